@@ -1,0 +1,226 @@
+"""What one look at a cluster gives: a snapshot and its rows.
+
+A row holds what is particular to it; ``snapshot_id``, ``observed_at`` and ``cluster`` are the same
+for every row of a snapshot and are put in front when rows leave this package (`Snapshot.records`).
+Field names are the column names of ``raw.*``. ``None`` means *not known* and is never replaced by 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(slots=True, frozen=True)
+class Problem:
+    """Something that could not be read: where, what was asked, and what came back.
+
+    Attributes:
+        endpoint: ``host:port`` that was asked.
+        operation: name of the request, e.g. ``GET_CONSUME_STATS g-orders``.
+        code: the response code, None where no answer came.
+        message: the reason in one line.
+    """
+
+    endpoint: str
+    operation: str
+    code: int | None
+    message: str
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker address, master or slave; all but the first three None when it did not answer."""
+
+    broker: str
+    broker_id: int
+    address: str
+    version: str | None = None
+    role: str | None = None
+    disk_ratio: float | None = None
+    dispatch_behind_bytes: int | None = None
+    commit_log_min_offset: int | None = None
+    commit_log_max_offset: int | None = None
+    earliest_stored_at: datetime | None = None
+    retention_hours: int | None = None
+    slave_read_enabled: bool | None = None
+    put_tps: float | None = None
+    get_tps: float | None = None
+    config: dict[str, str] | None = None
+
+
+@dataclass(slots=True)
+class QueueOffset:
+    """One queue of one topic on one master: how far it is written."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    min_offset: int | None
+    max_offset: int | None
+    newest_stored_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ConsumerOffset:
+    """One queue as one group has read it; ``consumer_offset`` None = never committed."""
+
+    broker: str
+    consumer_group: str
+    topic: str
+    queue_id: int
+    client_id: str | None
+    consumer_offset: int | None
+    pull_offset: int | None = None
+    pull_source: str | None = None
+    first_unconsumed_at: datetime | None = None
+    offset_store: str = "broker"
+
+
+@dataclass(slots=True)
+class Topic:
+    """The configuration of one topic on one master."""
+
+    broker: str
+    topic: str
+    read_queues: int | None
+    write_queues: int | None
+    perm: int | None
+    message_type: str | None
+    kind: str
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The configuration of one consumer group on one master."""
+
+    broker: str
+    consumer_group: str
+    consume_enable: bool | None
+    retry_max_times: int | None
+    which_broker_when_slow: int | None
+    consume_orderly: bool | None
+    system: bool
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a member of a group asks for on one topic."""
+
+    topic: str
+    expression_type: str | None
+    expression: str | None
+    tags: list[str]
+
+
+@dataclass(slots=True)
+class Client:
+    """One member of a consumer group that is online, over all brokers it is connected to."""
+
+    consumer_group: str
+    client_id: str
+    client_address: str | None
+    language: str | None
+    version: str | None
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    thread_count: int | None = None
+    allocation_strategy: str | None = None
+    started_at: datetime | None = None
+    subscriptions: list[Subscription] = field(default_factory=list)
+    subscriptions_source: str | None = "group"
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything one look at a cluster gave, and what it could not get.
+
+    Attributes:
+        cluster: the name Tidemark knows the cluster by.
+        source: ``remote`` | ``store`` | ``local_offsets`` | ``stats_log``.
+        observed_at: start of the look, UTC, whole milliseconds.
+        status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
+        brokers_expected: addresses, masters and slaves, that should have answered.
+        brokers_answered: addresses that did.
+    """
+
+    cluster: str
+    source: str
+    observed_at: datetime
+    finished_at: datetime | None = None
+    status: str = "FAILED"
+    brokers_expected: int = 0
+    brokers_answered: int = 0
+    requests: int = 0
+    bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    brokers: list[Broker] = field(default_factory=list)
+    queue_offsets: list[QueueOffset] = field(default_factory=list)
+    consumer_offsets: list[ConsumerOffset] = field(default_factory=list)
+    topics: list[Topic] = field(default_factory=list)
+    consumer_groups: list[ConsumerGroup] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+
+    @property
+    def snapshot_id(self) -> str:
+        """``20261119T231500123Z-<cluster>``: start, UTC, milliseconds."""
+        at = self.observed_at.astimezone(UTC)
+        return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z-{self.cluster}"
+
+    @property
+    def duration_ms(self) -> int | None:
+        """Milliseconds from start to finish, None while it is under way."""
+        if self.finished_at is None:
+            return None
+        return round((self.finished_at - self.observed_at).total_seconds() * 1000)
+
+    def header(self) -> dict[str, Any]:
+        """The one row of ``raw.snapshots``."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "cluster": self.cluster,
+            "source": self.source,
+            "observed_at": self.observed_at,
+            "finished_at": self.finished_at,
+            "status": self.status,
+            "brokers_expected": self.brokers_expected,
+            "brokers_answered": self.brokers_answered,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "duration_ms": self.duration_ms,
+            "problems": [_plain(problem) for problem in self.problems],
+        }
+
+    def records(self, table: str) -> Iterator[dict[str, Any]]:
+        """The rows of ``raw.<table>`` with their three common columns in front.
+
+        Args:
+            table: a name in `TABLES`.
+        """
+        common = {
+            "snapshot_id": self.snapshot_id,
+            "observed_at": self.observed_at,
+            "cluster": self.cluster,
+        }
+        for row in getattr(self, table):
+            yield common | _plain(row)
+
+
+TABLES = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
+"""The lists of rows a `Snapshot` holds; each lands as ``raw.<name>``."""
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    """A row as a dictionary; `dataclasses.asdict` copies deeply and costs ten times as much."""
+    kind = type(row)
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(item.name for item in fields(kind))
+    plain = {name: getattr(row, name) for name in names}
+    if kind is Client:
+        plain["subscriptions"] = [_plain(item) for item in row.subscriptions]
+    return plain
