@@ -1,0 +1,205 @@
+"""The Iceberg catalog as plain Python sees it, and the same catalog as Spark has to be told.
+
+Reads and small writes need no JVM. SQLite is the default; any catalog that both PyIceberg and
+Iceberg's Spark runtime know (PostgreSQL, REST, Glue, Hive) is a matter of configuration.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    LessThan,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.transforms import HourTransform
+
+from lake.home import Home
+from lake.schema import Table
+from lake.tables import TABLES
+from lake.window import Window
+
+NAME = "tidemark"
+"""Name of the catalog; the SQLite and JDBC catalogs keep it in every row, so both sides agree."""
+
+SQLITE_BUSY_SECONDS = 30
+"""How long a writer waits for another one's SQLite lock."""
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """How to reach the catalog, from Python and from Spark.
+
+    Attributes:
+        python: properties for PyIceberg.
+        spark: properties of Iceberg's ``SparkCatalog``, without their prefix.
+    """
+
+    python: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, home: Home, environment: Mapping[str, str] = os.environ) -> "CatalogConfig":
+        """The catalog of a home: SQLite beside the warehouse, unless the environment says other.
+
+        ``TIDEMARK_CATALOG_TYPE`` (``rest``, ``sql``, ``glue``, ``hive``) with ``TIDEMARK_CATALOG_URI``
+        and ``TIDEMARK_WAREHOUSE`` names another one.
+        """
+        warehouse = environment.get("TIDEMARK_WAREHOUSE") or home.warehouse.as_uri()
+        kind = environment.get("TIDEMARK_CATALOG_TYPE")
+        uri = environment.get("TIDEMARK_CATALOG_URI", "")
+        if kind is None:
+            return cls(
+                python={
+                    "type": "sql",
+                    "uri": f"sqlite:///{home.catalog}?timeout={SQLITE_BUSY_SECONDS}",
+                    "warehouse": warehouse,
+                },
+                spark={
+                    "type": "jdbc",
+                    "uri": f"jdbc:sqlite:{home.catalog}?busy_timeout={SQLITE_BUSY_SECONDS}000",
+                    "warehouse": warehouse,
+                    "jdbc.schema-version": "V1",
+                },
+            )
+        if kind == "sql":
+            return cls(
+                python={"type": "sql", "uri": uri, "warehouse": warehouse},
+                spark={
+                    "type": "jdbc",
+                    "uri": "jdbc:" + uri.replace("+psycopg2", ""),
+                    "warehouse": warehouse,
+                    "jdbc.schema-version": "V1",
+                },
+            )
+        properties = {"type": kind, "uri": uri, "warehouse": warehouse}
+        return cls(python=properties, spark=properties)
+
+
+class Lake:
+    """The tables as plain Python reads and writes them, without Spark.
+
+    Attributes:
+        home: where everything lies.
+        config: how the catalog is reached.
+    """
+
+    def __init__(self, home: Home, config: CatalogConfig | None = None) -> None:
+        self.home = home
+        self.config = config or CatalogConfig.of(home)
+        self._catalog: Catalog | None = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The opened catalog with every declared table in it."""
+        if self._catalog is None:
+            self.home.path.mkdir(parents=True, exist_ok=True)
+            self._catalog = load_catalog(NAME, **self.config.python)
+            for table in TABLES.values():
+                _ensure(self._catalog, table)
+        return self._catalog
+
+    def table(self, name: str) -> IcebergTable:
+        """The Iceberg table of that full name, at its newest state."""
+        return self.catalog.load_table(name)
+
+    def read(
+        self,
+        table: Table,
+        where: BooleanExpression | Window | None = None,
+        columns: tuple[str, ...] = ("*",),
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows of a table.
+
+        Args:
+            table: its declaration.
+            where: an Iceberg expression, or the window of the table's instant.
+            columns: names, or all.
+            limit: rows at most, in no particular order.
+        """
+        condition = window_filter(table, where) if isinstance(where, Window) else where
+        scan = self.table(table.name).scan(
+            row_filter=condition if condition is not None else AlwaysTrue(),
+            selected_fields=columns,
+            limit=limit,
+        )
+        return scan.to_arrow()
+
+    def append(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
+        """Adds rows in one commit and tells how many.
+
+        Raises:
+            CommitFailedException: when others kept committing in between.
+        """
+        data = _arrow(table, rows)
+        if data.num_rows:
+            _retry(lambda: self.table(table.name).append(data))
+        return data.num_rows
+
+    def replace(self, table: Table, window: Window, rows: pa.Table | list[dict[str, Any]]) -> int:
+        """Replaces the rows of a window in one commit, also by nothing, and tells how many stand."""
+        data = _arrow(table, rows)
+        where = window_filter(table, window)
+        _retry(lambda: self.table(table.name).overwrite(data, overwrite_filter=where))
+        return data.num_rows
+
+
+def window_filter(table: Table, window: Window) -> BooleanExpression:
+    """The window as a condition on the table's instant."""
+    return And(
+        GreaterThanOrEqual(table.instant, window.start.isoformat()),
+        LessThan(table.instant, window.end.isoformat()),
+    )
+
+
+def _arrow(table: Table, rows: pa.Table | list[dict[str, Any]]) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    return pa.Table.from_pylist(rows, schema=table.arrow_schema())
+
+
+def _retry(commit: Any, attempts: int = 5) -> None:
+    """Commits again when another writer of the same table was faster."""
+    for attempt in range(attempts):
+        try:
+            return commit()
+        except CommitFailedException:
+            if attempt == attempts - 1:
+                raise
+
+
+def _ensure(catalog: Catalog, table: Table) -> None:
+    """Creates the table, or adds the columns that its declaration has gained."""
+    wanted = table.arrow_schema()
+    if not catalog.table_exists(table.name):
+        catalog.create_namespace_if_not_exists(table.namespace)
+        schema = _fresh(catalog, wanted)
+        catalog.create_table_if_not_exists(
+            table.name, schema=schema, partition_spec=_by_hour(schema, table.instant)
+        )
+        return
+    existing = catalog.load_table(table.name)
+    if set(existing.schema().column_names) >= set(table.column_names):
+        return
+    with existing.update_schema() as update:
+        update.union_by_name(wanted)
+
+
+def _fresh(catalog: Catalog, wanted: pa.Schema) -> Schema:
+    return assign_fresh_schema_ids(catalog._convert_schema_if_needed(wanted))
+
+
+def _by_hour(schema: Schema, instant: str) -> PartitionSpec:
+    source = schema.find_field(instant).field_id
+    return PartitionSpec(PartitionField(source, 1000, HourTransform(), f"{instant}_hour"))

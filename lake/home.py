@@ -1,0 +1,46 @@
+"""Where everything lies: one folder, ``TIDEMARK_HOME``."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds all of Tidemark's state.
+
+    Attributes:
+        path: absolute path of the folder; it need not exist yet.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, path: str | Path | None = None) -> "Home":
+        """The home at `path`, else at ``TIDEMARK_HOME``, else ``.tidemark`` here."""
+        return cls(Path(path or os.environ.get("TIDEMARK_HOME") or ".tidemark").absolute())
+
+    @property
+    def landing(self) -> Path:
+        """Landed snapshots."""
+        return self.path / "landing"
+
+    @property
+    def warehouse(self) -> Path:
+        """Iceberg data and metadata files."""
+        return self.path / "warehouse"
+
+    @property
+    def catalog(self) -> Path:
+        """The SQLite file of the Iceberg catalog."""
+        return self.path / "catalog.db"
+
+    @property
+    def dagster(self) -> Path:
+        """Dagster's storage (``DAGSTER_HOME``)."""
+        return self.path / "dagster"
+
+    @property
+    def engine(self) -> Path:
+        """State and log of the warm engine."""
+        return self.path / "engine"

@@ -1,0 +1,108 @@
+"""What a table declaration is made of, and the forms it is needed in.
+
+Arrow types are the one type language of the declarations: Arrow, Iceberg, Spark and the text shown
+to people are all derived from them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+BIGINT = pa.int64()
+INT = pa.int32()
+DOUBLE = pa.float64()
+BOOLEAN = pa.bool_()
+STRING = pa.string()
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+STRINGS = pa.list_(STRING)
+STRING_MAP = pa.map_(STRING, STRING)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, Arrow type and what it means.
+
+    Attributes:
+        name: the column's name, the same in every table where it means the same.
+        type: Arrow type.
+        comment: one sentence with the unit, shown in Iceberg, Dagster and the documentation.
+    """
+
+    name: str
+    type: pa.DataType
+    comment: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the contract.
+
+    Attributes:
+        name: ``namespace.table``, also the key of its Dagster asset.
+        comment: the grain and purpose in one or two sentences.
+        columns: the columns in order.
+        key: the columns that make a row unique.
+        nullable_key: key columns that may be NULL (NULL is then a value of its own).
+        instant: the timestamp column whose hour partitions the table.
+    """
+
+    name: str
+    comment: str
+    columns: Sequence[Column]
+    key: tuple[str, ...]
+    nullable_key: tuple[str, ...] = ()
+    instant: str = "observed_at"
+
+    @property
+    def namespace(self) -> str:
+        """``raw`` | ``progress`` | ``quality`` | ``alerting``."""
+        return self.name.split(".")[0]
+
+    @property
+    def short_name(self) -> str:
+        """The name without its namespace."""
+        return self.name.split(".")[1]
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns in order."""
+        return [column.name for column in self.columns]
+
+    @property
+    def required(self) -> list[str]:
+        """Columns without which a row says nothing: the key, less what may be NULL."""
+        return [name for name in self.key if name not in self.nullable_key]
+
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema, comments as field metadata."""
+        return pa.schema(
+            pa.field(column.name, column.type, metadata={"doc": column.comment})
+            for column in self.columns
+        )
+
+
+def type_text(kind: pa.DataType) -> str:
+    """An Arrow type as the contract and Spark's DDL spell it.
+
+    Raises:
+        TypeError: for a type that no declaration uses.
+    """
+    if pa.types.is_list(kind):
+        return f"array<{type_text(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{type_text(kind.key_type)},{type_text(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        inner = ",".join(f"{field.name}:{type_text(field.type)}" for field in kind.fields)
+        return f"struct<{inner}>"
+    names = {
+        BIGINT: "bigint",
+        INT: "int",
+        DOUBLE: "double",
+        BOOLEAN: "boolean",
+        STRING: "string",
+        TIMESTAMP: "timestamp",
+    }
+    if kind not in names:
+        raise TypeError(f"no spelling for the Arrow type {kind}")
+    return names[kind]

@@ -1,0 +1,13 @@
+"""Every table of Tidemark, declared once.
+
+Iceberg tables, schema checks, Dagster column metadata, landing files and test builders all come
+from these declarations; `TABLES` finds one by its full name.
+"""
+
+from lake.schema import Table
+from lake.tables import alerting, progress, quality, raw
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (*raw.ALL, *progress.ALL, *quality.ALL, *alerting.ALL)
+}

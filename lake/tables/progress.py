@@ -1,0 +1,130 @@
+"""``progress.*``: what the raw rows mean."""
+
+from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
+from lake.tables import raw
+
+LAG = Column("lag", BIGINT, "unconfirmed messages; negative only when ahead of the broker")
+INFLIGHT = Column("inflight", BIGINT, "handed out, not confirmed")
+AVAILABLE = Column("available", BIGINT, "waiting to be pulled")
+LOST = Column("lost", BIGINT, "expired before they were consumed")
+READABLE_LAG = Column("readable_lag", BIGINT, "unconfirmed messages that can still be read")
+LAG_UPPER = Column(
+    "lag_upper", BIGINT, "readable_lag, or all stored messages of a queue never committed"
+)
+DELAY_MS = Column("delay_ms", BIGINT, "age of the first readable unconsumed message")
+SPANS = (
+    Column("lag_span_ms", BIGINT, "lag as produce time"),
+    Column("inflight_span_ms", BIGINT, "inflight as produce time"),
+    Column("available_span_ms", BIGINT, "available as produce time"),
+)
+RATES = (
+    Column("produce_tps", DOUBLE, "messages written a second since the previous observation"),
+    Column("consume_tps", DOUBLE, "messages confirmed a second since the previous observation"),
+    Column("pull_tps", DOUBLE, "messages handed out a second since the previous observation"),
+)
+DRAIN_SECONDS = Column("drain_seconds", DOUBLE, "seconds until nothing readable is left")
+LOSS_IN_SECONDS = Column(
+    "loss_in_seconds", DOUBLE, "seconds until the first unconsumed message may expire"
+)
+
+QUEUES = Table(
+    "progress.queues",
+    "One row per queue, group and snapshot: lag, delay and rates.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.BROKER,
+        raw.TOPIC,
+        raw.QUEUE_ID,
+        raw.CONSUMER_GROUP,
+        Column("client_id", STRING, "NULL but for broadcast"),
+        raw.MIN_OFFSET,
+        raw.MAX_OFFSET,
+        raw.CONSUMER_OFFSET,
+        raw.PULL_OFFSET,
+        Column("pull_source", STRING, "where pull_offset comes from"),
+        Column("offset_store", STRING, "broker | broker_broadcast | client_file"),
+        LAG,
+        INFLIGHT,
+        AVAILABLE,
+        LOST,
+        READABLE_LAG,
+        LAG_UPPER,
+        Column("consumer_at", TIMESTAMP, "store time of the first readable unconsumed message"),
+        Column("pull_at", TIMESTAMP, "store time of the message at pull_offset"),
+        Column("newest_at", TIMESTAMP, "store time of message max_offset - 1"),
+        DELAY_MS,
+        *SPANS,
+        Column("delay_source", STRING, "exact | interpolated | at_least"),
+        Column("delay_error_ms", BIGINT, "how far delay_ms may be off"),
+        *RATES,
+        DRAIN_SECONDS,
+        LOSS_IN_SECONDS,
+        Column(
+            "condition",
+            STRING,
+            "RECREATED | AHEAD_OF_BROKER | LOST | NEVER_COMMITTED | REWOUND | OK",
+        ),
+        Column("previous_max_offset", BIGINT, "max_offset at the previous observation"),
+        Column("previous_consumer_offset", BIGINT, "consumer_offset at the previous observation"),
+    ),
+    key=(
+        "observed_at",
+        "cluster",
+        "broker",
+        "topic",
+        "queue_id",
+        "consumer_group",
+        "client_id",
+    ),
+    nullable_key=("client_id",),
+)
+
+GROUPS = Table(
+    "progress.groups",
+    "One row per group, topic and snapshot, also for what a silent broker hides.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        LAG,
+        INFLIGHT,
+        AVAILABLE,
+        LOST,
+        READABLE_LAG,
+        LAG_UPPER,
+        Column("queues", INT, "queues, known or not"),
+        Column("queues_unknown", INT, "queues nothing is known of now"),
+        Column("queues_never_committed", INT, "queues without a committed offset"),
+        Column("complete", BOOLEAN, "whether every queue is known"),
+        Column("max_queue_lag", BIGINT, "largest lag of a queue"),
+        Column("worst_broker", STRING, "broker of that queue"),
+        Column("worst_queue_id", INT, "id of that queue"),
+        DELAY_MS,
+        *SPANS,
+        *RATES,
+        Column("skew", DOUBLE, "largest queue lag over the mean"),
+        DRAIN_SECONDS,
+        LOSS_IN_SECONDS,
+        Column("clients", INT, "online members subscribed to this topic"),
+        Column("online", BOOLEAN, "whether any member is online; NULL = could not be asked"),
+        Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
+        Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
+        Column("client_version", STRING, "lowest version of a member"),
+        Column("retry_lag", BIGINT, "lag of the group's retry topic"),
+        Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic"),
+)
+
+SNAPSHOTS = Table(
+    "progress.snapshots",
+    "The snapshots whose numbers stand in progress.* and alerting.*; written last of all.",
+    (raw.SNAPSHOT_ID, raw.OBSERVED_AT, raw.CLUSTER),
+    key=("snapshot_id",),
+)
+
+ALL = (QUEUES, GROUPS, SNAPSHOTS)

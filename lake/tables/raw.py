@@ -1,0 +1,182 @@
+"""``raw.*``: what was read, as it was read. One row type of `rocketmq.rows` each."""
+
+import pyarrow as pa
+
+from lake.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    Table,
+)
+
+SNAPSHOT_ID = Column("snapshot_id", STRING, "start of the snapshot, UTC, milliseconds, and cluster")
+OBSERVED_AT = Column("observed_at", TIMESTAMP, "start of the snapshot")
+CLUSTER = Column("cluster", STRING, "cluster the brokers belong to")
+BROKER = Column("broker", STRING, "broker group name")
+TOPIC = Column("topic", STRING, "topic")
+QUEUE_ID = Column("queue_id", INT, "queue of the topic on this broker")
+CONSUMER_GROUP = Column("consumer_group", STRING, "consumer group")
+MIN_OFFSET = Column("min_offset", BIGINT, "first offset still stored")
+MAX_OFFSET = Column("max_offset", BIGINT, "next offset to be written")
+CONSUMER_OFFSET = Column(
+    "consumer_offset", BIGINT, "committed: next offset to consume; NULL = never committed"
+)
+PULL_OFFSET = Column("pull_offset", BIGINT, "next offset to hand out; NULL = not known")
+
+_COMMON = (SNAPSHOT_ID, OBSERVED_AT, CLUSTER)
+
+_PROBLEM = pa.struct(
+    [("endpoint", STRING), ("operation", STRING), ("code", INT), ("message", STRING)]
+)
+_SUBSCRIPTION = pa.struct(
+    [
+        ("topic", STRING),
+        ("expression_type", STRING),
+        ("expression", STRING),
+        ("tags", STRINGS),
+    ]
+)
+
+SNAPSHOTS = Table(
+    "raw.snapshots",
+    "One row per look at a cluster: when, how much of it answered, and what went wrong.",
+    (
+        SNAPSHOT_ID,
+        CLUSTER,
+        Column("source", STRING, "remote | store | local_offsets | stats_log"),
+        OBSERVED_AT,
+        Column("finished_at", TIMESTAMP, "end of the snapshot"),
+        Column("status", STRING, "COMPLETE | PARTIAL | FAILED"),
+        Column("brokers_expected", INT, "addresses, masters and slaves, that should answer"),
+        Column("brokers_answered", INT, "addresses, masters and slaves, that answered"),
+        Column("requests", INT, "requests sent"),
+        Column("bytes", BIGINT, "bytes sent and received"),
+        Column("duration_ms", BIGINT, "milliseconds from start to end"),
+        Column("problems", pa.list_(_PROBLEM), "what could not be read, where and why"),
+        Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
+    ),
+    key=("snapshot_id",),
+)
+
+BROKERS = Table(
+    "raw.brokers",
+    "One row per broker address and snapshot; NULLs where it did not answer.",
+    (
+        *_COMMON,
+        BROKER,
+        Column("broker_id", BIGINT, "0 = master"),
+        Column("address", STRING, "host:port"),
+        Column("version", STRING, "version the broker tells"),
+        Column("role", STRING, "ASYNC_MASTER | SYNC_MASTER | SLAVE"),
+        Column("disk_ratio", DOUBLE, "share of the commit log's disk in use"),
+        Column("dispatch_behind_bytes", BIGINT, "bytes not yet in the consume queues"),
+        Column("commit_log_min_offset", BIGINT, "first physical offset still stored"),
+        Column("commit_log_max_offset", BIGINT, "next physical offset to be written"),
+        Column("earliest_stored_at", TIMESTAMP, "store time of the oldest message"),
+        Column("retention_hours", INT, "hours a message is kept at least"),
+        Column("slave_read_enabled", BOOLEAN, "whether slaves may serve reads"),
+        Column("put_tps", DOUBLE, "messages written a second, 10 s window"),
+        Column("get_tps", DOUBLE, "messages handed out a second, 10 s window"),
+        Column("config", STRING_MAP, "allow-listed configuration keys"),
+    ),
+    key=("snapshot_id", "broker", "broker_id"),
+)
+
+QUEUE_OFFSETS = Table(
+    "raw.queue_offsets",
+    "One row per queue and snapshot: how far it is written.",
+    (
+        *_COMMON,
+        BROKER,
+        TOPIC,
+        QUEUE_ID,
+        MIN_OFFSET,
+        MAX_OFFSET,
+        Column("newest_stored_at", TIMESTAMP, "store time of message max_offset - 1"),
+    ),
+    key=("snapshot_id", "broker", "topic", "queue_id"),
+)
+
+CONSUMER_OFFSETS = Table(
+    "raw.consumer_offsets",
+    "One row per queue, group and snapshot: how far it is read.",
+    (
+        *_COMMON,
+        BROKER,
+        CONSUMER_GROUP,
+        TOPIC,
+        QUEUE_ID,
+        Column("client_id", STRING, "NULL but for broadcast"),
+        CONSUMER_OFFSET,
+        PULL_OFFSET,
+        Column("pull_source", STRING, "consume_stats | consumer_offset_table | client_cache"),
+        Column(
+            "first_unconsumed_at", TIMESTAMP, "store time of message consumer_offset, where asked"
+        ),
+        Column("offset_store", STRING, "broker | broker_broadcast | client_file"),
+    ),
+    key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id", "client_id"),
+    nullable_key=("client_id",),
+)
+
+TOPICS = Table(
+    "raw.topics",
+    "One row per topic, broker and snapshot: its configuration.",
+    (
+        *_COMMON,
+        BROKER,
+        TOPIC,
+        Column("read_queues", INT, "queues consumers read"),
+        Column("write_queues", INT, "queues producers write"),
+        Column("perm", INT, "bits: 4 read, 2 write, 1 inherit"),
+        Column("message_type", STRING, "NORMAL | FIFO | DELAY | TRANSACTION, 5.x"),
+        Column("kind", STRING, "normal | retry | dlq | pop_retry | system | lmq"),
+    ),
+    key=("snapshot_id", "broker", "topic"),
+)
+
+CONSUMER_GROUPS = Table(
+    "raw.consumer_groups",
+    "One row per consumer group, broker and snapshot: its configuration.",
+    (
+        *_COMMON,
+        BROKER,
+        CONSUMER_GROUP,
+        Column("consume_enable", BOOLEAN, "whether the broker serves the group"),
+        Column("retry_max_times", INT, "attempts before the dead-letter queue"),
+        Column("which_broker_when_slow", BIGINT, "broker id that serves a group far behind"),
+        Column("consume_orderly", BOOLEAN, "ordered group, 5.x"),
+        Column("system", BOOLEAN, "whether the group is RocketMQ's own"),
+    ),
+    key=("snapshot_id", "broker", "consumer_group"),
+)
+
+CLIENTS = Table(
+    "raw.clients",
+    "One row per online member of a consumer group and snapshot.",
+    (
+        *_COMMON,
+        CONSUMER_GROUP,
+        Column("client_id", STRING, "the member"),
+        Column("client_address", STRING, "host:port the broker sees"),
+        Column("language", STRING, "client language"),
+        Column("version", STRING, "client version"),
+        Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
+        Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
+        Column("consume_from_where", STRING, "where a new group begins"),
+        Column("thread_count", INT, "consuming threads, where asked"),
+        Column("allocation_strategy", STRING, "AVG, ...; an unknown class by its simple name"),
+        Column("started_at", TIMESTAMP, "start of the client, where asked"),
+        Column("subscriptions", pa.list_(_SUBSCRIPTION), "topics and filters"),
+        Column("subscriptions_source", STRING, "group | client"),
+    ),
+    key=("snapshot_id", "consumer_group", "client_id"),
+)
+
+ALL = (SNAPSHOTS, BROKERS, QUEUE_OFFSETS, CONSUMER_OFFSETS, TOPICS, CONSUMER_GROUPS, CLIENTS)

@@ -1,0 +1,41 @@
+"""A window of time, half open: what a run computes and replaces."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Instants from `start` (inclusive) to `end` (exclusive), both UTC.
+
+    Attributes:
+        start: first instant.
+        end: first instant after.
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if self.start > self.end:
+            raise ValueError(f"a window cannot end ({self.end}) before it starts ({self.start})")
+
+    def __contains__(self, instant: datetime) -> bool:
+        return self.start <= instant < self.end
+
+    def whole_hours(self) -> "Window":
+        """The smallest window of whole hours around this one."""
+        return Window(floor_hour(self.start), ceil_hour(self.end))
+
+
+def floor_hour(instant: datetime) -> datetime:
+    """The start of the instant's hour, UTC."""
+    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def ceil_hour(instant: datetime) -> datetime:
+    """The first whole hour that is not before the instant, UTC."""
+    floor = floor_hour(instant)
+    return floor if floor == instant else floor + HOUR

@@ -1,0 +1,177 @@
+"""The warm engine: a Spark Connect server on this machine that outlives the runs it serves.
+
+It is found by the state file in its home. A run that finds it answering uses it, one that does not
+starts a Spark of its own, so the engine is an accelerator and never a condition.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from lake.catalog import CatalogConfig
+from lake.home import Home
+from spark.session import LOCAL_MASTER, static_config
+
+START_SECONDS = 180
+"""Past this a start has failed; the first one fetches Iceberg's jars."""
+
+STOP_SECONDS = 20
+
+
+class EngineError(Exception):
+    """The engine could not be started; one line that says why and where its log is."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A started engine.
+
+    Attributes:
+        pid: its process.
+        created: start time of that process, so that a reused id is never taken for it.
+        port: gRPC port on 127.0.0.1.
+    """
+
+    pid: int
+    created: float
+    port: int
+
+    @property
+    def remote(self) -> str:
+        """Its Spark Connect address."""
+        return f"sc://127.0.0.1:{self.port}"
+
+    def process(self) -> psutil.Process | None:
+        """Its process, None when it is gone."""
+        try:
+            process = psutil.Process(self.pid)
+            alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+            return process if alive and abs(process.create_time() - self.created) < 1 else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def running(home: Home) -> Engine | None:
+    """The engine of a home when it is alive and listening."""
+    engine = _recorded(home)
+    return engine if engine and engine.process() and _listening(engine.port) else None
+
+
+def up(home: Home, catalog: CatalogConfig, *, port: int | None = None) -> Engine:
+    """Starts the engine of a home, or returns the one that runs.
+
+    Raises:
+        EngineError: when it does not come up.
+    """
+    home.engine.mkdir(parents=True, exist_ok=True)
+    with FileLock(home.engine / "engine.lock"):
+        engine = running(home)
+        if engine:
+            return engine
+        _stop(_recorded(home))
+        engine = _start(home, catalog, port or _free_port())
+        _state_file(home).write_text(json.dumps(asdict(engine)))
+        try:
+            _wait(home, engine)
+        except BaseException:
+            _stop(engine)
+            raise
+        return engine
+
+
+def down(home: Home) -> bool:
+    """Stops the engine of a home; False when none ran."""
+    engine = _recorded(home)
+    stopped = _stop(engine)
+    _state_file(home).unlink(missing_ok=True)
+    return stopped
+
+
+def log_file(home: Home) -> Path:
+    """What the engine printed."""
+    return home.engine / "engine.log"
+
+
+def _state_file(home: Home) -> Path:
+    return home.engine / "engine.json"
+
+
+def _recorded(home: Home) -> Engine | None:
+    try:
+        return Engine(**json.loads(_state_file(home).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
+    # Imported here: `running` is asked by commands that have no use for pyspark.
+    import pyspark
+
+    config = {
+        **static_config(catalog),
+        "spark.master": os.environ.get("TIDEMARK_SPARK_MASTER", LOCAL_MASTER),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    for name, value in config.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["--name", "tidemark-engine", "spark-internal"]
+    with log_file(home).open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=home.engine,
+            # A Ctrl-C in the terminal or the end of a run must not take the engine along.
+            start_new_session=True,
+            env={k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
+        )
+    return Engine(process.pid, psutil.Process(process.pid).create_time(), port)
+
+
+def _wait(home: Home, engine: Engine) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _listening(engine.port):
+        if engine.process() is None:
+            raise EngineError(f"the Spark engine ended while starting; see {log_file(home)}")
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"the Spark engine did not listen on 127.0.0.1:{engine.port} within "
+                f"{START_SECONDS} s; see {log_file(home)}"
+            )
+        time.sleep(0.1)
+
+
+def _stop(engine: Engine | None) -> bool:
+    process = engine.process() if engine else None
+    if process is None:
+        return False
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)
+    return True
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,98 @@
+"""How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from lake.catalog import NAME, CatalogConfig
+
+PACKAGES = (
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+)
+"""What Spark needs beside its own jars, from Maven Central."""
+
+LOCAL_MASTER = "local[*]"
+
+ENGINE_RETRIES = 3
+"""Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
+
+
+def static_config(catalog: CatalogConfig) -> dict[str, str]:
+    """What a Spark driver has to know before it starts, for our sizes and our catalog.
+
+    A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
+    say otherwise in their own Spark configuration.
+    """
+    prefix = f"spark.sql.catalog.{NAME}"
+    return {
+        "spark.jars.packages": ",".join(PACKAGES),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        "spark.sql.defaultCatalog": NAME,
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{name}": value for name, value in catalog.spark.items()},
+        # Another process (PyIceberg, another run) writes these tables too.
+        f"{prefix}.cache-enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        "spark.sql.ansi.enabled": "true",
+        "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+
+
+def session_config(
+    catalog: CatalogConfig,
+    *,
+    remote: str | None = None,
+    master: str | None = None,
+) -> dict[str, str]:
+    """The configuration of one session, for `SparkResource`.
+
+    Args:
+        catalog: the catalog a driver of our own has to know; a remote engine has its own.
+        remote: a Spark Connect address, ``sc://HOST:PORT``.
+        master: ``local[*]``, ``spark://...``, ``yarn``, ``k8s://...`` where no remote is given.
+    """
+    if remote:
+        return {"spark.remote": remote}
+    return {"spark.master": master or LOCAL_MASTER, **static_config(catalog)}
+
+
+class SparkResource(LazyPySparkResource):
+    """The Spark session of a run, opened when an asset first asks for it."""
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session, quick to say so when a remote engine is gone."""
+        return impatient(super().spark_session)
+
+
+def impatient(session: Any) -> Any:
+    """Lets a Connect session fail within seconds when its server is gone; others are left alone."""
+    client = getattr(session, "client", None) if is_remote(session) else None
+    if client is not None:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])
+    return session
+
+
+def is_remote(session: Any) -> bool:
+    """Whether the session talks to a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def open_session(config: Mapping[str, str]) -> SparkSession:
+    """A session outside Dagster, for tests and benchmarks; the caller stops it."""
+    return SparkResource(spark_config=dict(config)).spark_session

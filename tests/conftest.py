@@ -1,0 +1,32 @@
+"""What every test may ask for: one Spark session and one real cluster per run of the tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from spark.session import open_session, session_config
+
+
+@pytest.fixture(scope="session")
+def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home whose catalog the session's Spark knows."""
+    return Home.of(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def spark(session_home: Home) -> Iterator[SparkSession]:
+    """A Spark of this process on the session's home; starting one costs seconds, so it is shared."""
+    session_home.path.mkdir(exist_ok=True)
+    session = open_session(session_config(CatalogConfig.of(session_home), master="local[2]"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty lake of the test's own, without Spark."""
+    return Lake(Home.of(tmp_path / "home"))
