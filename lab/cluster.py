@@ -1,0 +1,398 @@
+"""A RocketMQ cluster on this machine: boot it, find it again, bring it down.
+
+All of its state lies in one folder, its *home*: ``lab.json`` (what runs: ids and start times of
+processes, written before the next one starts), ``nodes/<name>/`` (configuration, store, logs) and
+``workload/``. A `LabCluster` is no more than a handle on that folder, so every process that opens
+the folder sees the same.
+"""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ValidationError
+
+from lab import config as node_config
+from lab import jars, java, layout, probe, processes
+from lab.errors import LabError
+from lab.layout import Node
+from lab.locking import locked
+from lab.processes import Process
+from lab.workload import WORKLOADS, Workload, require_known
+
+BOOT_SECONDS = 120.0
+STOP_SECONDS = 40.0
+WORKLOAD = "workload"
+
+_log = logging.getLogger(__name__)
+
+
+class State(BaseModel):
+    """``lab.json``: what was started in a home.
+
+    Attributes:
+        version: RocketMQ version of every node.
+        nodes: in the order they start.
+        processes: by node name, and ``workload``; a name is absent when it was never started.
+    """
+
+    version: str
+    nodes: list[Node]
+    processes: dict[str, Process] = {}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker of a lab.
+
+    Attributes:
+        name: the node's name, what faults take: ``broker-a``, ``broker-a-slave``.
+        broker: the broker group's name: ``broker-a``.
+        broker_id: 0 = master, 1 = slave.
+        address: ``127.0.0.1:port``.
+        pid: None when it does not run.
+    """
+
+    name: str
+    broker: str
+    broker_id: int
+    address: str
+    pid: int | None
+
+
+class LabCluster:
+    """A cluster in a home folder; make one with `up` or `load`."""
+
+    def __init__(self, home: Path) -> None:
+        """A handle on ``home``; nothing is read or started."""
+        self.home = home
+
+    @classmethod
+    def up(
+        cls,
+        home: Path,
+        version: str = jars.VERSIONS[0],
+        brokers: int = 2,
+        slaves: bool = False,
+        port_base: int = layout.DEFAULT_PORT_BASE,
+        config: Mapping[str, str] | None = None,
+        report: Callable[[str], None] = _log.info,
+    ) -> Self:
+        """Start an empty cluster and wait until every broker is registered and answers.
+
+        When this fails or is interrupted, everything it started is stopped again.
+
+        Args:
+            home: folder of its own; what an earlier lab left there is deleted.
+            version: one of `lab.jars.VERSIONS`.
+            brokers: number of masters: ``broker-a``, ``broker-b``, ...
+            slaves: give each master one slave.
+            port_base: the name server's port; for the others see `lab.layout`.
+            config: broker configuration that wins over the lab's own.
+            report: told what goes on, one line each.
+
+        Raises:
+            LabError: a lab runs there already, a port is taken, no Java, no jars, or it did not
+                come up within `BOOT_SECONDS`.
+        """
+        cluster = cls(home.resolve())
+        nodes = layout.plan(port_base, brokers, slaves)
+        with cluster._locked():
+            cluster._require_usable_home()
+            layout.require_free_ports(nodes)
+            java.find("java")
+            jars.fetch(version, report)
+            for leftover in ("nodes", WORKLOAD):
+                shutil.rmtree(cluster.home / leftover, ignore_errors=True)
+            cluster._save(State(version=version, nodes=nodes))
+            try:
+                cluster._boot(nodes, config or {}, report)
+            except BaseException:
+                cluster._stop_all(graceful_seconds=0)
+                raise
+        return cluster
+
+    @classmethod
+    def load(cls, home: Path) -> Self:
+        """The cluster that runs in ``home``.
+
+        Raises:
+            LabError: none runs there.
+        """
+        cluster = cls(home.resolve())
+        if not cluster.is_running():
+            raise LabError(f"no lab runs in {cluster.home}: start one with: tidemark lab up")
+        return cluster
+
+    @property
+    def version(self) -> str:
+        """RocketMQ version of every node."""
+        return self._state().version
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node: the name server, then the brokers."""
+        return self._state().nodes
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the name server, ``127.0.0.1:port``."""
+        return self.node(layout.NAMESRV).address
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """Every broker, masters first, whether it runs or not."""
+        return [
+            Broker(node.name, node.broker, node.broker_id or 0, node.address, self.pid(node.name))
+            for node in self.nodes
+            if node.broker is not None
+        ]
+
+    def node(self, name: str) -> Node:
+        """A node by name.
+
+        Raises:
+            LabError: there is no such node; names those there are.
+        """
+        nodes = {node.name: node for node in self.nodes}
+        if name not in nodes:
+            raise LabError(f"no node {name} in the lab of {self.home}: it has {', '.join(nodes)}")
+        return nodes[name]
+
+    def process(self, name: str) -> Process | None:
+        """The process of a node, or of ``workload``, as written down; None if never started."""
+        return self._state().processes.get(name)
+
+    def pid(self, name: str) -> int | None:
+        """Process id of a node, or of ``workload``; None when it does not run."""
+        process = self.process(name)
+        return process.pid if process and process.find() else None
+
+    def is_running(self) -> bool:
+        """Whether any process of this home runs."""
+        if not self._state_file.exists():
+            return False
+        return any(process.find() for process in self._state().processes.values())
+
+    def down(self, graceful: bool = True) -> None:
+        """Stop every process of this home; does nothing when none runs. Logs and stores stay.
+
+        Args:
+            graceful: let brokers flush and unregister, up to `STOP_SECONDS`; else kill at once.
+        """
+        if not self._state_file.exists():
+            return
+        with self._locked():
+            self._stop_all(STOP_SECONDS if graceful else 0)
+
+    def start(self, name: str, seconds: float = BOOT_SECONDS) -> None:
+        """Start a node that does not run, on the store it left, and wait until it is registered.
+
+        Raises:
+            LabError: it runs already, or did not come up in time.
+        """
+        node = self.node(name)
+        with self._locked():
+            if self.pid(name) is not None:
+                raise LabError(f"{name} runs already")
+            layout.require_free_ports([node])
+            self._start_node(node)
+            self._wait_for([node], time.monotonic() + seconds)
+
+    def start_workload(
+        self, name: str = "all", rate: float = 20.0, seconds: float = BOOT_SECONDS
+    ) -> None:
+        """Start a workload and wait until its consumers run and it produces.
+
+        Args:
+            name: one of `lab.workload.WORKLOADS`.
+            rate: messages a second to ``lab_orders``; the other topics get a share of it.
+            seconds: how long to wait.
+
+        Raises:
+            LabError: unknown name, one runs already, or it was not ready in time.
+        """
+        require_known(name)
+        if self.pid(WORKLOAD) is not None:
+            raise LabError(f"a workload runs already in {self.home}")
+        with self._locked():
+            self._start_workload(name, rate, seconds)
+
+    def stop_producers(self, seconds: float = 60.0) -> dict[str, int]:
+        """Stop producing; consumers live on. Returns when the last message has arrived.
+
+        That includes messages with a delay, so from here on the ``max_offset`` of every topic of
+        the workload stands still.
+
+        Returns:
+            Messages sent so far, by topic, each confirmed by its broker.
+
+        Raises:
+            LabError: no workload runs, or it did not stop in time.
+        """
+        self._require_workload()
+        return self._workload().pause(self._workload_runs, seconds)
+
+    def start_producers(self, seconds: float = 60.0) -> None:
+        """Go on producing after `stop_producers`.
+
+        Raises:
+            LabError: no workload runs, or it did not go on in time.
+        """
+        self._require_workload()
+        self._workload().go_on(self._workload_runs, seconds)
+
+    def stop_workload(self) -> None:
+        """End the workload's process, consumers and producers; does nothing when none runs."""
+        with self._locked():
+            state = self._state()
+            process = state.processes.pop(WORKLOAD, None)
+            if process:
+                processes.stop([process], graceful_seconds=10)
+                self._save(state)
+
+    # State
+
+    @property
+    def _state_file(self) -> Path:
+        return self.home / "lab.json"
+
+    def _state(self) -> State:
+        try:
+            return State.model_validate_json(self._state_file.read_bytes())
+        except FileNotFoundError:
+            raise LabError(f"no lab in {self.home}: start one with: tidemark lab up") from None
+        except (OSError, ValidationError) as error:
+            reason = str(error).splitlines()[0]
+            raise LabError(f"cannot read {self._state_file} ({reason})") from error
+
+    def _save(self, state: State) -> None:
+        partial = self._state_file.with_suffix(".partial")
+        partial.write_text(state.model_dump_json(indent=2))
+        partial.replace(self._state_file)
+
+    def _record(self, name: str, process: Process) -> None:
+        state = self._state()
+        state.processes[name] = process
+        self._save(state)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One change of this home at a time, from whatever process."""
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LabError(
+                f"cannot use {self.home} ({error.strerror}): give another --home"
+            ) from error
+        with locked(self.home / ".lock"):
+            yield
+
+    def _require_usable_home(self) -> None:
+        if self._state_file.exists():
+            if self.is_running():
+                raise LabError(
+                    f"a lab runs already in {self.home} (name server {self.namesrv}): "
+                    "stop it with: tidemark lab down"
+                )
+        elif any(path.name != ".lock" for path in self.home.iterdir()):
+            raise LabError(f"{self.home} is not empty and not a lab's: give another --home")
+
+    # Processes
+
+    def folder(self, name: str) -> Path:
+        """Where a node keeps configuration, store and logs."""
+        return self.home / "nodes" / name
+
+    def _boot(
+        self, nodes: list[Node], config: Mapping[str, str], report: Callable[[str], None]
+    ) -> None:
+        deadline = time.monotonic() + BOOT_SECONDS
+        for node in nodes:
+            folder = self.folder(node.name)
+            for name, text in node_config.files(node, self.namesrv, folder, config).items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        # In this order a broker finds the name server, and a slave its master, at its first attempt;
+        # the next one would be 10 to 30 s later.
+        for broker_id in (None, 0, 1):
+            wave = [node for node in nodes if node.broker_id == broker_id]
+            if wave:
+                report(f"starting {', '.join(node.name for node in wave)}")
+            for node in wave:
+                self._start_node(node)
+            self._wait_for(wave, deadline)
+
+    def _start_node(self, node: Node) -> None:
+        folder = self.folder(node.name)
+        java_path = java.find("java")
+        command = node_config.command(node, java_path, jars.fetch(self.version), folder)
+        # Set for the brokers of a shell, ROCKETMQ_HOME and NAMESRV_ADDR would win over our files.
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("ROCKETMQ_HOME", "NAMESRV_ADDR", "CLASSPATH")
+        }
+        environment["ROCKETMQ_HOME"] = str(folder)
+        self._record(node.name, processes.start(command, folder / "output.log", environment))
+
+    def _wait_for(self, nodes: list[Node], deadline: float) -> None:
+        """Wait until the name server lists these nodes and each of them answers."""
+        expected = {(node.broker, node.broker_id) for node in nodes if node.broker}
+        while True:
+            for node in nodes:
+                self._require_alive(node)
+            registered = probe.registered(self.namesrv)
+            missing = expected if registered is None else expected - registered
+            if registered is not None and not missing:
+                silent = [n for n in nodes if n.broker and not probe.answers(n.address)]
+                if not silent:
+                    return
+            if time.monotonic() > deadline:
+                names = ", ".join(node.name for node in nodes)
+                raise LabError(f"{names} not ready in time: see {self.home / 'nodes'}/*/logs")
+            time.sleep(0.1)
+
+    def _require_alive(self, node: Node) -> None:
+        if self.pid(node.name) is None:
+            log = self.folder(node.name) / "output.log"
+            lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+            said = next((line.strip() for line in lines if line.strip()), "nothing")
+            raise LabError(f"{node.name} ended while it started, it said: {said[:200]} (see {log})")
+
+    def _stop_all(self, graceful_seconds: float) -> None:
+        state = self._state()
+        processes.stop(state.processes.values(), graceful_seconds)
+        state.processes.clear()
+        self._save(state)
+
+    # Workload
+
+    def _workload(self) -> Workload:
+        return Workload(self.home / WORKLOAD)
+
+    def _workload_runs(self) -> bool:
+        return self.pid(WORKLOAD) is not None
+
+    def _require_workload(self) -> None:
+        if not self._workload_runs():
+            raise LabError(f"no workload runs in {self.home}: start one with lab up --workload all")
+
+    def _start_workload(self, name: str, rate: float, seconds: float) -> None:
+        workload = self._workload()
+        masters = [node.address for node in self.nodes if node.broker_id == 0]
+        command = workload.prepare(self.version, self.namesrv, masters, WORKLOADS[name], rate)
+        process = processes.start(command, workload.log, os.environ)
+        try:
+            self._record(WORKLOAD, process)
+            workload.wait_until_ready(self._workload_runs, seconds)
+        except BaseException:
+            processes.stop([process], graceful_seconds=0)
+            raise

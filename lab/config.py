@@ -1,0 +1,140 @@
+"""Configuration files and command lines of the nodes. Pure: text from a plan, nothing is written.
+
+What keeps a lab small and local was tried on 4.9.7, 5.3.3 and 5.5.0.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.layout import CLUSTER, Node
+
+_HEAP = {"namesrv": 96, "broker": 256}
+
+# 4.9 reaches into the JDK when it unmaps its files: without these its shutdown hook dies and leaves
+# `store/abort` behind. 5.x needs none of them; they do no harm there.
+OPENS = (
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+)
+
+_SMALL_BROKER = {
+    "mappedFileSizeCommitLog": 16 * 1024 * 1024,
+    "mappedFileSizeConsumeQueue": 120_000,
+    "mappedFileSizeTimerLog": 1024 * 1024,
+    "maxHashSlotNum": 50_000,
+    "maxIndexNum": 200_000,
+    "enablePropertyFilter": "true",  # SQL92 subscriptions
+    # A lab shares two cores with Spark: let a send wait (default 200 ms) rather than fail as busy.
+    "waitTimeMillsInSendQueue": 5000,
+    "osPageCacheBusyTimeOutMills": 5000,
+    "diskMaxUsedSpaceRatio": 95,
+}
+
+# A broker refuses writes on a disk more than 90 % full; the few megabytes of a lab need no such care.
+_DISK = (
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",
+)
+
+
+def properties(values: Mapping[str, object]) -> str:
+    """A Java properties file; backslashes are doubled as Java reads them as escapes."""
+    return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
+
+
+def namesrv_config(node: Node, folder: Path) -> str:
+    """The name server's ``-c`` file; ``folder`` is the node's own."""
+    return properties(
+        {
+            "listenPort": node.port,
+            "bindAddress": "127.0.0.1",
+            "kvConfigPath": folder / "kvConfig.json",
+            "configStorePath": folder / "namesrv.stored.properties",
+        }
+    )
+
+
+def broker_config(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> str:
+    """A broker's ``-c`` file; ``extra`` wins over everything."""
+    return properties(
+        {
+            "brokerClusterName": CLUSTER,
+            "brokerName": node.broker,
+            "brokerId": node.broker_id,
+            "brokerRole": "ASYNC_MASTER" if node.broker_id == 0 else "SLAVE",
+            "namesrvAddr": namesrv,
+            "listenPort": node.port,
+            "haListenPort": node.ha_port,
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "storePathRootDir": folder / "store",
+            "storePathCommitLog": folder / "store" / "commitlog",
+            **_SMALL_BROKER,
+            **extra,
+        }
+    )
+
+
+def logback(folder: Path) -> str:
+    """Logging of a node: ``logs/node.log``, and ``logs/stats.log`` as RocketMQ itself writes it."""
+    stats = "%d{yyy-MM-dd HH:mm:ss,GMT+8} %p - %m%n"  # GMT+8 is what every real stats.log has
+    return (
+        "<configuration>\n"
+        + _appender("node", folder, "%d{yyyy-MM-dd HH:mm:ss.SSS} %p %t - %m%n")
+        + _appender("stats", folder, stats)
+        + '  <logger name="RocketmqStats" additivity="false" level="INFO">'
+        + '<appender-ref ref="stats"/></logger>\n'
+        + '  <root level="INFO"><appender-ref ref="node"/></root>\n'
+        + "</configuration>\n"
+    )
+
+
+def _appender(name: str, folder: Path, pattern: str) -> str:
+    rolling = "ch.qos.logback.core.rolling"
+    return (
+        f'  <appender name="{name}" class="{rolling}.RollingFileAppender">\n'
+        f"    <file>{folder}/logs/{name}.log</file>\n"
+        f'    <rollingPolicy class="{rolling}.FixedWindowRollingPolicy">\n'
+        f"      <fileNamePattern>{folder}/logs/{name}.%i.log</fileNamePattern>\n"
+        "      <minIndex>1</minIndex><maxIndex>3</maxIndex>\n"
+        "    </rollingPolicy>\n"
+        f'    <triggeringPolicy class="{rolling}.SizeBasedTriggeringPolicy">'
+        "<maxFileSize>20MB</maxFileSize></triggeringPolicy>\n"
+        f"    <encoder><pattern>{pattern}</pattern></encoder>\n"
+        "  </appender>\n"
+    )
+
+
+def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """What stands in a node's folder before it starts: relative path -> text."""
+    config = (
+        namesrv_config(node, folder)
+        if node.broker is None
+        else broker_config(node, namesrv, folder, extra)
+    )
+    logging = logback(folder)
+    # 4.9 reads conf/logback_<role>.xml under ROCKETMQ_HOME and dies without; 5.x is told a file.
+    names = ("logback.xml", "conf/logback_namesrv.xml", "conf/logback_broker.xml")
+    return {"node.properties": config} | {name: logging for name in names}
+
+
+def command(node: Node, java: str, jars: Path, folder: Path) -> list[str]:
+    """The command line that runs a node in its folder."""
+    role = "namesrv" if node.broker is None else "broker"
+    heap = _HEAP[role]
+    main = {
+        "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+        "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    }[role]
+    return [
+        java,
+        *(f"-Xms{heap // 2}m", f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC"),
+        *OPENS,
+        *(_DISK if role == "broker" else ()),
+        f"-Drocketmq.home.dir={folder}",
+        f"-Duser.home={folder}",
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
+        *("-cp", f"{jars}/*", main, "-c", str(folder / "node.properties")),
+    ]

@@ -1,0 +1,48 @@
+"""What can happen to a node: it dies, it hangs, it comes back.
+
+``node`` is a node's name: ``namesrv``, ``broker-a``, ``broker-a-slave``. Every function raises
+`LabError` in one line when there is no such node or it is not in the state the fault needs.
+"""
+
+import signal
+
+from lab import processes
+from lab.cluster import BOOT_SECONDS, LabCluster
+from lab.errors import LabError
+from lab.processes import Process
+
+
+def kill(cluster: LabCluster, node: str) -> None:
+    """Kill -9: the process is gone when this returns, its store is left as it was."""
+    processes.stop([_running(cluster, node)], graceful_seconds=0)
+
+
+def stop(cluster: LabCluster, node: str) -> None:
+    """SIGSTOP: the ports stay open, but nobody answers."""
+    _running(cluster, node).send(signal.SIGSTOP)
+
+
+def resume(cluster: LabCluster, node: str) -> None:
+    """SIGCONT: go on after `stop`."""
+    _running(cluster, node).send(signal.SIGCONT)
+
+
+def restart(cluster: LabCluster, node: str, seconds: float = BOOT_SECONDS) -> None:
+    """Start a node again on its store; one that still runs is killed first.
+
+    Returns when a broker is registered and answers again. After a restart of the name server
+    brokers register within 30 s, which this waits for as well.
+    """
+    cluster.node(node)
+    process = cluster.process(node)
+    if process:
+        processes.stop([process], graceful_seconds=0)
+    cluster.start(node, seconds)
+
+
+def _running(cluster: LabCluster, node: str) -> Process:
+    cluster.node(node)
+    process = cluster.process(node)
+    if process is None or process.find() is None:
+        raise LabError(f"{node} does not run: start it with: tidemark lab restart {node}")
+    return process

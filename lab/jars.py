@@ -1,0 +1,134 @@
+"""The jars of a RocketMQ version, fetched once from Maven Central and cached for this user.
+
+They are resolved by the Ivy that ships inside pyspark, so neither Maven nor a download page is
+needed. Behind a proxy or a mirror, name an Ivy settings file in ``TIDEMARK_IVY_SETTINGS``.
+"""
+
+import importlib.util
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from lab import java
+from lab.errors import LabError
+from lab.locking import locked
+
+VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0")
+"""Versions whose parts are all on Maven Central; 4.9.8, 5.3.2 and 5.3.4 lack some."""
+
+_MODULES = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
+_DOWNLOAD_SECONDS = 900
+
+_log = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """Where downloads and compiled classes are kept, outside any project folder."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "tidemark"
+
+
+def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
+    """The folder with every jar of a version; downloads them when they are not cached.
+
+    Safe in several processes at once: one downloads, the others wait, and the folder appears
+    complete by one rename.
+
+    Args:
+        version: one of `VERSIONS`.
+        report: told in one line before a download starts, which takes 20 s to 2 minutes.
+
+    Raises:
+        LabError: unknown version, no Java, or the download failed.
+    """
+    if version not in VERSIONS:
+        raise LabError(f"the lab cannot run RocketMQ {version}: known are {', '.join(VERSIONS)}")
+    folder = cache_folder() / "jars" / version
+    if folder.is_dir():
+        return folder
+    with locked(cache_folder() / "ivy.lock"):
+        if not folder.is_dir():
+            report(f"downloading RocketMQ {version} (60-90 MB, once) to {folder}")
+            _download(version, folder)
+    return folder
+
+
+def _download(version: str, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{version}-") as name:
+        partial = Path(name)
+        wanted = partial / "ivy.xml"
+        wanted.write_text(_wanted(version))
+        log = cache_folder() / f"ivy-{version}.log"
+        with log.open("w") as output:
+            command = _ivy_command(wanted, partial / "jars")
+            try:
+                code = subprocess.run(
+                    command, stdout=output, stderr=subprocess.STDOUT, timeout=_DOWNLOAD_SECONDS
+                ).returncode
+            except subprocess.TimeoutExpired:
+                code = None
+        if code != 0:
+            reason = "timed out" if code is None else _reason(log.read_text(errors="replace"))
+            raise LabError(
+                f"cannot download RocketMQ {version} from Maven Central ({reason}): "
+                f"check the network, see {log}"
+            )
+        shutil.move(partial / "jars", folder)
+
+
+def _wanted(version: str) -> str:
+    dependencies = "".join(
+        f'<dependency org="org.apache.rocketmq" name="{module}" rev="{version}"'
+        ' conf="default->default"/>'
+        for module in _MODULES
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tidemark" module="lab"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_command(wanted: Path, jars: Path) -> list[str]:
+    settings = os.environ.get("TIDEMARK_IVY_SETTINGS")
+    return [
+        java.find("java"),
+        "-Xmx256m",
+        "-Dsun.net.client.defaultConnectTimeout=10000",
+        "-Dsun.net.client.defaultReadTimeout=60000",
+        *("-cp", str(_ivy_jar()), "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-ivy", str(wanted), "-cache", str(cache_folder() / "ivy"), "-confs", "default"),
+        *("-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]")),
+        *("-types", "jar", "bundle"),
+    ]
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        for jar in Path(location).glob("jars/ivy-*.jar"):
+            return jar
+    raise LabError("no Ivy found: it ships inside pyspark, install the project with: make setup")
+
+
+def _reason(log: str) -> str:
+    """The line of an Ivy log that says why it failed."""
+    for sign in (
+        "UnknownHost",
+        "timed out",
+        "refused",
+        "PKIX",
+        "UNRESOLVED",
+        "FAILED",
+        "Exception",
+    ):
+        for line in log.splitlines():
+            if sign in line:
+                return " ".join(line.replace("::", " ").split())[:160]
+    return "Ivy gave no reason"

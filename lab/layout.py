@@ -1,0 +1,132 @@
+"""Which nodes a lab has and the ports they take. Pure: nothing is started or opened here.
+
+With port base P:
+
+=============================  ==========================  =====================================
+node                           listens at                  also takes
+=============================  ==========================  =====================================
+name server                    P
+broker i (0 = ``broker-a``)    L = P + 10 + 10 i           L - 2 (VIP channel), L + 1 (HA)
+its slave (``broker-a-slave``) S = L + 5                   S - 2, S + 1
+=============================  ==========================  =====================================
+
+That the VIP channel is ``listenPort - 2`` is fixed in RocketMQ (``BrokerController``,
+``fastRemotingServer``); the HA port is ours to choose (``haListenPort``).
+"""
+
+import random
+import socket
+from string import ascii_lowercase
+
+from pydantic import BaseModel
+
+from lab.errors import LabError
+
+CLUSTER = "lab"
+DEFAULT_PORT_BASE = 19876
+MAX_BROKERS = len(ascii_lowercase)
+NAMESRV = "namesrv"
+
+
+class Node(BaseModel, frozen=True):
+    """One server process of the lab.
+
+    Attributes:
+        name: what it is called on the command line: ``namesrv``, ``broker-a``, ``broker-a-slave``.
+        broker: the broker group's name (``broker-a``), None for the name server.
+        broker_id: 0 = master, 1 = slave, None for the name server.
+        port: where clients connect, on 127.0.0.1.
+    """
+
+    name: str
+    broker: str | None = None
+    broker_id: int | None = None
+    port: int
+
+    @property
+    def address(self) -> str:
+        """``127.0.0.1:port``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Every port the process listens at."""
+        if self.broker is None:
+            return (self.port,)
+        return (self.port - 2, self.port, self.ha_port)
+
+    @property
+    def ha_port(self) -> int:
+        """Where a master sends its log to slaves."""
+        return self.port + 1
+
+
+def plan(port_base: int, brokers: int, slaves: bool) -> list[Node]:
+    """The nodes of a lab in the order they start: name server, masters, slaves.
+
+    Raises:
+        LabError: too few or too many brokers, or ports outside 1024-65535.
+    """
+    if not 1 <= brokers <= MAX_BROKERS:
+        raise LabError(f"a lab has 1 to {MAX_BROKERS} brokers, not {brokers}")
+    nodes = [Node(name=NAMESRV, port=port_base)]
+    names = [f"broker-{letter}" for letter in ascii_lowercase[:brokers]]
+    for broker_id in (0, 1) if slaves else (0,):
+        for i, name in enumerate(names):
+            nodes.append(
+                Node(
+                    name=name if broker_id == 0 else f"{name}-slave",
+                    broker=name,
+                    broker_id=broker_id,
+                    port=port_base + 10 + 10 * i + 5 * broker_id,
+                )
+            )
+    highest = max(port for node in nodes for port in node.ports)
+    if port_base < 1024 or highest > 65535:
+        raise LabError(
+            f"ports {port_base} to {highest} do not all lie in 1024-65535: "
+            "choose another --port-base"
+        )
+    return nodes
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port of 127.0.0.1 now."""
+    with socket.socket() as candidate:
+        # Servers set this too: without it a port that was closed a moment ago looks taken.
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def require_free_ports(nodes: list[Node]) -> None:
+    """Check that every port is free, so that nothing is started in vain.
+
+    Raises:
+        LabError: names the first port taken and the node that needs it.
+    """
+    for node in nodes:
+        for port in node.ports:
+            if not is_free(port):
+                raise LabError(
+                    f"port {port} (needed by {node.name}) is in use: choose another --port-base, "
+                    f"or find its owner with: ss -ltnp 'sport = :{port}'"
+                )
+
+
+def free_port_base(brokers: int = 2, slaves: bool = False) -> int:
+    """A port base whose ports are all free now, so that labs can run side by side.
+
+    Bases lie below the range the kernel hands out for outgoing connections (from 32768 on Linux).
+
+    Raises:
+        LabError: none was found.
+    """
+    for _ in range(200):
+        base = random.randrange(20000, 32000, 100)
+        if all(is_free(port) for node in plan(base, brokers, slaves) for port in node.ports):
+            return base
+    raise LabError("no free ports between 20000 and 32000 for a lab")

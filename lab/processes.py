@@ -1,0 +1,99 @@
+"""Processes that are known by id and start time, so that a reused id is never signalled."""
+
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel
+
+_SAME_START_SECONDS = 2.0
+
+# Kept so that the end of a child is collected: otherwise it stays behind as a zombie.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class Process(BaseModel, frozen=True):
+    """A process as it is written down.
+
+    Attributes:
+        pid: its id.
+        started_at: its start, seconds since 1970, as psutil tells it.
+    """
+
+    pid: int
+    started_at: float
+
+    def find(self) -> psutil.Process | None:
+        """The running process; None when it ended, also when its id now belongs to another."""
+        child = _children.get(self.pid)
+        if child is not None and child.poll() is not None:
+            del _children[self.pid]
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started_at) < _SAME_START_SECONDS
+            ended = process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return None
+        return process if same and not ended else None
+
+    def send(self, number: signal.Signals) -> bool:
+        """Signal it; False when it does not run any more."""
+        process = self.find()
+        if process is None:
+            return False
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            return False
+        return True
+
+
+def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Process:
+    """Start a process in a session of its own, so that a Ctrl-C in the terminal does not reach it.
+
+    Args:
+        command: program and arguments.
+        log: where its output is appended.
+        environment: the whole environment of the process.
+    """
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    try:
+        return Process(pid=child.pid, started_at=psutil.Process(child.pid).create_time())
+    except BaseException:
+        child.kill()
+        raise
+
+
+def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
+    """End all of them at once: SIGTERM, and SIGKILL for those left after ``graceful_seconds``.
+
+    With ``graceful_seconds`` 0 they are killed at once. Returns when none is left.
+    """
+    left = [found for process in processes if (found := process.find())]
+    if graceful_seconds > 0:
+        for process in left:
+            _signal(process, signal.SIGTERM)
+            # A stopped process takes a SIGTERM only when it goes on.
+            _signal(process, signal.SIGCONT)
+        _, left = psutil.wait_procs(left, timeout=graceful_seconds)
+    for process in left:
+        _signal(process, signal.SIGKILL)
+    psutil.wait_procs(left)
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        pass
