@@ -25,9 +25,14 @@ class Window:
     def __contains__(self, instant: datetime) -> bool:
         return self.start <= instant < self.end
 
-    def whole_hours(self) -> "Window":
-        """The smallest window of whole hours around this one."""
-        return Window(floor_hour(self.start), ceil_hour(self.end))
+    def whole_hours(self, *, inclusive: bool = False) -> "Window":
+        """The smallest window of whole hours around this one.
+
+        Args:
+            inclusive: whether `end` itself is to lie inside.
+        """
+        end = self.end + timedelta(microseconds=1) if inclusive else self.end
+        return Window(floor_hour(self.start), ceil_hour(end))
 
 
 def floor_hour(instant: datetime) -> datetime:

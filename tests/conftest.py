@@ -19,7 +19,7 @@ def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="session")
 def spark(session_home: Home) -> Iterator[SparkSession]:
-    """A Spark of this process on the session's home; starting one costs seconds, so it is shared."""
+    """A Spark of this process on the session's home; starting one costs seconds, so: shared."""
     session_home.path.mkdir(exist_ok=True)
     session = open_session(session_config(CatalogConfig.of(session_home), master="local[2]"))
     yield session

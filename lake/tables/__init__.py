@@ -8,6 +8,5 @@ from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
 
 TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (*raw.ALL, *progress.ALL, *quality.ALL, *alerting.ALL)
+    table.name: table for table in (*raw.ALL, *progress.ALL, *quality.ALL, *alerting.ALL)
 }

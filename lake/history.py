@@ -1,0 +1,163 @@
+"""What has been loaded and computed, and what a window needs from before it.
+
+All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per snapshot: reading
+them costs milliseconds, and no run has to search the large tables for their past.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from lake.catalog import Lake
+from lake.tables import progress, raw
+from lake.window import Window
+
+MEMORY = timedelta(hours=24)
+"""How long a broker that went silent, and the groups on it, are reported as unknown."""
+
+HOLE = timedelta(minutes=10)
+"""The longest hole between two observations that a rate is still computed over."""
+
+_TICK = timedelta(microseconds=1)
+_END = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One loaded snapshot, as far as planning is concerned.
+
+    Attributes:
+        snapshot_id: its id.
+        cluster: its cluster.
+        observed_at: its start.
+        status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
+        brokers_read: broker groups whose offsets it holds.
+    """
+
+    snapshot_id: str
+    cluster: str
+    observed_at: datetime
+    status: str
+    brokers_read: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A broker that a snapshot should hold and does not.
+
+    Attributes:
+        snapshot_id: the snapshot with the hole.
+        broker: the silent broker group.
+        last_snapshot_id: the newest earlier snapshot that holds it.
+    """
+
+    snapshot_id: str
+    broker: str
+    last_snapshot_id: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What computing a window takes.
+
+    Attributes:
+        window: what is computed and replaced.
+        snapshots: ids of the snapshots in the window.
+        earlier: ids of snapshots before the window that hold the previous observations.
+        silent: holes in the window, with where to find what they hide.
+    """
+
+    window: Window
+    snapshots: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
+    silent: tuple[Silent, ...] = field(default=())
+
+    @property
+    def reach(self) -> Window:
+        """The window and what it reads from before."""
+        return Window(self.window.start - MEMORY, self.window.end)
+
+
+def pending_window(lake: Lake, hours_back: int) -> Window | None:
+    """The window of loaded snapshots that are not computed yet; None when there is none.
+
+    A snapshot that landed late lies among computed ones. Then whole hours are computed again: the
+    previous observation of its neighbours has changed, and only at hour boundaries is a window
+    sure not to cut through a data file.
+
+    Args:
+        lake: the tables.
+        hours_back: how old a snapshot may be to be looked for.
+    """
+    reach = Window(datetime.now(UTC) - timedelta(hours=hours_back), _END)
+    loaded = looks(lake, reach)
+    computed = set(
+        lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"].to_pylist()
+    )
+    missing = [look.observed_at for look in loaded if look.snapshot_id not in computed]
+    if not missing:
+        return None
+    start = min(missing)
+    late = any(look.snapshot_id in computed and look.observed_at >= start for look in loaded)
+    if late:
+        return Window(start, loaded[-1].observed_at).whole_hours(inclusive=True)
+    return Window(start, max(missing) + _TICK)
+
+
+def plan(lake: Lake, window: Window) -> Plan:
+    """What computing a window takes from before it."""
+    known = looks(lake, Window(window.start - MEMORY, window.end))
+    inside = [look for look in known if look.observed_at in window]
+    before = [look for look in known if look.observed_at < window.start]
+    return Plan(
+        window,
+        snapshots=tuple(look.snapshot_id for look in inside),
+        earlier=tuple(sorted(_previous(before))),
+        silent=tuple(_silent(known, inside)),
+    )
+
+
+def looks(lake: Lake, window: Window) -> list[Look]:
+    """The loaded snapshots of a window in order of time."""
+    columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read")
+    found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
+    return sorted(
+        (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
+        key=lambda look: (look.observed_at, look.snapshot_id),
+    )
+
+
+def _previous(before: Sequence[Look]) -> Iterable[str]:
+    """Snapshots that hold the last observation of every queue before a window.
+
+    That is the newest of each broker; where this one is not complete, a queue may be missing from
+    it, and those of the last minutes are taken too.
+    """
+    newest: dict[tuple[str, str], Look] = {}
+    for look in before:
+        for broker in look.brokers_read:
+            newest[look.cluster, broker] = look
+    chosen = {look.snapshot_id for look in newest.values()}
+    for look in newest.values():
+        if look.status != "COMPLETE":
+            chosen |= {
+                other.snapshot_id
+                for other in before
+                if other.cluster == look.cluster
+                and look.observed_at - HOLE <= other.observed_at <= look.observed_at
+            }
+    return chosen
+
+
+def _silent(known: Sequence[Look], inside: Sequence[Look]) -> Iterable[Silent]:
+    targets = {look.snapshot_id for look in inside}
+    newest: dict[str, dict[str, Look]] = {}
+    for look in known:
+        brokers = newest.setdefault(look.cluster, {})
+        if look.snapshot_id in targets:
+            for broker, last in sorted(brokers.items()):
+                young = look.observed_at - last.observed_at <= MEMORY
+                if broker not in look.brokers_read and young:
+                    yield Silent(look.snapshot_id, broker, last.snapshot_id)
+        for broker in look.brokers_read:
+            brokers[broker] = look

@@ -1,0 +1,99 @@
+"""Landing: one folder per snapshot, made visible by one rename.
+
+``landing/<cluster>/<YYYY-MM-DD>/<HH>/<snapshot_id>/<table>.parquet`` with the columns of
+``raw.<table>``. Collecting needs nothing but this, so it goes on when Spark or the lake is down.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake.home import Home
+from lake.tables import TABLES
+from rocketmq import rows
+from rocketmq.rows import Snapshot
+
+_SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-(.+)")
+
+
+@dataclass(frozen=True, order=True)
+class Landed:
+    """A landed snapshot, as its folder's name tells it.
+
+    Attributes:
+        observed_at: start of the snapshot.
+        snapshot_id: its id, the folder's name.
+        cluster: its cluster.
+        path: the folder.
+    """
+
+    observed_at: datetime
+    snapshot_id: str
+    cluster: str
+    path: Path
+
+    def files(self) -> dict[str, Path]:
+        """The files that are there, by full name of their table."""
+        found = {f"raw.{path.stem}": path for path in self.path.glob("*.parquet")}
+        return {name: path for name, path in found.items() if name in TABLES}
+
+
+def folder(home: Home, cluster: str, observed_at: datetime, snapshot_id: str) -> Path:
+    """The folder a snapshot lands in."""
+    at = observed_at.astimezone(UTC)
+    return home.landing / cluster / f"{at:%Y-%m-%d}" / f"{at:%H}" / snapshot_id
+
+
+def land(home: Home, snapshot: Snapshot) -> Path:
+    """Writes a snapshot's files and shows them by one rename; returns their folder.
+
+    Raises:
+        OSError: when the files cannot be written; nothing of it is then visible.
+    """
+    target = folder(home, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
+    # A dot keeps the unfinished folder out of `landed`; beside its target, so that renaming it
+    # never crosses a file system.
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    unfinished.mkdir(parents=True)
+    try:
+        _write(unfinished, "snapshots", [snapshot.header()])
+        for table in rows.TABLES:
+            _write(unfinished, table, list(snapshot.records(table)))
+        unfinished.rename(target)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return target
+
+
+def landed(home: Home) -> Iterator[Landed]:
+    """Every landed snapshot, oldest hours of a cluster first; what is unfinished is not shown."""
+    for hour in sorted(home.landing.glob("[!.]*/*/*")):
+        for entry in os.scandir(hour):
+            match = _SNAPSHOT_ID.fullmatch(entry.name)
+            if match and entry.is_dir():
+                observed_at = _instant(match[1])
+                if observed_at is not None:
+                    yield Landed(observed_at, entry.name, match[2], Path(entry.path))
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        seconds = datetime.strptime(text[:15], "%Y%m%dT%H%M%S")
+    except ValueError:
+        return None
+    return seconds.replace(tzinfo=UTC, microsecond=int(text[15:]) * 1000)
+
+
+def _write(path: Path, table: str, records: list[dict[str, object]]) -> None:
+    if not records:
+        return
+    schema = TABLES[f"raw.{table}"].arrow_schema()
+    pq.write_table(pa.Table.from_pylist(records, schema=schema), path / f"{table}.parquet")

@@ -1,0 +1,212 @@
+"""Loading: landed snapshots into ``raw.*``.
+
+Each table gets one append per load, ``raw.snapshots`` the last: a snapshot counts as loaded only
+when its row stands there. A load that died in between is finished by the next one, which skips the
+tables that already hold the snapshot, so nothing is ever loaded twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.expressions import And
+
+from lake.catalog import Lake, one_of, window_filter
+from lake.landing import Landed, landed
+from lake.schema import Table, type_text
+from lake.tables import TABLES, raw
+from lake.window import Window
+
+BATCH = 120
+"""Snapshots loaded by one commit per table; bounds memory when much has landed meanwhile."""
+
+DATA_TABLES = tuple(table for table in raw.ALL if table is not raw.SNAPSHOTS)
+
+
+class StructureError(Exception):
+    """A landed file that is no table of ours: which file, what is wrong with it."""
+
+
+@dataclass
+class Loaded:
+    """What a load did.
+
+    Attributes:
+        snapshots: ids that stand in ``raw.snapshots`` now and did not before.
+        rejected: ids kept out for their structure, with the reason.
+        rows: rows written, by full name of the table.
+    """
+
+    snapshots: list[str] = field(default_factory=list)
+    rejected: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+def load(lake: Lake) -> Loaded:
+    """Loads every landed snapshot that ``raw.snapshots`` does not hold yet."""
+    report = Loaded(rows={table.name: 0 for table in raw.ALL})
+    pending = sorted(_pending(lake))
+    for start in range(0, len(pending), BATCH):
+        _load_batch(lake, pending[start : start + BATCH], report)
+    return report
+
+
+def _pending(lake: Lake) -> Iterable[Landed]:
+    found = list(landed(lake.home))
+    if not found:
+        return []
+    known = _present(lake, raw.SNAPSHOTS, found)
+    return [item for item in found if item.snapshot_id not in known]
+
+
+def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
+    headers: list[pa.Table] = []
+    data: dict[str, list[pa.Table]] = {table.name: [] for table in DATA_TABLES}
+    present = {table.name: _present(lake, table, batch) for table in DATA_TABLES}
+    for item in batch:
+        try:
+            tables = read_landed(item)
+        except StructureError as error:
+            report.rejected[item.snapshot_id] = str(error)
+            headers.append(_rejected_header(item, str(error)))
+            continue
+        headers.append(tables.pop(raw.SNAPSHOTS.name))
+        for name, rows in tables.items():
+            if item.snapshot_id not in present[name]:
+                data[name].append(rows)
+    for table in DATA_TABLES:
+        if data[table.name]:
+            report.rows[table.name] += lake.append(table, pa.concat_tables(data[table.name]))
+    report.rows[raw.SNAPSHOTS.name] += lake.gather(raw.SNAPSHOTS, pa.concat_tables(headers))
+    report.snapshots += [item.snapshot_id for item in batch]
+
+
+def read_landed(item: Landed) -> dict[str, pa.Table]:
+    """The files of a landed snapshot as their tables' columns, by full name of the table.
+
+    ``raw.snapshots`` is always among them and gets its ``brokers_read``.
+
+    Raises:
+        StructureError: when a file cannot be read, lacks a key column, holds another type, or is
+            of another snapshot.
+    """
+    tables = {}
+    for name, path in item.files().items():
+        try:
+            # Not pq.read_table: it would read the folders above as partition columns.
+            found = pq.ParquetFile(path).read()
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise StructureError(f"{path.name} is not readable Parquet: {reason}") from error
+        tables[name] = conform(TABLES[name], found, path.name)
+        _check_identity(item, tables[name], path.name)
+    header = tables.get(raw.SNAPSHOTS.name)
+    if header is None or header.num_rows != 1:
+        rows = "is missing" if header is None else f"has {header.num_rows} rows"
+        raise StructureError(f"snapshots.parquet {rows}; it must hold the snapshot's one row")
+    tables[raw.SNAPSHOTS.name] = _with_brokers_read(header, tables)
+    return tables
+
+
+def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
+    """Columns by name, in the declared order and type; absent ones are NULL, unknown ones left out.
+
+    Args:
+        table: the declaration.
+        found: what the file holds.
+        file: the file's name, for the message.
+
+    Raises:
+        StructureError: when a key column is absent or a column cannot be cast without loss.
+    """
+    columns = []
+    for field_ in table.arrow_schema():
+        if field_.name not in found.column_names:
+            if field_.name in table.required:
+                raise StructureError(f"{file} has no column {field_.name}")
+            columns.append(pa.nulls(found.num_rows, field_.type))
+            continue
+        column = found.column(field_.name)
+        try:
+            columns.append(_cast(column, field_.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise StructureError(
+                f"{file}: column {field_.name} is {column.type}, not {type_text(field_.type)}"
+            ) from error
+    return pa.table(columns, schema=table.arrow_schema())
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Casts without loss, but for what writers commonly do to instants and NULLs of integers."""
+    found = column.type
+    if pa.types.is_timestamp(wanted):
+        if not pa.types.is_timestamp(found):
+            raise pa.ArrowInvalid("not a timestamp")
+        # An instant without a zone is taken for UTC; nanoseconds are cut, not refused.
+        return pc.cast(column, pa.timestamp("us", found.tz or "UTC"), safe=False).cast(wanted)
+    if pa.types.is_string(wanted) and not (
+        pa.types.is_string(found)
+        or pa.types.is_large_string(found)
+        or pa.types.is_null(found)
+        or pa.types.is_string_view(found)
+        or pa.types.is_dictionary(found)
+    ):
+        raise pa.ArrowInvalid("not text")
+    return column.cast(wanted)
+
+
+def _check_identity(item: Landed, rows: pa.Table, file: str) -> None:
+    """A file of another snapshot would be loaded under its id again and again."""
+    foreign = rows["snapshot_id"].drop_null().unique().to_pylist()
+    if any(found != item.snapshot_id for found in foreign):
+        raise StructureError(f"{file} holds rows of {foreign[0]}, its folder is {item.snapshot_id}")
+
+
+def _with_brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:
+    """Adds which broker groups the snapshot's offsets are known of.
+
+    A broker whose committed offsets could not be read has queue rows but tells nothing about its
+    consumers, so it counts as silent.
+    """
+    queues = tables.get(raw.QUEUE_OFFSETS.name)
+    read = set(queues["broker"].unique().to_pylist()) if queues is not None else set()
+    unheard = {
+        problem["endpoint"]
+        for problem in header["problems"][0].as_py() or []
+        if (problem["operation"] or "").startswith("GET_ALL_CONSUMER_OFFSET")
+    }
+    brokers = tables.get(raw.BROKERS.name)
+    if unheard and brokers is not None:
+        read -= {row["broker"] for row in brokers.to_pylist() if row["address"] in unheard}
+    names = pa.array([sorted(name for name in read if name)], type=pa.list_(pa.string()))
+    position = header.column_names.index("brokers_read")
+    return header.set_column(position, header.schema.field(position), names)
+
+
+def _rejected_header(item: Landed, reason: str) -> pa.Table:
+    row: dict[str, Any] = {
+        "snapshot_id": item.snapshot_id,
+        "cluster": item.cluster,
+        "source": "remote",
+        "observed_at": item.observed_at,
+        "status": "FAILED",
+        "problems": [{"endpoint": "landing", "operation": "LOAD", "code": None, "message": reason}],
+        "brokers_read": [],
+    }
+    return pa.Table.from_pylist([row], schema=raw.SNAPSHOTS.arrow_schema())
+
+
+def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
+    """Which of the snapshots a table already holds rows of."""
+    instants = [item.observed_at for item in items]
+    # One day of slack: the instant of a row may differ from the one in its folder's name.
+    window = Window(min(instants) - timedelta(days=1), max(instants) + timedelta(days=1))
+    where = window_filter(table, window)
+    if len(items) <= BATCH:
+        where = And(where, one_of("snapshot_id", (item.snapshot_id for item in items)))
+    found = lake.read(table, where, columns=("snapshot_id",))
+    return set(found["snapshot_id"].unique().to_pylist())
