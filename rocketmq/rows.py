@@ -2,7 +2,7 @@
 
 A row holds what is particular to it; ``snapshot_id``, ``observed_at`` and ``cluster`` are the same
 for every row of a snapshot and are put in front when rows leave this package (`Snapshot.records`).
-Field names are the column names of ``raw.*``. ``None`` means *not known* and is never replaced by 0.
+Field names are the column names of ``raw.*``. ``None`` means *not known*, never 0.
 """
 
 from collections.abc import Iterator

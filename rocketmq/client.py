@@ -1,0 +1,351 @@
+"""The transport: many requests in flight over one connection per endpoint, read-only by force.
+
+A `RemotingClient` is made for one look at a cluster and thrown away: an endpoint that proved
+unreachable stays so for its lifetime, so that a dead broker costs one timeout and not one per call.
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Self
+
+from rocketmq.codes import READ_ONLY, RequestCode, ResponseCode
+from rocketmq.errors import (
+    BadAnswerError,
+    ConnectError,
+    ConnectionLostError,
+    RefusedError,
+    ForbiddenRequest,
+    NotRocketMQError,
+    RemotingError,
+    RequestTimeoutError,
+    ResponseError,
+    SilentError,
+    UnreachableError,
+)
+from rocketmq.frame import Frame, FrameError, encode_request, take_frames
+
+MAX_RECONNECTS = 3
+"""Connections one endpoint may break before it counts as unreachable."""
+
+
+class RemotingClient:
+    """Sends read-only requests and matches answers to them.
+
+    Args:
+        connect_timeout: seconds for one connection, name resolution included.
+        request_timeout: seconds from sending a request to its answer.
+        total_timeout: seconds from now after which every request fails; None for no limit.
+        in_flight: requests under way at one endpoint at a time; the rest wait their turn.
+
+    Attributes:
+        requests: requests sent.
+        bytes: bytes sent and received.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float = 2.0,
+        request_timeout: float = 3.0,
+        total_timeout: float | None = None,
+        in_flight: int = 64,
+    ):
+        self.requests = 0
+        self.bytes = 0
+        self._connect_timeout = connect_timeout
+        self._request_timeout = request_timeout
+        self._in_flight = in_flight
+        self._loop = asyncio.get_running_loop()
+        self._deadline = None if total_timeout is None else self._loop.time() + total_timeout
+        self._opaque = count(1)
+        self._peers: dict[str, _Peer] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def call(
+        self,
+        endpoint: str,
+        code: RequestCode,
+        fields: Mapping[str, str] | None = None,
+        *,
+        subject: str = "",
+        timeout: float | None = None,
+    ) -> Frame:
+        """Ask one thing and wait for its answer.
+
+        Args:
+            endpoint: ``host:port``.
+            code: what to ask.
+            fields: ``extFields`` of the request.
+            subject: what it is about, for error messages.
+            timeout: seconds, instead of the client's request timeout.
+
+        Returns:
+            The answer, whose code is SUCCESS.
+
+        Raises:
+            ForbiddenRequest: the code is not on the read-only list; nothing was sent.
+            RemotingError: one of its subclasses, see `rocketmq.errors`.
+        """
+        if code not in READ_ONLY:
+            raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")
+        operation = f"{RequestCode(code).name} {subject}".rstrip()
+        peer = self._peers.get(endpoint)
+        if peer is None:
+            peer = self._peers[endpoint] = _Peer(endpoint, asyncio.Semaphore(self._in_flight))
+        async with peer.slots:
+            link = await self._link(peer, operation)
+            limit = self._request_timeout if timeout is None else timeout
+            frame = await self._ask(link, code, fields, operation, limit)
+        if frame.code != ResponseCode.SUCCESS:
+            raise ResponseError(endpoint, operation, frame.code, frame.remark)
+        return frame
+
+    async def close(self) -> None:
+        """Close every connection; requests still under way fail with `ConnectionLostError`."""
+        for peer in self._peers.values():
+            if peer.link:
+                peer.link.end(ConnectionLostError, "the client was closed")
+        self._peers.clear()
+        await asyncio.sleep(0)
+
+    async def _ask(
+        self,
+        link: "_Link",
+        code: RequestCode,
+        fields: Mapping[str, str] | None,
+        operation: str,
+        limit: float,
+    ) -> Frame:
+        now = self._loop.time()
+        until = now + limit if self._deadline is None else min(now + limit, self._deadline)
+        opaque = next(self._opaque)
+        request = _Request(self._loop.create_future(), operation, now, until - now)
+        link.pending[opaque] = request
+        timer = self._loop.call_at(until, link.expire, opaque)
+        data = encode_request(code, opaque, fields)
+        self.requests += 1
+        self.bytes += len(data)
+        link.send(data)
+        try:
+            return await request.answer
+        finally:
+            timer.cancel()
+            link.pending.pop(opaque, None)
+
+    async def _link(self, peer: "_Peer", operation: str) -> "_Link":
+        """The open connection to an endpoint, made if there is none."""
+        self._check(peer, operation)
+        if peer.link and not peer.link.closed:
+            return peer.link
+        async with peer.connecting:
+            self._check(peer, operation)
+            if peer.link and not peer.link.closed:
+                return peer.link
+            if peer.connections > MAX_RECONNECTS:
+                self._give_up(peer, ConnectError, "the connection keeps breaking", operation)
+            peer.connections += 1
+            peer.link = await self._connect(peer, operation)
+            return peer.link
+
+    def _check(self, peer: "_Peer", operation: str) -> None:
+        if peer.failure:
+            kind, reason = peer.failure
+            raise kind(peer.endpoint, operation, reason)
+        if self._deadline is not None and self._loop.time() >= self._deadline:
+            raise RequestTimeoutError(peer.endpoint, operation, "no time left to ask")
+
+    def _give_up(
+        self, peer: "_Peer", kind: type[UnreachableError], reason: str, operation: str
+    ) -> "_Link":
+        peer.failure = (kind, reason)
+        raise kind(peer.endpoint, operation, reason)
+
+    async def _connect(self, peer: "_Peer", operation: str) -> "_Link":
+        until = self._loop.time() + self._connect_timeout
+        if self._deadline is not None:
+            until = min(until, self._deadline)
+        try:
+            host, port = split_endpoint(peer.endpoint)
+            async with asyncio.timeout_at(until):
+                return await self._open(peer, await _resolve(host, port), port)
+        except ConnectionRefusedError:
+            reason = "connection refused, nothing listens there"
+            return self._give_up(peer, RefusedError, reason, operation)
+        except TimeoutError:
+            reason = f"no connection within {self._connect_timeout:g} s"
+            return self._give_up(peer, ConnectError, reason, operation)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            return self._give_up(peer, ConnectError, f"could not connect: {reason}", operation)
+
+    async def _open(self, peer: "_Peer", addresses: list[str], port: int) -> "_Link":
+        """Connect to the first address of a host that accepts."""
+        for address in addresses[:-1]:
+            try:
+                return await self._open(peer, [address], port)
+            except OSError:
+                continue
+        _, link = await self._loop.create_connection(lambda: _Link(self, peer), addresses[-1], port)
+        return link
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What is known of one endpoint."""
+
+    endpoint: str
+    slots: asyncio.Semaphore
+    connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    link: "_Link | None" = None
+    connections: int = 0
+    failure: tuple[type[UnreachableError], str] | None = None
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request under way."""
+
+    answer: asyncio.Future[Frame]
+    operation: str
+    sent_at: float
+    seconds: float
+
+
+class _Link(asyncio.Protocol):
+    """One connection: bytes in, answers out, matched by opaque."""
+
+    def __init__(self, client: RemotingClient, peer: _Peer):
+        self.pending: dict[int, _Request] = {}
+        self.closed = False
+        self._client = client
+        self._peer = peer
+        self._buffer = bytearray()
+        self._answers = 0
+        self._heard_at = 0.0
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def send(self, data: bytes) -> None:
+        if self._transport:
+            self._transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        self._client.bytes += len(data)
+        self._buffer += data
+        try:
+            frames = take_frames(self._buffer)
+        except FrameError as error:
+            if self._answers:
+                self.end(BadAnswerError, f"a broken frame: {error}")
+            else:
+                self.give_up(NotRocketMQError, f"does not speak RocketMQ: {error}")
+            return
+        for frame in frames:
+            # Only answers to what was asked count: a broker may also send requests, and answers
+            # to requests that have timed out.
+            request = self.pending.pop(frame.opaque, None) if frame.is_response else None
+            if request and not request.answer.done():
+                self._answers += 1
+                request.answer.set_result(frame)
+        if frames:
+            self._heard_at = asyncio.get_running_loop().time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answers or not self.pending:
+            self.end(ConnectionLostError, "the connection broke before the answer")
+        else:
+            self.give_up(NotRocketMQError, "closed the connection without an answer")
+
+    def expire(self, opaque: int) -> None:
+        """The time of one request is over."""
+        request = self.pending.pop(opaque, None)
+        if request is None or request.answer.done():
+            return
+        reason = f"no answer within {request.seconds:.3g} s"
+        if self._heard_at > request.sent_at:
+            error = RequestTimeoutError(self._peer.endpoint, request.operation, reason)
+            request.answer.set_exception(error)
+        else:
+            self.pending[opaque] = request
+            self.give_up(SilentError, reason)
+
+    def give_up(self, kind: type[UnreachableError], reason: str) -> None:
+        """The endpoint is of no use: fail what is under way and all that would follow."""
+        self._peer.failure = (kind, reason)
+        self.end(kind, reason)
+
+    def end(self, kind: type[RemotingError], reason: str) -> None:
+        """Close the connection and fail what is under way."""
+        self.closed = True
+        if self._transport:
+            self._transport.abort()
+        pending, self.pending = self.pending, {}
+        self._buffer.clear()
+        for request in pending.values():
+            if not request.answer.done():
+                error = kind(self._peer.endpoint, request.operation, reason)
+                request.answer.set_exception(error)
+
+
+def split_endpoint(endpoint: str) -> tuple[str, int]:
+    """``host:port`` or ``[v6]:port`` as its two parts.
+
+    Raises:
+        ValueError: it is neither; the message says so.
+    """
+    host, colon, port = endpoint.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{endpoint!r} is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host.
+
+    The lookup runs in a daemon thread: asyncio's own executor is waited for at exit, and a resolver
+    that hangs would hold the whole process.
+
+    Raises:
+        OSError: nobody knows the host.
+    """
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+            return [host]
+        except OSError:
+            continue
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str]) -> None:
+        if not found.done():
+            found.set_result(addresses)
+
+    def look_up() -> None:
+        try:
+            known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            known = []
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in known))
+        try:
+            loop.call_soon_threadsafe(settle, addresses)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    threading.Thread(target=look_up, daemon=True, name="resolve").start()
+    addresses = await found
+    if not addresses:
+        raise OSError(f"host name {host!r} is not known")
+    return addresses

@@ -1,0 +1,65 @@
+"""Request codes Tidemark may send, and the response codes it reads.
+
+`RequestCode` *is* the allow-list: the transport sends nothing else. A code belongs here only when
+the request changes nothing in a broker or a client, in any version from 4.9 to 5.5. Not here though
+they look like reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE falsifies pull
+offsets and delivery counts, 307 GET_CONSUMER_RUNNING_INFO makes a client commit, 355 writes files.
+"""
+
+from enum import IntEnum
+
+
+class RequestCode(IntEnum):
+    """Read-only requests by RocketMQ's own names."""
+
+    QUERY_CONSUMER_OFFSET = 14
+    GET_ALL_TOPIC_CONFIG = 21
+    GET_BROKER_CONFIG = 26
+    GET_BROKER_RUNTIME_INFO = 28
+    SEARCH_OFFSET_BY_TIMESTAMP = 29
+    GET_MAX_OFFSET = 30
+    GET_MIN_OFFSET = 31
+    GET_EARLIEST_MSG_STORETIME = 32
+    GET_CONSUMER_LIST_BY_GROUP = 38
+    GET_ALL_CONSUMER_OFFSET = 43
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_TOPIC_STATS_INFO = 202
+    GET_CONSUMER_CONNECTION_LIST = 203
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+    GET_CONSUME_STATS = 208
+    QUERY_TOPIC_CONSUME_BY_WHO = 300
+    QUERY_CONSUME_TIME_SPAN = 303
+    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305
+    VIEW_BROKER_STATS_DATA = 315
+    QUERY_CONSUME_QUEUE = 321
+    GET_TOPIC_CONFIG = 351
+    GET_SUBSCRIPTIONGROUP_CONFIG = 352
+
+
+READ_ONLY = frozenset(RequestCode)
+"""The codes the transport lets through."""
+
+
+class ResponseCode(IntEnum):
+    """Response codes that mean something to a reader; 209-211 differ between 4.9 and 5.x."""
+
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    REQUEST_CODE_NOT_SUPPORTED = 3
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    QUERY_NOT_FOUND = 22
+    SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    CONSUMER_NOT_ONLINE = 206
+    GO_AWAY = 1500
+
+
+def response_name(code: int) -> str:
+    """``TOPIC_NOT_EXIST`` for 17, the number as text for a code not listed."""
+    try:
+        return ResponseCode(code).name
+    except ValueError:
+        return str(code)

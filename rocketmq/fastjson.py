@@ -1,0 +1,301 @@
+"""Reading the JSON that fastjson writes, which is not JSON.
+
+Broker and name server bodies (4.9 to 5.5) differ from the standard in two ways: integer keys are
+not quoted (``{0:5,1:7}``), and a key can be an object (``{{"queueId":3,"topic":"T"}:{...}}``).
+
+`loads` first rewrites the two shapes that make up nearly every big body (maps from integer to
+integer, maps from flat object to flat object) into standard JSON at byte level and hands that to
+the C scanner of the standard library; whenever it cannot prove that this reads the same thing, the
+tolerant parser below decides. Both read the same language, which a test holds.
+"""
+
+import json
+import math
+import re
+import sys
+from typing import Any, NoReturn
+
+MAX_DEPTH = 100
+"""Objects and arrays inside each other; real bodies stay below ten."""
+
+MAX_DIGITS = 4300
+"""Digits of one number: Python's own default limit, held here so that no setting changes it."""
+
+
+class FastjsonError(ValueError):
+    """A body that cannot be read.
+
+    Attributes:
+        reason: what is wrong.
+        position: byte of the body where it was noticed.
+    """
+
+    def __init__(self, reason: str, position: int):
+        super().__init__(f"{reason} at byte {position}")
+        self.reason = reason
+        self.position = position
+
+
+def loads(body: bytes) -> Any:
+    """Read one fastjson body.
+
+    Integers are exact ``int`` of any size, numbers with a fraction or an exponent ``float``. An
+    integer key stays ``int``; an object key becomes a tuple of its ``(name, value)`` pairs sorted
+    by name, objects inside it likewise. Of equal keys the last one wins, as in Java.
+
+    Raises:
+        FastjsonError: for anything else: truncated input, trailing bytes, a ``$ref`` key (it stands
+            for an object elsewhere and is no data), a key that is no string, integer or object, invalid UTF-8, control characters and half surrogate pairs in strings,
+            numbers that are not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
+    """
+    try:
+        return _scan(body)
+    except (ValueError, TypeError, RecursionError):
+        return _Parser(body).document()
+
+
+# The fast path -----------------------------------------------------------------------------------
+
+_INTEGER_MAP = re.compile(rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+\}")
+_FLAT = rb"\{[^{}\[\]]*+\}"
+_OBJECT_MAP = re.compile(
+    rb"\{" + _FLAT + rb":" + _FLAT + rb"(?:," + _FLAT + rb":" + _FLAT + rb")*+\}"
+)
+_MAP = "\x01"
+
+
+class _NotProvenError(ValueError):
+    """The fast path does not vouch for its result."""
+
+
+def _scan(body: bytes) -> Any:
+    r"""Read a body through the C scanner, or raise when that is not provably the same.
+
+    A map becomes ``{"\u0001":[key,value,key,value]}``. Nothing else can give that name: the body
+    holds no ``\u``, and strict JSON has no raw control character in a string. A rewrite may hit
+    text inside a string; then a brace stands in a string, and the braces outnumber the objects.
+    """
+    if b"\\u" in body or b'"$ref"' in body:
+        raise _NotProvenError
+    if not 0 < sys.get_int_max_str_digits() <= MAX_DIGITS:
+        raise _NotProvenError
+    text, maps = _INTEGER_MAP.subn(_integer_pairs, body)
+    if b"{{" in text:
+        text, more = _OBJECT_MAP.subn(_object_pairs, text)
+        maps += more
+    value, objects = _restore(_DECODER.decode(text.decode()), 1)
+    if maps and not objects == text.count(b"{") == text.count(b"}"):
+        raise _NotProvenError
+    return value
+
+
+def _integer_pairs(found: re.Match[bytes]) -> bytes:
+    return b'{"\\u0001":[' + found[0][1:-1].replace(b":", b",") + b"]}"
+
+
+def _object_pairs(found: re.Match[bytes]) -> bytes:
+    return b'{"\\u0001":[' + found[0][1:-1].replace(b"}:{", b"},{") + b"]}"
+
+
+def _restore(node: Any, depth: int) -> tuple[Any, int]:
+    """Turn lists of pairs back into maps; gives the value and the number of objects in it."""
+    if depth > MAX_DEPTH:
+        raise _NotProvenError
+    objects = 0
+    if type(node) is dict:
+        objects = 1
+        if _MAP in node:
+            return _map_of(node[_MAP], depth)
+        entries = node.items()
+    elif type(node) is list:
+        entries = enumerate(node)
+    else:
+        return node, 0
+    for key, value in entries:
+        if type(value) is dict or type(value) is list:
+            node[key], inside = _restore(value, depth + 1)
+            objects += inside
+    return node, objects
+
+
+def _map_of(pairs: list[Any], depth: int) -> tuple[dict[Any, Any], int]:
+    keys, values = pairs[::2], pairs[1::2]
+    if type(keys[0]) is int:
+        return dict(zip(keys, values, strict=True)), 1
+    if depth == MAX_DEPTH:
+        raise _NotProvenError
+    result = {tuple(sorted(key.items())): value for key, value in zip(keys, values, strict=True)}
+    if len(result) != len(keys):
+        raise _NotProvenError
+    return result, 1 + len(pairs)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if len(text.lstrip("-")) > MAX_DIGITS or math.isinf(value):
+        raise _NotProvenError
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotProvenError
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+
+
+# The tolerant parser -----------------------------------------------------------------------------
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][+-]?[0-9]++)?")
+_LITERALS = {"true": True, "false": False, "null": None}
+_LITERAL = re.compile("true|false|null")
+
+
+class _Parser:
+    """Recursive descent over one body, with a bound on the depth."""
+
+    def __init__(self, body: bytes):
+        try:
+            self.text = body.decode()
+        except UnicodeDecodeError as error:
+            raise FastjsonError("invalid UTF-8", error.start) from None
+        self.at = 0
+
+    def document(self) -> Any:
+        try:
+            value = self.value(1)
+        except RecursionError:
+            self.fail("nesting too deep")
+        if self.peek():
+            self.fail("more after the end")
+        return value
+
+    def fail(self, reason: str, at: int | None = None) -> NoReturn:
+        before = self.text[: self.at if at is None else at]
+        raise FastjsonError(reason, len(before.encode())) from None
+
+    def peek(self) -> str:
+        """The next character after white space, or an empty string at the end."""
+        found = _SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return self.text[self.at : self.at + 1]
+
+    def value(self, depth: int) -> Any:
+        first = self.peek()
+        if first == '"':
+            return self.string()
+        if first in ("{", "[") and depth > MAX_DEPTH:
+            self.fail("nesting too deep")
+        if first == "{":
+            return self.object(depth)
+        if first == "[":
+            return self.array(depth)
+        literal = _LITERAL.match(self.text, self.at)
+        if literal:
+            self.at = literal.end()
+            return _LITERALS[literal[0]]
+        return self.number()
+
+    def string(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if not found:
+            self.fail("broken or endless string")
+        token = found[0]
+        if "\\" not in token:
+            self.at = found.end()
+            return token[1:-1]
+        try:
+            value = json.loads(token)
+            value.encode()
+        except ValueError:
+            self.fail("bad escape in the string")
+        self.at = found.end()
+        return value
+
+    def number(self) -> int | float:
+        found = _NUMBER.match(self.text, self.at)
+        if not found:
+            self.fail("no value" if self.at < len(self.text) else "end of input instead of a value")
+        token = found[0]
+        if len(token.lstrip("-")) > MAX_DIGITS:
+            self.fail("number too long")
+        try:
+            value = float(token) if found[1] or found[2] else int(token)
+        except ValueError:  # a limit on digits set lower than ours
+            self.fail("number too long")
+        if isinstance(value, float) and math.isinf(value):
+            self.fail("number too large")
+        self.at = found.end()
+        return value
+
+    def array(self, depth: int) -> list[Any]:
+        self.at += 1
+        items: list[Any] = []
+        if self.peek() == "]":
+            self.at += 1
+            return items
+        while True:
+            items.append(self.value(depth + 1))
+            if self.separator("]"):
+                return items
+
+    def object(self, depth: int) -> dict[Any, Any]:
+        self.at += 1
+        members: dict[Any, Any] = {}
+        spelled: dict[Any, str] | None = None
+        if self.peek() == "}":
+            self.at += 1
+            return members
+        while True:
+            start = self.at
+            key = self.key(depth + 1)
+            if self.peek() != ":":
+                self.fail("no ':' after a key")
+            self.at += 1
+            if type(key) is tuple and key in members:
+                # Python takes 1, 1.0 and True for one key; merging those would lose an entry.
+                spelled = spelled or {known: repr(known) for known in members}
+                if spelled.setdefault(key, repr(key)) != repr(key):
+                    self.fail("two different keys that compare equal", start)
+            members[key] = self.value(depth + 1)
+            if self.separator("}"):
+                return members
+            self.peek()
+
+    def separator(self, end: str) -> bool:
+        """Step over a comma, or over the end: then True."""
+        found = self.peek()
+        if found != end and found != ",":
+            self.fail(f"neither ',' nor '{end}'" if found else "end of input")
+        self.at += 1
+        return found == end
+
+    def key(self, depth: int) -> str | int | tuple[Any, ...]:
+        start, first = self.at, self.peek()
+        if first == '"':
+            name = self.string()
+            if name == "$ref":
+                self.fail("a $ref token, which stands for data that is not here", start)
+            return name
+        if first == "{":
+            if depth > MAX_DEPTH:
+                self.fail("nesting too deep")
+            return self.frozen(self.object(depth), start)
+        if first == "-" or first.isdigit():
+            number = self.number()
+            if isinstance(number, int):
+                return number
+        self.fail("a key that is no string, integer or object", start)
+
+    def frozen(self, members: dict[Any, Any], start: int) -> tuple[Any, ...]:
+        """An object that is a key, as a tuple that can be one."""
+        pairs = []
+        for name, value in members.items():
+            if not isinstance(name, str):
+                self.fail("a key whose own keys are no strings", start)
+            if isinstance(value, list):
+                self.fail("a key that holds an array", start)
+            pairs.append((name, self.frozen(value, start) if isinstance(value, dict) else value))
+        return tuple(sorted(pairs, key=lambda pair: pair[0]))

@@ -1,0 +1,193 @@
+"""RocketMQ's naming rules: what a topic, a group, an offset key and a version number mean.
+
+Sources: `TopicValidator`, `MixAll`, `KeyBuilder`, `ConsumerOffsetManager`, `MQVersion` of 4.9 to
+5.5.
+"""
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import StrEnum
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+BROADCAST_SUFFIX = "broadcast"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+
+SYSTEM_GROUPS = frozenset(
+    {
+        "DEFAULT_CONSUMER",
+        "DEFAULT_PRODUCER",
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "CLIENT_INNER_PRODUCER",
+        "SELF_TEST_P_GROUP",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+    }
+)
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+
+class TopicKind(StrEnum):
+    """What a topic is for; the values of ``raw.topics.kind``."""
+
+    NORMAL = "normal"
+    RETRY = "retry"
+    DLQ = "dlq"
+    POP_RETRY = "pop_retry"
+    SYSTEM = "system"
+    LMQ = "lmq"
+
+
+def topic_kind(
+    topic: str,
+    *,
+    groups: Container[str] = (),
+    topics: Container[str] = (),
+    deployment: Container[str] = (),
+) -> TopicKind:
+    """What a topic is for, by its name.
+
+    Args:
+        topic: the topic.
+        groups: known consumer groups. A POP retry topic of the first naming
+            (``%RETRY%<group>_<topic>``) looks like the retry topic of a group named ``g_topic``;
+            only the known names tell them apart, and the plain reading wins.
+        topics: known topics, for the same purpose.
+        deployment: names that are system topics of one deployment: those of its brokers and
+            clusters, each of which is a topic too.
+    """
+    if topic.startswith(LMQ_PREFIX):
+        return TopicKind.LMQ
+    if topic.startswith(DLQ_PREFIX):
+        return TopicKind.DLQ
+    if topic.startswith(RETRY_PREFIX):
+        rest = topic.removeprefix(RETRY_PREFIX)
+        return TopicKind.POP_RETRY if _is_pop(rest, groups, topics) else TopicKind.RETRY
+    if (
+        topic in SYSTEM_TOPICS
+        or topic.startswith(SYSTEM_TOPIC_PREFIX)
+        or topic in deployment
+        or (topic.endswith("_REPLY_TOPIC") and topic.removesuffix("_REPLY_TOPIC") in deployment)
+    ):
+        return TopicKind.SYSTEM
+    return TopicKind.NORMAL
+
+
+def _is_pop(rest: str, groups: Container[str], topics: Container[str]) -> bool:
+    if "+" in rest:  # second naming, 5.2+; no name holds a plus otherwise
+        return True
+    if rest in groups:
+        return False
+    cuts = (found.start() for found in re.finditer("_", rest))
+    return any(rest[:cut] in groups and rest[cut + 1 :] in topics for cut in cuts)
+
+
+def is_system_group(group: str) -> bool:
+    """Whether RocketMQ itself uses this consumer group."""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """The topic that failed messages of a group wait in."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic that messages of a group end in after their last attempt."""
+    return DLQ_PREFIX + group
+
+
+@dataclass(slots=True, frozen=True)
+class OffsetKey:
+    """A key of the broker's offset table.
+
+    Attributes:
+        topic: the topic.
+        consumer_group: the group.
+        broadcast: whether this is the broker's shadow of a broadcasting group: the smallest pull
+            offset of its live clients, from 5.1 on (`BroadcastOffsetManager`).
+    """
+
+    topic: str
+    consumer_group: str
+    broadcast: bool = False
+
+
+def parse_offset_key(key: str) -> OffsetKey | None:
+    """Read ``topic@group`` or ``topic@group@broadcast``; None for any other key, as Java does."""
+    match key.split("@"):
+        case [topic, group] if topic and group:
+            return OffsetKey(topic, group)
+        case [topic, group, suffix] if topic and group and suffix == BROADCAST_SUFFIX:
+            return OffsetKey(topic, group, broadcast=True)
+    return None
+
+
+_FIRST_4, _FIRST_5, _HIGHER = 213, 413, 612
+_VERSION = re.compile(r"V(\d+)_(\d+)_(\d+)(_SNAPSHOT)?")
+
+
+def version_name(ordinal: int) -> str:
+    """``V5_3_3`` for 479: the name of an `MQVersion` ordinal, as Java senders count.
+
+    From V4_0_0 on every release has an even place and its snapshot the place before. Below it the
+    counting is irregular: ``V3``. From 612 on: ``HIGHER_VERSION``, as Java reads larger numbers.
+    """
+    if ordinal >= _HIGHER:
+        return "HIGHER_VERSION"
+    if ordinal < _FIRST_4 - 1:
+        return "V3"
+    release = ordinal + (ordinal - _FIRST_4) % 2
+    major, place = (5, release - _FIRST_5) if release >= _FIRST_5 else (4, release - _FIRST_4)
+    text = f"V{major}_{place // 20}_{place % 20 // 2}"
+    return text if release == ordinal else text + "_SNAPSHOT"
+
+
+def client_version(language: str | None, ordinal: int | None) -> str | None:
+    """The version of a client as text.
+
+    Only Java clients count by `MQVersion`. Go, C++, Python and others put a number of their own
+    into the same field, often a frozen one; it stays a bare number rather than a false name.
+    """
+    if ordinal is None:
+        return None
+    return version_name(ordinal) if language == "JAVA" else str(ordinal)
+
+
+def version_order(version: str | None) -> tuple[int, int, int, int]:
+    """A key that orders version texts: unknown, bare numbers, ``V3``, snapshots before releases."""
+    if version == "HIGHER_VERSION":
+        return (9, 0, 0, 0)
+    if version == "V3":
+        return (3, 0, 0, 0)
+    found = _VERSION.fullmatch(version or "")
+    if found:
+        major, minor, patch = (int(found[part]) for part in (1, 2, 3))
+        return (major, minor, patch, 0 if found[4] else 1)
+    return (0, 0, 0, int(version)) if version and version.isdecimal() else (-1, 0, 0, 0)
