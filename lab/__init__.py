@@ -2,7 +2,7 @@
 
 Here belongs what boots, breaks and loads brokers: the jars (`lab.jars`), which node listens where
 (`lab.layout`), configuration files (`lab.config`), processes (`lab.processes`), the cluster itself
-(`lab.cluster`), faults (`lab.faults`) and the workload (`lab.workload`). Nothing here reads a
+(`lab.cluster`), faults (`lab.faults`) and the workload (`lab.workloads`). Nothing here reads a
 cluster for its own sake: what brokers answer is the business of ``rocketmq/``. The lab is the only
 room that changes brokers, and only those it started itself.
 

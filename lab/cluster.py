@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from filelock import FileLock
 from pydantic import BaseModel, ValidationError
 
 from lab import config as node_config
 from lab import jars, java, layout, probe, processes
 from lab.errors import LabError
 from lab.layout import Node
-from lab.locking import locked
 from lab.processes import Process
-from lab.workload import WORKLOADS, Workload, require_known
+from lab.workloads import WORKLOADS, Workload, require_known
 
 BOOT_SECONDS = 120.0
 STOP_SECONDS = 40.0
@@ -194,6 +194,8 @@ class LabCluster:
     def start(self, name: str, seconds: float = BOOT_SECONDS) -> None:
         """Start a node that does not run, on the store it left, and wait until it is registered.
 
+        For the name server: until every broker that answers is registered there again.
+
         Raises:
             LabError: it runs already, or did not come up in time.
         """
@@ -203,7 +205,11 @@ class LabCluster:
                 raise LabError(f"{name} runs already")
             layout.require_free_ports([node])
             self._start_node(node)
-            self._wait_for([node], time.monotonic() + seconds)
+            waited_for = [node]
+            if node.broker is None:
+                # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
+                waited_for += [n for n in self.nodes if n.broker and probe.answers(n.address)]
+            self._wait_for(waited_for, time.monotonic() + seconds)
 
     def start_workload(
         self, name: str = "all", rate: float = 20.0, seconds: float = BOOT_SECONDS
@@ -211,7 +217,7 @@ class LabCluster:
         """Start a workload and wait until its consumers run and it produces.
 
         Args:
-            name: one of `lab.workload.WORKLOADS`.
+            name: one of `lab.workloads.WORKLOADS`.
             rate: messages a second to ``lab_orders``; the other topics get a share of it.
             seconds: how long to wait.
 
@@ -291,7 +297,7 @@ class LabCluster:
             raise LabError(
                 f"cannot use {self.home} ({error.strerror}): give another --home"
             ) from error
-        with locked(self.home / ".lock"):
+        with FileLock(self.home / ".lock"):
             yield
 
     def _require_usable_home(self) -> None:
@@ -320,8 +326,8 @@ class LabCluster:
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-        # In this order a broker finds the name server, and a slave its master, at its first attempt;
-        # the next one would be 10 to 30 s later.
+        # In this order a broker finds the name server, and a slave its master, at its first
+        # attempt; the next one would be 10 to 30 s later.
         for broker_id in (None, 0, 1):
             wave = [node for node in nodes if node.broker_id == broker_id]
             if wave:

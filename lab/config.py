@@ -31,7 +31,7 @@ _SMALL_BROKER = {
     "diskMaxUsedSpaceRatio": 95,
 }
 
-# A broker refuses writes on a disk more than 90 % full; the few megabytes of a lab need no such care.
+# A broker refuses writes on a disk more than 90 % full; a lab's few megabytes need no such care.
 _DISK = (
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",

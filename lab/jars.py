@@ -13,9 +13,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock
+
 from lab import java
 from lab.errors import LabError
-from lab.locking import locked
 
 VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0")
 """Versions whose parts are all on Maven Central; 4.9.8, 5.3.2 and 5.3.4 lack some."""
@@ -50,7 +51,8 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
     folder = cache_folder() / "jars" / version
     if folder.is_dir():
         return folder
-    with locked(cache_folder() / "ivy.lock"):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache_folder() / "ivy.lock"):
         if not folder.is_dir():
             report(f"downloading RocketMQ {version} (60-90 MB, once) to {folder}")
             _download(version, folder)
@@ -58,7 +60,6 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
 
 
 def _download(version: str, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{version}-") as name:
         partial = Path(name)
         wanted = partial / "ivy.xml"

@@ -1,4 +1,4 @@
-"""The two questions that tell whether a cluster is up. Everything else is asked by ``rocketmq/``."""
+"""The two questions that tell whether a cluster is up; ``rocketmq/`` asks everything else."""
 
 import json
 import re
@@ -14,7 +14,7 @@ def registered(namesrv: str, timeout: float = 2.0) -> set[tuple[str, int]] | Non
     body = _ask(namesrv, _CLUSTER_INFO, timeout)
     if body is None:
         return None
-    # The body is not JSON (its integer keys have no quotes); this shape is the same from 4.9 to 5.5:
+    # Not JSON, its integer keys have no quotes; this shape is the same from 4.9 to 5.5:
     # "brokerAddrs":{0:"ip:port",1:"ip:port"},"brokerName":"broker-a"
     found = re.findall(r'"brokerAddrs":\{([^}]*)\},"brokerName":"([^"]+)"', body.decode())
     return {(name, int(key)) for ids, name in found for key in re.findall(r'"?(\d+)"?:"', ids)}

@@ -1,5 +1,6 @@
 """Processes that are known by id and start time, so that a reused id is never signalled."""
 
+import contextlib
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -93,7 +94,5 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-    except psutil.NoSuchProcess:
-        pass

@@ -1,6 +1,5 @@
-"""``tidemark lab``: a RocketMQ cluster on this machine, with a workload, and faults to try on it."""
+"""A RocketMQ cluster on this machine, with a workload, and faults to try on it."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +10,17 @@ import typer
 from lab import faults, jars, layout
 from lab.cluster import LabCluster
 from lab.errors import LabError
-from lab.workload import require_known
+from lab.workloads import require_known
+from lake.home import Home
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 
 
 def _default_home() -> Path:
-    return Path(os.environ.get("TIDEMARK_HOME") or ".tidemark") / "lab"
+    return Home.of().path / "lab"
 
 
-Home = Annotated[
+LabHome = Annotated[
     Path,
     typer.Option(
         default_factory=_default_home,
@@ -49,7 +49,7 @@ def _say(line: str) -> None:
 
 @app.command()
 def up(
-    home: Home,
+    home: LabHome,
     version: Annotated[
         str, typer.Option(help=f"RocketMQ version: {', '.join(jars.VERSIONS)}.")
     ] = jars.VERSIONS[0],
@@ -82,7 +82,7 @@ def up(
 
 @app.command()
 def down(
-    home: Home,
+    home: LabHome,
     now: Annotated[bool, typer.Option("--now", help="Kill at once, flush nothing.")] = False,
 ) -> None:
     """Stop every process of the lab; its stores and logs stay until the next `up`."""
@@ -91,28 +91,28 @@ def down(
 
 
 @app.command()
-def kill(node: NodeName, home: Home) -> None:
+def kill(node: NodeName, home: LabHome) -> None:
     """Kill -9 a broker."""
     with _one_line():
         faults.kill(LabCluster.load(home), node)
 
 
 @app.command()
-def stop(node: NodeName, home: Home) -> None:
+def stop(node: NodeName, home: LabHome) -> None:
     """SIGSTOP a broker: its ports stay open, nobody answers."""
     with _one_line():
         faults.stop(LabCluster.load(home), node)
 
 
 @app.command()
-def resume(node: NodeName, home: Home) -> None:
+def resume(node: NodeName, home: LabHome) -> None:
     """Let a stopped broker go on."""
     with _one_line():
         faults.resume(LabCluster.load(home), node)
 
 
 @app.command()
-def restart(node: NodeName, home: Home) -> None:
+def restart(node: NodeName, home: LabHome) -> None:
     """Start a broker again on its store; returns when it is registered."""
     with _one_line():
         faults.restart(LabCluster.load(home), node)

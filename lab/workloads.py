@@ -1,6 +1,6 @@
 """The workload: one small Java program that makes brokers show everything there is to see.
 
-Python here compiles, starts and steers it; what it does is in ``java/``, one class per task.
+Python here compiles, starts and steers it; what it does is in ``workload/``, one class per task.
 """
 
 import shlex
@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lab import compiling
+from lab.config import logback
 from lab.errors import LabError
-from lab.workload import build
 
 GROUPS = (
     "g-fast",
@@ -27,7 +28,7 @@ GROUPS = (
     "g-pull",
     "g-gone",
 )
-"""Every consumer group; what each does is said in ``java/Groups.java``."""
+"""Every consumer group; what each does is said in ``workload/Groups.java``."""
 
 WORKLOADS: dict[str, tuple[str, ...]] = {
     "all": GROUPS,
@@ -82,9 +83,11 @@ class Workload:
                 f"a workload needs a rate above 0, not {rate:g}: leave it or give --rate"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "logback.xml").write_text(logback(self.folder))
         for name in ("ready", "pause", "paused"):
             (self.folder / name).unlink(missing_ok=True)
-        return build.command(version, self.folder) + [
+        return [
+            *compiling.command(version, self.folder),
             str(self.folder),
             namesrv,
             ",".join(masters),

@@ -6,12 +6,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from filelock import FileLock
+
 from lab import jars, java
 from lab.config import OPENS
 from lab.errors import LabError
-from lab.locking import locked
 
-_SOURCES = Path(__file__).parent / "java"
+_SOURCES = Path(__file__).parent / "workload"
 _MAIN = "Workload"
 _PLACEHOLDER = "ROCKETMQ_PROTOCOL"
 
@@ -30,7 +31,9 @@ def command(version: str, folder: Path) -> list[str]:
         java.find("java"),
         *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", *OPENS),
         f"-Duser.home={folder}",
+        # The 4.9 client logs by itself into the first; 5.x takes the first logback file it finds.
         f"-Drocketmq.client.logRoot={folder / 'logs'}",
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
         f"-Drocketmq.client.localOffsetStoreDir={folder / 'broadcast-offsets'}",
         *("-cp", f"{classes(version)}:{jars.fetch(version)}/*", _MAIN),
     ]
@@ -46,7 +49,8 @@ def classes(version: str) -> Path:
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()[:12]
     folder = jars.cache_folder() / "workload" / f"{version}-{digest}"
     if not folder.is_dir():
-        with locked(jars.cache_folder() / "workload.lock"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / ".lock"):
             if not folder.is_dir():
                 _compile(sources, jars.fetch(version), folder)
     return folder
@@ -59,7 +63,6 @@ def _source(path: Path, version: str) -> str:
 
 
 def _compile(sources: dict[str, str], jar_folder: Path, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".compile-") as name:
         partial = Path(name)
         for source, text in sources.items():

@@ -1,0 +1,67 @@
+"""Processes are stopped by id and start time.
+
+An id alone is not enough: after a reboot, or long enough, it belongs to somebody else's process.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from lab import processes
+from lab.processes import Process
+
+# Says that it started, then waits; `stubborn` ignores SIGTERM.
+PATIENT = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + PATIENT
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Start Python code and return its process once it printed ``up``."""
+    started = []
+
+    def start(code: str) -> Process:
+        log = tmp_path / f"{len(started)}.log"
+        process = processes.start([sys.executable, "-c", code], log, os.environ)
+        started.append(process)
+        while "up" not in log.read_text():
+            assert process.find() is not None, log.read_text()
+            time.sleep(0.01)
+        return process
+
+    yield start
+    processes.stop(started, graceful_seconds=0)
+
+
+def test_a_reused_id_is_neither_found_nor_signalled(run):
+    victim = run(PATIENT)
+    reused = Process(pid=victim.pid, started_at=victim.started_at - 3600)
+    assert reused.find() is None
+    assert not reused.send(signal.SIGKILL)
+    processes.stop([reused], graceful_seconds=0)
+    assert victim.find() is not None
+
+
+def test_stop_leaves_no_process_not_even_a_stubborn_or_stopped_one(run):
+    patient, stubborn, frozen = run(PATIENT), run(STUBBORN), run(PATIENT)
+    frozen.send(signal.SIGSTOP)
+    processes.stop([patient, stubborn, frozen], graceful_seconds=0.5)
+    assert [process.find() for process in (patient, stubborn, frozen)] == [None] * 3
+    # Gone for everybody, not only for us: no zombie is left.
+    assert not any(psutil.pid_exists(process.pid) for process in (patient, stubborn, frozen))
+
+
+def test_stopping_twice_does_nothing(run):
+    process = run(PATIENT)
+    processes.stop([process], graceful_seconds=5)
+    processes.stop([process], graceful_seconds=5)
+    assert process.find() is None
+
+
+def test_a_process_has_a_session_of_its_own(run):
+    process = run(PATIENT)
+    assert os.getsid(process.pid) == process.pid != os.getsid(0)
