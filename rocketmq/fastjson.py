@@ -45,8 +45,9 @@ def loads(body: bytes) -> Any:
 
     Raises:
         FastjsonError: for anything else: truncated input, trailing bytes, a ``$ref`` key (it stands
-            for an object elsewhere and is no data), a key that is no string, integer or object, invalid UTF-8, control characters and half surrogate pairs in strings,
-            numbers that are not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
+            for an object elsewhere and is no data), a key that is no string, integer or object,
+            invalid UTF-8, control characters and half surrogate pairs in strings, numbers that are
+            not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
     """
     try:
         return _scan(body)

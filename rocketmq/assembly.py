@@ -1,0 +1,264 @@
+"""From what brokers said to the rows of a snapshot. Pure: no network, no clock."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rocketmq.answers import ConsumerConnection, instant
+from rocketmq.names import OffsetKey, is_system_group
+from rocketmq.reading import Reading
+from rocketmq.rows import (
+    Broker,
+    Client,
+    ConsumerGroup,
+    ConsumerOffset,
+    QueueOffset,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+
+Number = TypeVar("Number", int, float)
+
+NEVER_COMMITTED = -1
+"""The broker's own sign for a queue without progress (`ConsumerOffsetManager.queryOffset`)."""
+
+
+def fill(snapshot: Snapshot, readings: Iterable[Reading]) -> None:
+    """Write the rows of all tables into a snapshot, each sorted by its key."""
+    readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
+    masters = [reading for reading in readings if reading.is_master]
+    online = online_groups(masters)
+    snapshot.brokers = [broker_row(reading) for reading in readings]
+    snapshot.clients = client_rows(masters)
+    for reading in masters:
+        snapshot.queue_offsets += queue_rows(reading)
+        snapshot.consumer_offsets += consumer_rows(reading, online)
+        snapshot.topics += topic_rows(reading)
+        snapshot.consumer_groups += group_rows(reading)
+
+
+def broker_row(reading: Reading) -> Broker:
+    """The row of one broker address, all unknown but its name when it did not answer."""
+    runtime, config = reading.runtime or {}, reading.config or {}
+    retention = _whole(config, "fileReservedTime")
+    slave_read = config.get("slaveReadEnable")
+    return Broker(
+        broker=reading.broker,
+        broker_id=reading.broker_id,
+        address=reading.address,
+        version=runtime.get("brokerVersionDesc"),
+        role=config.get("brokerRole"),
+        disk_ratio=_not_negative(_ratio(runtime, "commitLogDiskRatio")),
+        dispatch_behind_bytes=_whole(runtime, "dispatchBehindBytes"),
+        commit_log_min_offset=_not_negative(_whole(runtime, "commitLogMinOffset")),
+        commit_log_max_offset=_not_negative(_whole(runtime, "commitLogMaxOffset")),
+        earliest_stored_at=instant(_whole(runtime, "earliestMessageTimeStamp")),
+        retention_hours=retention,
+        slave_read_enabled=None if slave_read is None else slave_read == "true",
+        put_tps=_ratio(runtime, "putTps"),
+        get_tps=_ratio(runtime, "getTransferredTps"),
+        config=reading.config,
+    )
+
+
+def queue_rows(reading: Reading) -> Iterator[QueueOffset]:
+    """One row per queue that GET_TOPIC_STATS_INFO told of."""
+    for topic, stats in sorted(reading.topic_stats.items()):
+        for queue_id, queue in sorted((stats or {}).items()):
+            yield QueueOffset(
+                reading.broker,
+                topic,
+                queue_id,
+                queue.min_offset,
+                queue.max_offset,
+                queue.newest_stored_at,
+            )
+
+
+def topic_rows(reading: Reading) -> Iterator[Topic]:
+    """One row per topic of a master, RocketMQ's own too."""
+    for topic, config in sorted((reading.topics or {}).items()):
+        yield Topic(
+            reading.broker,
+            topic,
+            config.read_queues,
+            config.write_queues,
+            config.perm,
+            config.message_type,
+            reading.kind(topic).value,
+        )
+
+
+def group_rows(reading: Reading) -> Iterator[ConsumerGroup]:
+    """One row per configured consumer group of a master, RocketMQ's own too."""
+    for group, config in sorted((reading.groups or {}).items()):
+        yield ConsumerGroup(
+            reading.broker,
+            group,
+            config.consume_enable,
+            config.retry_max_times,
+            config.which_broker_when_slow,
+            config.consume_orderly,
+            is_system_group(group),
+        )
+
+
+def online_groups(masters: Iterable[Reading]) -> dict[str, list[ConsumerConnection]]:
+    """Every group with a client connected to some master, with what each of those said."""
+    online: dict[str, list[ConsumerConnection]] = {}
+    for reading in masters:
+        for group, connection in reading.connections.items():
+            if connection and connection.connections:
+                online.setdefault(group, []).append(connection)
+    return online
+
+
+def client_rows(masters: Iterable[Reading]) -> list[Client]:
+    """One row per member of a group, over all brokers it is connected to.
+
+    Subscriptions are the group's (203 shows those of the last heartbeat only).
+    """
+    rows: dict[tuple[str, str], Client] = {}
+    for group, connections in online_groups(masters).items():
+        subscriptions = _subscriptions(connections)
+        for connection in connections:
+            for member in connection.connections:
+                rows.setdefault(
+                    (group, member.client_id),
+                    Client(
+                        consumer_group=group,
+                        client_id=member.client_id,
+                        client_address=member.client_address,
+                        language=member.language,
+                        version=member.version,
+                        consume_type=connection.consume_type,
+                        message_model=connection.message_model,
+                        consume_from_where=connection.consume_from_where,
+                        subscriptions=subscriptions,
+                    ),
+                )
+    return [rows[key] for key in sorted(rows)]
+
+
+def _subscriptions(connections: Iterable[ConsumerConnection]) -> list[Subscription]:
+    merged: dict[str, Subscription] = {}
+    for connection in connections:
+        merged = connection.subscriptions | merged
+    return [merged[topic] for topic in sorted(merged)]
+
+
+def consumer_rows(
+    reading: Reading, online: dict[str, list[ConsumerConnection]]
+) -> Iterator[ConsumerOffset]:
+    """The progress of every group on one master.
+
+    What is committed, as read; for a group online in cluster mode also each readable queue of its
+    subscriptions that never committed. None at all when the offsets could not be read: then it is
+    not known what never committed.
+    """
+    if reading.offsets is None:
+        return
+    expected = _never_committed(reading, online)
+    keys = reading.offsets.offsets.keys() | expected.keys()
+    for key in sorted(keys, key=lambda key: (key.consumer_group, key.topic, key.broadcast)):
+        if reading.topics is not None and key.topic not in reading.topics:
+            continue  # progress that outlived its topic; GET_CONSUME_STATS leaves it out likewise
+        if key.topic in reading.topic_stats and reading.topic_stats[key.topic] is None:
+            continue  # deleted while we looked
+        committed = reading.offsets.offsets.get(key, {})
+        known = reading.topic_stats.get(key.topic)
+        for queue_id in sorted(committed.keys() | expected.get(key, set())):
+            # Left over from when the topic had more queues, or readable and never writable before
+            # 5.0: the broker tells no offsets of such a queue, so nothing can be measured on it.
+            # When the topic's offsets could not be read at all, the row stays, to be unknown.
+            if known is not None and queue_id not in known:
+                continue
+            offset = committed.get(queue_id, NEVER_COMMITTED)
+            yield _consumer_row(
+                reading, online, key, queue_id, None if offset == NEVER_COMMITTED else offset
+            )
+
+
+def _never_committed(
+    reading: Reading, online: dict[str, list[ConsumerConnection]]
+) -> dict[OffsetKey, set[int]]:
+    """By key, the queues a group that is online in cluster mode should have progress on."""
+    expected: dict[OffsetKey, set[int]] = {}
+    for group, connections in online.items():
+        if any(connection.message_model != "CLUSTERING" for connection in connections):
+            continue
+        for connection in connections:
+            for topic in connection.subscriptions:
+                config = (reading.topics or {}).get(topic)
+                if config:
+                    expected[OffsetKey(topic, group)] = set(config.readable_queues)
+    return expected
+
+
+def _consumer_row(
+    reading: Reading,
+    online: dict[str, list[ConsumerConnection]],
+    key: OffsetKey,
+    queue_id: int,
+    offset: int | None,
+) -> ConsumerOffset:
+    broadcasting = key.broadcast or any(
+        connection.message_model == "BROADCASTING"
+        for connection in online.get(key.consumer_group, ())
+    )
+    pull, source = (None, None) if broadcasting else _pull_offset(reading, key, queue_id, offset)
+    return ConsumerOffset(
+        reading.broker,
+        key.consumer_group,
+        key.topic,
+        queue_id,
+        None,
+        offset,
+        pull,
+        source,
+        None,
+        "broker_broadcast" if key.broadcast else "broker",
+    )
+
+
+def _pull_offset(
+    reading: Reading, key: OffsetKey, queue_id: int, offset: int | None
+) -> tuple[int | None, str | None]:
+    """The next offset to hand out and where it was read.
+
+    A broker keeps it in memory only, and with reads from slaves it stands still: RocketMQ itself
+    then takes the committed offset (GET_CONSUME_STATS), and so does this for the 5.5 table, so
+    that the column means the same in every version.
+    """
+    if reading.offsets and reading.offsets.pull_offsets is not None:
+        pull = reading.offsets.pull_offsets.get(key, {}).get(queue_id, NEVER_COMMITTED)
+        if pull < 0:
+            return None, None
+        return max(pull, offset or 0), "consumer_offset_table"
+    stats = reading.consume_stats.get((key.consumer_group, key.topic), {}).get(queue_id)
+    if stats is None or stats.pull_offset is None:
+        return None, None
+    if offset is None and stats.pull_offset == 0 < stats.broker_offset:
+        # Neither committed nor pulled here: GET_CONSUME_STATS shows 0 for both, and means nothing.
+        return None, None
+    return stats.pull_offset, "consume_stats"
+
+
+def _whole(table: dict[str, str], key: str) -> int | None:
+    try:
+        return int(table[key])
+    except (KeyError, ValueError):
+        return None
+
+
+def _ratio(table: dict[str, str], key: str) -> float | None:
+    """The first number of a value: of ``a b c`` that over the last 10 s."""
+    try:
+        value = float(table[key].split()[0])
+    except (KeyError, IndexError, ValueError):
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def _not_negative(value: Number | None) -> Number | None:
+    return None if value is None or value < 0 else value

@@ -1,0 +1,196 @@
+"""What one broker said during one look, and the asking of it.
+
+A `Reading` holds answers as they came; what is absent from it was not asked or not answered, and
+`rocketmq.assembly` makes no row of it.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from rocketmq import admin
+from rocketmq.answers import (
+    ConsumerConnection,
+    ConsumerOffsetTable,
+    ConsumeStats,
+    QueueStats,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
+from rocketmq.client import RemotingClient
+from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
+from rocketmq.problems import Problems
+
+PULL_OFFSET_SINCE = version_order("V5_1_0")
+
+
+@dataclass(slots=True)
+class Reading:
+    """The answers of one broker address.
+
+    Attributes:
+        broker: name of the broker group.
+        broker_id: 0 for a master, or what a slave was given.
+        address: ``host:port``.
+        is_master: whether offsets are read here. A slave's offsets trail by up to a minute, so a
+            lag read there would be false.
+        deployment: broker and cluster names, which are system topics.
+        is_listed: whether the name server lists it now; else it is remembered from before.
+        runtime: the broker's counters (28).
+        config: its configuration, allow-listed keys only (26).
+        offsets: consumer offsets (43).
+        topics: topic configurations (21).
+        groups: consumer group configurations (201).
+        connections: by group, who is online (203); None for nobody.
+        consume_stats: by group and topic (208).
+        topic_stats: by topic (202); None for a topic deleted since 21 was read.
+    """
+
+    broker: str
+    broker_id: int
+    address: str
+    is_master: bool
+    deployment: frozenset[str] = frozenset()
+    is_listed: bool = True
+    runtime: dict[str, str] | None = None
+    config: dict[str, str] | None = None
+    offsets: ConsumerOffsetTable | None = None
+    topics: dict[str, TopicConfig] | None = None
+    groups: dict[str, SubscriptionGroupConfig] | None = None
+    connections: dict[str, ConsumerConnection | None] = field(default_factory=dict)
+    consume_stats: dict[tuple[str, str], dict[int, ConsumeStats]] = field(default_factory=dict)
+    topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> bool:
+        """Whether this address answered anything."""
+        answers = (self.runtime, self.config, self.offsets, self.topics, self.groups)
+        return any(answer is not None for answer in answers)
+
+    def emptied(self) -> Self:
+        """The same address as if it had not answered."""
+        cls = type(self)
+        return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
+
+    def known_groups(self) -> set[str]:
+        """Groups with a configuration or with progress here, RocketMQ's own left out."""
+        configured = set(self.groups or ())
+        progressed = {key.consumer_group for key in self.offsets.offsets} if self.offsets else set()
+        return {group for group in configured | progressed if not is_system_group(group)}
+
+    def kind(self, topic: str) -> TopicKind:
+        """What a topic of this broker is for."""
+        return topic_kind(
+            topic,
+            groups=self.groups or {},
+            topics=self.topics or {},
+            deployment=self.deployment,
+        )
+
+    def consumed_topics(self, group: str | None = None) -> set[str]:
+        """Topics with progress or a subscription, of one group or of all."""
+        keys = self.offsets.offsets if self.offsets else ()
+        topics = {key.topic for key in keys if group is None or key.consumer_group == group}
+        connections = self.connections.values() if group is None else [self.connections.get(group)]
+        for connection in connections:
+            topics |= connection.subscriptions.keys() if connection else set()
+        return topics
+
+    def topics_to_measure(self) -> list[str]:
+        """Topics whose queues are read: all but RocketMQ's own, and of those what is consumed."""
+        if self.topics is None:
+            return sorted(self.consumed_topics())
+        normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
+        return sorted(normal | (self.consumed_topics() & self.topics.keys()))
+
+    def pulls_to_ask(self) -> list[tuple[str, str]]:
+        """(group, topic) whose pull offsets only GET_CONSUME_STATS (208) can tell.
+
+        Nothing where the offset table told them already (5.5) or the broker has none (before 5.1);
+        nothing for broadcasting groups, whose clients each pull for themselves.
+        """
+        if self.offsets is None or self.offsets.pull_offsets is not None:
+            return []
+        version = (self.runtime or {}).get("brokerVersionDesc")
+        if version and version_order(version) < PULL_OFFSET_SINCE:
+            return []
+        progressed: dict[str, set[str]] = {}
+        for key in self.offsets.offsets:
+            progressed.setdefault(key.consumer_group, set()).add(key.topic)
+        return [
+            (group, topic)
+            for group, connection in sorted(self.connections.items())
+            if connection and connection.message_model != "BROADCASTING"
+            for topic in sorted(progressed.get(group, set()) | connection.subscriptions.keys())
+            if self.topics is None or topic in self.topics
+        ]
+
+
+@dataclass(slots=True, frozen=True)
+class Reader:
+    """Asks one broker and fills its reading; failures go to the problems."""
+
+    client: RemotingClient
+    reading: Reading
+    problems: Problems
+
+    async def read(self) -> None:
+        """Ask everything that does not depend on other brokers.
+
+        Consumer offsets come first and queue offsets last, so that a lag is never negative by race;
+        pull offsets lie between, so that they are never behind the one or ahead of the other.
+        """
+        if not self.reading.is_master:
+            await asyncio.gather(self._runtime(), self._config())
+            return
+        await asyncio.gather(
+            self._offsets(), self._topics(), self._groups(), self._runtime(), self._config()
+        )
+        await self.read_connections(self.reading.known_groups())
+        await asyncio.gather(*(self._consume_stats(*pair) for pair in self.reading.pulls_to_ask()))
+        await asyncio.gather(*(self._topic_stats(it) for it in self.reading.topics_to_measure()))
+
+    async def read_connections(self, groups: Iterable[str]) -> None:
+        """Ask who of these groups is online here."""
+        await asyncio.gather(*(self._connection(group) for group in sorted(groups)))
+
+    async def _runtime(self) -> None:
+        with self.problems:
+            self.reading.runtime = await admin.broker_runtime_info(
+                self.client, self.reading.address
+            )
+
+    async def _config(self) -> None:
+        with self.problems:
+            self.reading.config = await admin.broker_config(self.client, self.reading.address)
+
+    async def _offsets(self) -> None:
+        with self.problems:
+            self.reading.offsets = await admin.consumer_offsets(self.client, self.reading.address)
+
+    async def _topics(self) -> None:
+        with self.problems:
+            self.reading.topics = await admin.topic_configs(self.client, self.reading.address)
+
+    async def _groups(self) -> None:
+        with self.problems:
+            self.reading.groups = await admin.subscription_groups(self.client, self.reading.address)
+
+    async def _connection(self, group: str) -> None:
+        with self.problems:
+            self.reading.connections[group] = await admin.consumer_connection(
+                self.client, self.reading.address, group
+            )
+
+    async def _consume_stats(self, group: str, topic: str) -> None:
+        with self.problems:
+            self.reading.consume_stats[group, topic] = await admin.consume_stats(
+                self.client, self.reading.address, group, topic
+            )
+
+    async def _topic_stats(self, topic: str) -> None:
+        with self.problems:
+            self.reading.topic_stats[topic] = await admin.topic_stats(
+                self.client, self.reading.address, topic
+            )
