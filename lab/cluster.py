@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Self
 
 from filelock import FileLock
-from pydantic import BaseModel, ValidationError
 
 from lab import config as node_config
 from lab import jars, java, layout, probe, processes
 from lab.errors import LabError
 from lab.layout import Node
 from lab.processes import Process
+from lab.state import State, StateFile
 from lab.workloads import WORKLOADS, Workload, require_known
 
 BOOT_SECONDS = 120.0
@@ -31,20 +31,6 @@ STOP_SECONDS = 40.0
 WORKLOAD = "workload"
 
 _log = logging.getLogger(__name__)
-
-
-class State(BaseModel):
-    """``lab.json``: what was started in a home.
-
-    Attributes:
-        version: RocketMQ version of every node.
-        nodes: in the order they start.
-        processes: by node name, and ``workload``; a name is absent when it was never started.
-    """
-
-    version: str
-    nodes: list[Node]
-    processes: dict[str, Process] = {}
 
 
 @dataclass(frozen=True)
@@ -72,6 +58,7 @@ class LabCluster:
     def __init__(self, home: Path) -> None:
         """A handle on ``home``; nothing is read or started."""
         self.home = home
+        self._state = StateFile(home)
 
     @classmethod
     def up(
@@ -110,7 +97,7 @@ class LabCluster:
             jars.fetch(version, report)
             for leftover in ("nodes", WORKLOAD):
                 shutil.rmtree(cluster.home / leftover, ignore_errors=True)
-            cluster._save(State(version=version, nodes=nodes))
+            cluster._state.write(State(version=version, nodes=nodes))
             try:
                 cluster._boot(nodes, config or {}, report)
             except BaseException:
@@ -133,12 +120,12 @@ class LabCluster:
     @property
     def version(self) -> str:
         """RocketMQ version of every node."""
-        return self._state().version
+        return self._state.read().version
 
     @property
     def nodes(self) -> list[Node]:
         """Every node: the name server, then the brokers."""
-        return self._state().nodes
+        return self._state.read().nodes
 
     @property
     def namesrv(self) -> str:
@@ -167,18 +154,15 @@ class LabCluster:
 
     def process(self, name: str) -> Process | None:
         """The process of a node, or of ``workload``, as written down; None if never started."""
-        return self._state().processes.get(name)
+        return self._state.read().processes.get(name)
 
     def pid(self, name: str) -> int | None:
         """Process id of a node, or of ``workload``; None when it does not run."""
-        process = self.process(name)
-        return process.pid if process and process.find() else None
+        return self._state.read().running().get(name)
 
     def is_running(self) -> bool:
         """Whether any process of this home runs."""
-        if not self._state_file.exists():
-            return False
-        return any(process.find() for process in self._state().processes.values())
+        return self._state.exists() and bool(self._state.read().running())
 
     def down(self, graceful: bool = True) -> None:
         """Stop every process of this home; does nothing when none runs. Logs and stores stay.
@@ -186,7 +170,7 @@ class LabCluster:
         Args:
             graceful: let brokers flush and unregister, up to `STOP_SECONDS`; else kill at once.
         """
-        if not self._state_file.exists():
+        if not self._state.exists():
             return
         with self._locked():
             self._stop_all(STOP_SECONDS if graceful else 0)
@@ -208,7 +192,9 @@ class LabCluster:
             waited_for = [node]
             if node.broker is None:
                 # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
-                waited_for += [n for n in self.nodes if n.broker and probe.answers(n.address)]
+                brokers = [node for node in self.nodes if node.broker]
+                silent = probe.silent([broker.address for broker in brokers])
+                waited_for += [broker for broker in brokers if broker.address not in silent]
             self._wait_for(waited_for, time.monotonic() + seconds)
 
     def start_workload(
@@ -257,36 +243,13 @@ class LabCluster:
     def stop_workload(self) -> None:
         """End the workload's process, consumers and producers; does nothing when none runs."""
         with self._locked():
-            state = self._state()
+            state = self._state.read()
             process = state.processes.pop(WORKLOAD, None)
             if process:
                 processes.stop([process], graceful_seconds=10)
-                self._save(state)
+                self._state.write(state)
 
-    # State
-
-    @property
-    def _state_file(self) -> Path:
-        return self.home / "lab.json"
-
-    def _state(self) -> State:
-        try:
-            return State.model_validate_json(self._state_file.read_bytes())
-        except FileNotFoundError:
-            raise LabError(f"no lab in {self.home}: start one with: tidemark lab up") from None
-        except (OSError, ValidationError) as error:
-            reason = str(error).splitlines()[0]
-            raise LabError(f"cannot read {self._state_file} ({reason})") from error
-
-    def _save(self, state: State) -> None:
-        partial = self._state_file.with_suffix(".partial")
-        partial.write_text(state.model_dump_json(indent=2))
-        partial.replace(self._state_file)
-
-    def _record(self, name: str, process: Process) -> None:
-        state = self._state()
-        state.processes[name] = process
-        self._save(state)
+    # Home
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -301,7 +264,7 @@ class LabCluster:
             yield
 
     def _require_usable_home(self) -> None:
-        if self._state_file.exists():
+        if self._state.exists():
             if self.is_running():
                 raise LabError(
                     f"a lab runs already in {self.home} (name server {self.namesrv}): "
@@ -347,7 +310,7 @@ class LabCluster:
             if key not in ("ROCKETMQ_HOME", "NAMESRV_ADDR", "CLASSPATH")
         }
         environment["ROCKETMQ_HOME"] = str(folder)
-        self._record(node.name, processes.start(command, folder / "output.log", environment))
+        self._state.record(node.name, processes.start(command, folder / "output.log", environment))
 
     def _wait_for(self, nodes: list[Node], deadline: float) -> None:
         """Wait until the name server lists these nodes and each of them answers."""
@@ -357,10 +320,9 @@ class LabCluster:
                 self._require_alive(node)
             registered = probe.registered(self.namesrv)
             missing = expected if registered is None else expected - registered
-            if registered is not None and not missing:
-                silent = [n for n in nodes if n.broker and not probe.answers(n.address)]
-                if not silent:
-                    return
+            addresses = [node.address for node in nodes if node.broker]
+            if registered is not None and not missing and not probe.silent(addresses):
+                return
             if time.monotonic() > deadline:
                 names = ", ".join(node.name for node in nodes)
                 raise LabError(f"{names} not ready in time: see {self.home / 'nodes'}/*/logs")
@@ -374,10 +336,10 @@ class LabCluster:
             raise LabError(f"{node.name} ended while it started, it said: {said[:200]} (see {log})")
 
     def _stop_all(self, graceful_seconds: float) -> None:
-        state = self._state()
+        state = self._state.read()
         processes.stop(state.processes.values(), graceful_seconds)
         state.processes.clear()
-        self._save(state)
+        self._state.write(state)
 
     # Workload
 
@@ -397,7 +359,7 @@ class LabCluster:
         command = workload.prepare(self.version, self.namesrv, masters, WORKLOADS[name], rate)
         process = processes.start(command, workload.log, os.environ)
         try:
-            self._record(WORKLOAD, process)
+            self._state.record(WORKLOAD, process)
             workload.wait_until_ready(self._workload_runs, seconds)
         except BaseException:
             processes.stop([process], graceful_seconds=0)

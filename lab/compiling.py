@@ -31,8 +31,9 @@ def command(version: str, folder: Path) -> list[str]:
         java.find("java"),
         *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", *OPENS),
         f"-Duser.home={folder}",
-        # The 4.9 client logs by itself into the first; 5.x takes the first logback file it finds.
         f"-Drocketmq.client.logRoot={folder / 'logs'}",
+        # 4.9 reads the first of these, 5.x the second.
+        f"-Dlogback.configurationFile={folder / 'logback.xml'}",
         f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
         f"-Drocketmq.client.localOffsetStoreDir={folder / 'broadcast-offsets'}",
         *("-cp", f"{classes(version)}:{jars.fetch(version)}/*", _MAIN),

@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -97,11 +98,15 @@ final class Groups {
      * <p>That takes an empty topic: where messages exist, the broker answers 0 to the first question
      * for an offset, and the client commits that. It also takes a message on each queue within the
      * first long poll (15 s), as after an empty one the client commits 0 too. So this returns when
-     * every queue is held, and the caller then sends.
+     * every queue is held, and the caller then sends. A 4.9 broker answers 0 for an empty queue as
+     * well (seen on 4.9.7), so there the client is kept from committing it.
      */
     void startHung() throws Exception {
         DefaultMQPushConsumer consumer = consumer("g-hung", 0, Topics.HUNG, ALL, 2);
         consumer.setConsumeTimeout(CONSUME_TIMEOUT_MINUTES);
+        if (MQVersion.getVersionDesc(MQVersion.CURRENT_VERSION).startsWith("V4")) {
+            consumer.setOffsetStore(new NeverCommits(consumer, "g-hung"));
+        }
         start(consumer, each(message -> {
             blockForever();
             return true;
