@@ -128,7 +128,8 @@ class RemotingClient:
         now = self._loop.time()
         until = now + limit if self._deadline is None else min(now + limit, self._deadline)
         opaque = next(self._opaque)
-        request = _Request(self._loop.create_future(), operation, now, until - now)
+        had_its_time = until == now + limit
+        request = _Request(self._loop.create_future(), operation, now, until - now, had_its_time)
         link.pending[opaque] = request
         timer = self._loop.call_at(until, link.expire, opaque)
         data = encode_request(code, opaque, fields)
@@ -218,6 +219,7 @@ class _Request:
     operation: str
     sent_at: float
     seconds: float
+    had_its_time: bool
 
 
 class _Link(asyncio.Protocol):
@@ -274,7 +276,7 @@ class _Link(asyncio.Protocol):
         if request is None or request.answer.done():
             return
         reason = f"no answer within {request.seconds:.3g} s"
-        if self._heard_at > request.sent_at:
+        if self._heard_at > request.sent_at or not request.had_its_time:
             error = RequestTimeoutError(self._peer.endpoint, request.operation, reason)
             request.answer.set_exception(error)
         else:

@@ -169,9 +169,10 @@ def _json(header: bytes, body: bytes) -> Frame:
     if type(found) is not dict:
         raise FrameError("a header that is no object")
     numbers = [found.get(name, 0) for name in ("opaque", "flag", "version")]
-    code, remark, fields = found.get("code"), found.get("remark"), found.get("extFields") or {}
+    code, remark, fields = found.get("code"), found.get("remark"), found.get("extFields")
     if type(code) is not int or any(type(number) is not int for number in numbers):
         raise FrameError("a header without a code")
+    fields = {} if fields is None else fields
     if not isinstance(remark, str | None) or type(fields) is not dict:
         raise FrameError("a header with a remark or fields of another type")
     texts = {name: str(value) for name, value in fields.items() if value is not None}

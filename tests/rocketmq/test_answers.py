@@ -1,0 +1,129 @@
+"""Bodies that real brokers sent, decoded."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rocketmq import answers
+from rocketmq.names import OffsetKey
+
+
+def test_cluster_info(version, recorded):
+    info = answers.decode_broker_cluster_info(recorded(version, "106_cluster_info.body"))
+    assert info.clusters == {"LabCluster": ["broker-b", "broker-a"]}
+    group = info.brokers["broker-a"]
+    assert group.addresses == {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+    assert (group.cluster, group.acting_master) == ("LabCluster", False)
+
+
+@pytest.mark.parametrize("name", ["105_route_lab_orders", "105_route_std"])
+def test_topic_route_with_and_without_quoted_keys(version, recorded, name):
+    route = answers.decode_topic_route(recorded(version, f"{name}.body"))
+    assert route.brokers["broker-a"].addresses == {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+    assert route.queues == [answers.QueueData("broker-a", 8, 8, 6)]
+
+
+def test_topics(version, recorded):
+    configs = answers.decode_topic_configs(recorded(version, "21_topic_config_m.body"))
+    assert configs["lab_orders"] == answers.TopicConfig("lab_orders", 8, 8, 6)
+    assert list(configs["%RETRY%g-slow"].readable_queues) == [0]
+    assert "lab_orders" in answers.decode_topic_list(recorded(version, "206_all_topics.body"))
+
+
+def test_a_topic_without_read_permission_has_no_readable_queue():
+    assert list(answers.TopicConfig("T", 4, 4, 2).readable_queues) == []
+
+
+def test_message_type_where_declared():
+    body = (
+        b'{"topicConfigTable":{"T":{"attributes":{"message.type":"FIFO"},"perm":6,'
+        b'"readQueueNums":1,"writeQueueNums":1}}}'
+    )
+    assert answers.decode_topic_configs(body)["T"].message_type == "FIFO"
+
+
+def test_subscription_groups(version, recorded):
+    groups = answers.decode_subscription_groups(recorded(version, "201_subgroups_m.body"))
+    orderly = None if version == "4.9.7" else False
+    expected = answers.SubscriptionGroupConfig("g-slow", True, 16, 1, orderly)
+    assert groups["g-slow"] == expected
+
+
+def test_broker_config_keeps_only_what_is_listed(version, recorded):
+    body = recorded(version, "26_config_m.body") + b"\naccessKey=a\nsecretKey=s3cret\n"
+    config = answers.decode_broker_config(body)
+    assert config["brokerRole"] == "ASYNC_MASTER" and config["fileReservedTime"] == "72"
+    assert config.keys() <= answers.CONFIG_KEYS and "s3cret" not in str(config)
+
+
+def test_runtime_info(version, recorded):
+    runtime = answers.decode_broker_runtime_info(recorded(version, "28_runtime_m.body"))
+    assert runtime["brokerVersionDesc"] == "V" + version.replace(".", "_")
+
+
+def test_consumer_offsets(version, recorded):
+    table = answers.decode_consumer_offsets(recorded(version, "43_consumer_offset_m.body"))
+    stuck = table.offsets[OffsetKey("lab_orders", "g-stuck")]
+    assert list(stuck) == list(range(8)) and 0 in stuck.values()
+    assert (OffsetKey("lab_orders", "g-hung") in table.offsets) == (version == "4.9.7")
+    shadow = OffsetKey("lab_bcast", "g-broadcast", broadcast=True)
+    assert (shadow in table.offsets) == (version == "5.3.3")
+    assert table.pull_offsets is None
+
+
+def test_pull_offset_table_of_5_5():
+    body = b'{"offsetTable":{},"pullOffsetTable":{"T@g":{0:5}}}'
+    assert answers.decode_consumer_offsets(body).pull_offsets == {OffsetKey("T", "g"): {0: 5}}
+    empty = answers.decode_consumer_offsets(b'{"offsetTable":{},"pullOffsetTable":{}}')
+    assert empty.pull_offsets == {}
+
+
+def test_topic_stats(recorded):
+    stats = answers.decode_topic_stats(recorded("5.3.3", "202_topic_stats_m.body"))
+    stored = datetime(2026, 11, 21, 9, 22, 3, 822000, UTC)
+    assert sorted(stats) == list(range(8))
+    assert stats[3] == answers.QueueStats(0, 3367, stored)
+
+
+@pytest.mark.parametrize("timestamp", [0, -1])
+def test_no_store_time_is_unknown(timestamp):
+    body = (
+        b'{"offsetTable":{{"queueId":0}:{"lastUpdateTimestamp":%d,"maxOffset":0,"minOffset":0}}}'
+        % timestamp
+    )
+    assert answers.decode_topic_stats(body)[0].newest_stored_at is None
+
+
+def test_consume_stats(version, recorded):
+    stats = answers.decode_consume_stats(
+        recorded(version, "208_consume_stats_g-stuck_topic_m.body")
+    )
+    stuck = next(queue for queue in stats.values() if queue.consumer_offset == 0)
+    if version == "4.9.7":
+        assert stuck.pull_offset is None
+    else:
+        assert (stuck.broker_offset, stuck.pull_offset) == (3370, 3369)
+    assert stuck.last_consumed_at is None
+
+
+def test_consumer_connection(version, recorded):
+    body = recorded(version, "203_conns_g-inconsistent_m.body")
+    found = answers.decode_consumer_connection(body)
+    assert [member.client_id for member in found.connections] == [
+        "127.0.0.1@g-inconsistent-0",
+        "127.0.0.1@g-inconsistent-1",
+    ]
+    assert {member.version for member in found.connections} == {"V" + version.replace(".", "_")}
+    assert (found.message_model, found.consume_type) == ("CLUSTERING", "CONSUME_PASSIVELY")
+    assert list(found.subscriptions) == ["%RETRY%g-inconsistent", "lab_orders"]
+    assert len(found.subscriptions["lab_orders"].tags) == 1
+
+
+def test_consumer_ids(version, recorded):
+    ids = answers.decode_consumer_ids(recorded(version, "38_consumer_list_g-idle_m.body"))
+    assert ids == [f"127.0.0.1@g-idle-{number}" for number in range(10)]
+
+
+@pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
+def test_no_instant(value):
+    assert answers.instant(value) is None

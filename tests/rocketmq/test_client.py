@@ -1,0 +1,374 @@
+"""The transport against servers that do what no broker does; real ones are in test_cluster.py."""
+
+import asyncio
+import json
+import struct
+
+import pytest
+
+from rocketmq import admin
+from rocketmq.client import RemotingClient, split_endpoint
+from rocketmq.codes import READ_ONLY, RequestCode
+from rocketmq.errors import (
+    BadAnswerError,
+    ConnectError,
+    ConnectionLostError,
+    ForbiddenRequest,
+    NotRocketMQError,
+    RefusedError,
+    RemotingError,
+    RequestTimeoutError,
+    ResponseError,
+    SilentError,
+)
+from rocketmq.frame import MAX_FRAME_BYTES
+
+ASK = RequestCode.GET_BROKER_RUNTIME_INFO
+
+
+def answer(opaque, body=b"", *, code=0, flag=1, **header):
+    text = json.dumps({"code": code, "flag": flag, "opaque": opaque} | header).encode()
+    return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
+
+
+async def next_opaque(reader):
+    (total,) = struct.unpack(">i", await reader.readexactly(4))
+    content = await reader.readexactly(total)
+    return json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])["opaque"]
+
+
+def run(scripted, behaviour, use, **settings):
+    """Give ``use`` a client and the endpoint of a server that behaves as told."""
+
+    async def main():
+        async with scripted(behaviour) as endpoint, RemotingClient(**settings) as client:
+            return await asyncio.wait_for(use(client, endpoint), 20)
+
+    return asyncio.run(main())
+
+
+async def failures(client, endpoint, number=1):
+    """What the given number of requests at once fail with."""
+    calls = (client.call(endpoint, ASK, subject=str(it)) for it in range(number))
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+# Read-only ---------------------------------------------------------------------------------------
+
+NEVER = [11, 15, 17, 18, 25, 27, 36, 100, 200, 207, 215, 220, 222, 307, 308, 314, 355, 2001]
+
+
+@pytest.mark.parametrize("code", [*NEVER, 0, -1, 99999])
+def test_what_is_not_on_the_list_is_not_sent(scripted, code):
+    received = []
+
+    async def listen(reader, writer):
+        received.append(await reader.read(1))
+
+    async def use(client, endpoint):
+        with pytest.raises(ForbiddenRequest):
+            await client.call(endpoint, code)
+        assert (client.requests, client.bytes) == (0, 0)
+
+    run(scripted, listen, use)
+    assert received == []
+
+
+def test_the_list_holds_no_code_that_writes():
+    assert not READ_ONLY & set(NEVER)
+
+
+# Matching ----------------------------------------------------------------------------------------
+
+
+def test_answers_out_of_order_duplicate_unknown_and_requests_of_the_broker(scripted):
+    async def behave(reader, writer):
+        opaques = [await next_opaque(reader) for _ in range(5)]
+        for opaque in reversed(opaques):
+            writer.write(answer(opaque, b"no", flag=0))  # a request that the broker sends
+            writer.write(answer(opaque, b"%d" % opaque))
+            writer.write(answer(opaque, b"again"))
+            writer.write(answer(opaque + 1000, b"unknown"))
+        await reader.read()
+
+    async def use(client, endpoint):
+        frames = await asyncio.gather(*(client.call(endpoint, ASK) for _ in range(5)))
+        assert [frame.body for frame in frames] == [b"%d" % frame.opaque for frame in frames]
+        assert len({frame.opaque for frame in frames}) == 5
+        assert client.requests == 5 and client.bytes > 5 * 100
+
+    run(scripted, behave, use)
+
+
+def test_no_more_in_flight_than_allowed(scripted):
+    most = 0
+
+    async def behave(reader, writer):
+        nonlocal most
+        waiting = []
+        for _ in range(12):
+            waiting.append(await next_opaque(reader))
+            most = max(most, len(waiting))
+            if len(waiting) == 3:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 0.05)
+                writer.write(b"".join(answer(opaque) for opaque in waiting))
+                waiting = []
+        await reader.read()
+
+    async def use(client, endpoint):
+        await asyncio.gather(*(client.call(endpoint, ASK) for _ in range(12)))
+
+    run(scripted, behave, use, in_flight=3)
+    assert most == 3
+
+
+def test_a_broken_connection_is_made_anew(scripted):
+    async def one_answer(reader, writer):
+        writer.write(answer(await next_opaque(reader), b"hello"))
+        await next_opaque(reader)  # and close in the middle of the second
+
+    async def use(client, endpoint):
+        assert (await client.call(endpoint, ASK)).body == b"hello"
+        with pytest.raises(ConnectionLostError, match="broke before the answer"):
+            await client.call(endpoint, ASK)
+        assert (await client.call(endpoint, ASK)).body == b"hello"
+
+    run(scripted, one_answer, use)
+
+
+def test_a_connection_that_keeps_breaking_is_given_up(scripted):
+    connections = 0
+
+    async def one_answer(reader, writer):
+        nonlocal connections
+        connections += 1
+        writer.write(answer(await next_opaque(reader)))
+        await next_opaque(reader)
+
+    async def use(client, endpoint):
+        for _ in range(20):
+            last = (await failures(client, endpoint))[0]
+        assert isinstance(last, ConnectError) and "keeps breaking" in str(last)
+
+    run(scripted, one_answer, use)
+    assert connections == 4
+
+
+def test_closing_fails_what_is_under_way(scripted):
+    async def silence(reader, writer):
+        await reader.read()
+
+    async def use(client, endpoint):
+        asking = asyncio.create_task(client.call(endpoint, ASK))
+        await asyncio.sleep(0.05)
+        await client.close()
+        with pytest.raises(ConnectionLostError, match="closed"):
+            await asking
+
+    run(scripted, silence, use)
+
+
+# Failing -----------------------------------------------------------------------------------------
+
+
+def test_response_code_and_remark(scripted):
+    async def refuse(reader, writer):
+        writer.write(answer(await next_opaque(reader), code=16, remark="no\nright"))
+        await reader.read()
+
+    async def use(client, endpoint):
+        with pytest.raises(ResponseError) as caught:
+            await admin.topic_stats(client, endpoint, "T")
+        assert caught.value.code == 16
+        assert str(caught.value) == f"{endpoint}: GET_TOPIC_STATS_INFO T: NO_PERMISSION no right"
+
+    run(scripted, refuse, use)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"{}", b'{"offsetTable":[]}', b'{"offsetTable":{"a":{}}}', b"\xff",
+     b'{"offsetTable":{{"queueId":1}:{"maxOffset":"9","minOffset":0}}}'],
+)  # fmt: skip
+def test_a_body_of_another_shape(scripted, body):
+    async def behave(reader, writer):
+        writer.write(answer(await next_opaque(reader), body))
+        await reader.read()
+
+    async def use(client, endpoint):
+        with pytest.raises(BadAnswerError, match="GET_TOPIC_STATS_INFO T: unreadable answer"):
+            await admin.topic_stats(client, endpoint, "T")
+
+    run(scripted, behave, use)
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        struct.pack(">i", MAX_FRAME_BYTES + 1),
+        b"\x00" * 64,
+        struct.pack(">ii", 8, 4) + b"junk",
+    ],
+    ids=["http", "ssh", "absurd length", "zeros", "garbage header"],
+)
+def test_something_else_than_rocketmq(scripted, greeting):
+    async def behave(reader, writer):
+        await reader.read(1)
+        writer.write(greeting)
+        await reader.read()
+
+    async def use(client, endpoint):
+        found = await failures(client, endpoint, 100)
+        assert all(isinstance(error, NotRocketMQError) for error in found)
+        assert all("\n" not in str(error) for error in found)
+        assert client.requests < 100  # what waited its turn was never sent
+
+    run(scripted, behave, use)
+
+
+def test_closed_without_a_word(scripted):
+    async def behave(reader, writer):
+        await reader.read(1)
+
+    async def use(client, endpoint):
+        (error,) = await failures(client, endpoint)
+        assert isinstance(error, NotRocketMQError) and "without an answer" in str(error)
+
+    run(scripted, behave, use)
+
+
+def test_a_truncated_frame(scripted):
+    async def behave(reader, writer):
+        writer.write(answer(await next_opaque(reader), b"first"))
+        writer.write(answer(await next_opaque(reader), b"second")[:-3])
+
+    async def use(client, endpoint):
+        assert (await client.call(endpoint, ASK)).body == b"first"
+        with pytest.raises(ConnectionLostError):
+            await client.call(endpoint, ASK)
+
+    run(scripted, behave, use)
+
+
+def test_garbage_after_good_answers(scripted):
+    async def behave(reader, writer):
+        writer.write(answer(await next_opaque(reader), b"first"))
+        await next_opaque(reader)
+        writer.write(b"\xff" * 100)
+        await reader.read()
+
+    async def use(client, endpoint):
+        await client.call(endpoint, ASK)
+        with pytest.raises(BadAnswerError, match="broken frame"):
+            await client.call(endpoint, ASK)
+
+    run(scripted, behave, use)
+
+
+async def silence(reader, writer):
+    await reader.read()
+
+
+async def one_byte_at_a_time(reader, writer):
+    for byte in answer(await next_opaque(reader), b"x" * 1000):
+        writer.write(bytes([byte]))
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("behaviour", [silence, one_byte_at_a_time])
+def test_silence_costs_one_timeout_for_all(scripted, behaviour):
+    async def use(client, endpoint):
+        found = await failures(client, endpoint, 50)
+        assert all(isinstance(error, SilentError) for error in found)
+        assert client.requests == 4
+        sent = client.requests
+        assert isinstance((await failures(client, endpoint))[0], SilentError)
+        assert client.requests == sent
+
+    run(scripted, behaviour, use, request_timeout=0.3, in_flight=4)
+
+
+def test_one_slow_answer_does_not_condemn_the_endpoint(scripted):
+    async def behave(reader, writer):
+        slow = await next_opaque(reader)
+        while True:
+            opaque = await next_opaque(reader)
+            if opaque != slow:
+                writer.write(answer(opaque))
+
+    async def use(client, endpoint):
+        slow = asyncio.create_task(client.call(endpoint, ASK))
+        await asyncio.sleep(0.1)
+        await client.call(endpoint, ASK, timeout=5)
+        with pytest.raises(RequestTimeoutError):
+            await slow
+        await client.call(endpoint, ASK, timeout=5)
+
+    run(scripted, behave, use, request_timeout=0.4)
+
+
+def test_the_total_deadline_holds_over_many_slow_answers(scripted):
+    async def behave(reader, writer):
+        while True:
+            opaque = await next_opaque(reader)
+            await asyncio.sleep(0.2)
+            writer.write(answer(opaque))
+
+    async def use(client, endpoint):
+        found = await failures(client, endpoint, 50)
+        answered = [frame for frame in found if not isinstance(frame, RemotingError)]
+        assert 0 < len(answered) < 50
+        assert any("no time left" in str(error) for error in found)
+
+    run(scripted, behave, use, total_timeout=1.0, in_flight=1)
+
+
+def test_nothing_listens_there():
+    async def main():
+        async with RemotingClient() as client:
+            found = await failures(client, "127.0.0.1:1", 10)
+            assert all(isinstance(error, RefusedError) for error in found)
+            expected = "127.0.0.1:1: GET_BROKER_RUNTIME_INFO 0: connection refused, nothing listens"
+            assert str(found[0]).startswith(expected)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [
+        ("nowhere.invalid:9876", "not known"),
+        ("localhost", "not HOST:PORT"),
+        ("localhost:http", "not HOST:PORT"),
+        (":9876", "not HOST:PORT"),
+        ("localhost:99999", "not HOST:PORT"),
+        ("", "not HOST:PORT"),
+    ],
+)
+def test_an_address_that_is_none(endpoint, reason):
+    async def main():
+        async with RemotingClient() as client:
+            (error,) = await failures(client, endpoint)
+            assert isinstance(error, ConnectError) and reason in str(error)
+
+    asyncio.run(main())
+
+
+def test_endpoints():
+    assert split_endpoint("[::1]:9876") == ("::1", 9876)
+    assert split_endpoint(" host:1 ") == ("host", 1)
+
+
+def test_a_host_by_name(scripted):
+    async def behave(reader, writer):
+        writer.write(answer(await next_opaque(reader), b"hello"))
+        await reader.read()
+
+    async def use(client, endpoint):
+        _, port = split_endpoint(endpoint)
+        assert (await client.call(f"localhost:{port}", ASK)).body == b"hello"
+
+    run(scripted, behave, use)
