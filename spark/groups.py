@@ -1,0 +1,272 @@
+"""How far every group has got on every topic: ``progress.groups``.
+
+A sum is over what is known. What a silent broker, a quarantined row or a broadcasting client
+without a broker-side offset hides is counted as unknown, never as zero.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from rocketmq import names
+from spark.progress import RATES, RawFrames, at_least_zero, drain_seconds, inside, of_users
+
+SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
+PAIR = (*SNAPSHOT, "consumer_group", "topic")
+"""A group on a topic in a snapshot: the grain of the result."""
+
+QUEUE_OF_PAIR = (*PAIR, "broker", "queue_id")
+
+COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
+SPANS = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+
+CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
+"""How a snapshot's problems name the question who of a group is online."""
+
+
+def groups(
+    queues: DataFrame,
+    raw: RawFrames,
+    silent: DataFrame,
+    quarantined: DataFrame,
+    window: Window,
+) -> DataFrame:
+    """``progress.groups`` of a window.
+
+    Args:
+        queues: ``progress.queues`` of the window.
+        raw: the raw rows the queues were computed from, and those of `last_snapshot_id`.
+        silent: ``snapshot_id, observed_at, cluster, broker, last_snapshot_id``: one row per
+            snapshot and broker that it should hold and does not.
+        quarantined: rows of ``raw.consumer_offsets`` that are not computed on.
+        window: what is computed.
+
+    Returns:
+        One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`.
+    """
+    members = _members(raw.clients.where(inside(window)))
+    group_facts = _group_facts(members)
+    known = _of_model(queues, group_facts)
+    hidden = _hidden(raw.consumer_offsets, silent)
+    unknown = (
+        hidden.unionByName(_excluded(quarantined.where(inside(window)), queues))
+        .unionByName(_unseen_broadcast(members, known, raw.queue_offsets.where(inside(window))))
+        .where(of_users())
+        .distinct()
+    )
+    subscribed = members.where(of_users()).select(*PAIR).distinct()
+    rows = (
+        known.select(*PAIR)
+        .unionByName(unknown.select(*PAIR))
+        .unionByName(subscribed)
+        .distinct()
+        .join(_worst_client(_sums(known)), on=list(PAIR), how="left")
+        .join(_count(unknown, "queues_unknown"), on=list(PAIR), how="left")
+        .join(_subscribers(members), on=list(PAIR), how="left")
+        .join(group_facts, on=["snapshot_id", "consumer_group"], how="left")
+        .join(_unheard(hidden, raw.snapshots), on=["snapshot_id", "consumer_group"], how="left")
+        .join(_dead_letters(raw.queue_offsets), on=["snapshot_id", "consumer_group"], how="left")
+        .join(_retries(known), on=["snapshot_id", "consumer_group"], how="left")
+        .join(_fully_read(raw), on="snapshot_id", how="left")
+    )
+    return (
+        rows.withColumns(_completeness())
+        .withColumns(_membership())
+        .select(*progress.GROUPS.column_names)
+    )
+
+
+def _members(clients: DataFrame) -> DataFrame:
+    """One row per snapshot, group, client and topic it subscribes to."""
+    return clients.withColumn("subscription", F.explode_outer("subscriptions")).select(
+        *SNAPSHOT,
+        "consumer_group",
+        "client_id",
+        "message_model",
+        "consume_type",
+        "version",
+        F.col("subscription.topic").alias("topic"),
+    )
+
+
+def _group_facts(members: DataFrame) -> DataFrame:
+    """What the online members of a group have in common."""
+    numbers = F.transform(
+        F.regexp_extract_all("version", F.lit(r"(\d+)"), 1), lambda text: text.cast("int")
+    )
+    newest = F.array(F.lit(99))
+    order = F.when(F.col("version") == "HIGHER_VERSION", newest).otherwise(numbers)
+    return members.groupBy("snapshot_id", "consumer_group").agg(
+        F.min("message_model").alias("message_model"),
+        F.min("consume_type").alias("consume_type"),
+        F.min_by("version", order).alias("client_version"),
+        F.lit(True).alias("has_members"),
+    )
+
+
+def _of_model(queues: DataFrame, group_facts: DataFrame) -> DataFrame:
+    """Leaves out what a group committed as a cluster when it is broadcasting now."""
+    model = group_facts.select("snapshot_id", "consumer_group", "message_model")
+    stale = (F.col("message_model") == "BROADCASTING") & (F.col("offset_store") == "broker")
+    return (
+        queues.join(model, on=["snapshot_id", "consumer_group"], how="left")
+        .where(~F.coalesce(stale, F.lit(False)))
+        .drop("message_model")
+    )
+
+
+def _hidden(consumer_offsets: DataFrame, silent: DataFrame) -> DataFrame:
+    """The queues that a silent broker last had."""
+    last = consumer_offsets.select(
+        F.col("snapshot_id").alias("last_snapshot_id"),
+        "broker",
+        "consumer_group",
+        "topic",
+        "queue_id",
+    )
+    return silent.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*QUEUE_OF_PAIR)
+
+
+def _excluded(quarantined: DataFrame, queues: DataFrame) -> DataFrame:
+    """The queues that a quarantined row was about and no good row is."""
+    named = quarantined.select(*QUEUE_OF_PAIR).dropna()
+    return named.join(queues.select(*QUEUE_OF_PAIR), on=list(QUEUE_OF_PAIR), how="left_anti")
+
+
+def _unseen_broadcast(members: DataFrame, known: DataFrame, queue_offsets: DataFrame) -> DataFrame:
+    """Queues that broadcasting members read without the broker knowing how far."""
+    unseen = (
+        members.where(F.col("message_model") == "BROADCASTING")
+        .where(~F.col("topic").startswith(names.RETRY_PREFIX))
+        .select(*PAIR)
+        .distinct()
+        .join(known.select(*PAIR), on=list(PAIR), how="left_anti")
+    )
+    read = queue_offsets.select("snapshot_id", "topic", "broker", "queue_id")
+    return unseen.join(read, on=["snapshot_id", "topic"], how="inner").select(*QUEUE_OF_PAIR)
+
+
+def _sums(known: DataFrame) -> DataFrame:
+    """One row per pair and client: sums of what is known, largest times, worst queue."""
+    # A negative count is a broken invariant, shown by its condition; in a sum it counts as 0.
+    lag = at_least_zero(F.col("lag"))
+    worst = F.struct(
+        (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
+    )
+    summed = known.groupBy(*PAIR, "client_id").agg(
+        *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
+        *(F.max(name).alias(name) for name in SPANS),
+        *(F.sum(name).alias(name) for name in RATES),
+        F.min("loss_in_seconds").alias("loss_in_seconds"),
+        F.count(F.lit(1)).alias("queues_known"),
+        F.count_if(F.col("consumer_offset").isNull()).alias("queues_never_committed"),
+        F.max(lag).alias("max_queue_lag"),
+        F.avg(lag).alias("mean_queue_lag"),
+        F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
+        F.max(F.col("offset_store") != "broker").alias("broadcast"),
+    )
+    return summed.withColumns(
+        {
+            "worst_broker": F.col("worst.broker"),
+            "worst_queue_id": F.col("worst.queue_id"),
+            "skew": F.when(
+                F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
+            ),
+            "drain_seconds": drain_seconds(),
+        }
+    )
+
+
+def _worst_client(sums: DataFrame) -> DataFrame:
+    """A cluster group has one row here; a broadcasting one keeps that of its worst client."""
+    order = SparkWindow.partitionBy(*PAIR).orderBy(
+        F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
+    )
+    return sums.withColumn("place", F.row_number().over(order)).where("place = 1")
+
+
+def _subscribers(members: DataFrame) -> DataFrame:
+    """How many members subscribe to each topic."""
+    return members.groupBy(*PAIR).agg(F.count_distinct("client_id").alias("subscribers"))
+
+
+def _unheard(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Groups whose members may be online where nobody could be asked."""
+    failed = snapshots.select("snapshot_id", F.explode("problems").alias("problem")).where(
+        F.col("problem.operation").startswith(CONNECTIONS)
+    )
+    asked = failed.select(
+        "snapshot_id",
+        F.substring_index("problem.operation", CONNECTIONS, -1).alias("consumer_group"),
+    )
+    groups = hidden.select("snapshot_id", "consumer_group").unionByName(asked)
+    return groups.distinct().withColumn("unheard", F.lit(True))
+
+
+def _dead_letters(queue_offsets: DataFrame) -> DataFrame:
+    """Messages stored in each group's dead-letter topic."""
+    topic = F.col("topic")
+    return (
+        queue_offsets.where(topic.startswith(names.DLQ_PREFIX))
+        .groupBy(
+            "snapshot_id", F.substring_index(topic, names.DLQ_PREFIX, -1).alias("consumer_group")
+        )
+        .agg(F.try_sum(F.col("max_offset") - F.col("min_offset")).alias("dead_letters"))
+    )
+
+
+def _retries(known: DataFrame) -> DataFrame:
+    """The lag of each group on its own retry topic."""
+    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+    return (
+        known.where(F.col("topic") == own)
+        .groupBy("snapshot_id", "consumer_group")
+        .agg(
+            F.try_sum(at_least_zero(F.col("lag"))).alias("retries"),
+            F.lit(True).alias("has_retry_topic"),
+        )
+    )
+
+
+def _fully_read(raw: RawFrames) -> DataFrame:
+    """Snapshots that hold every topic, where a topic that is not there does not exist."""
+    complete = raw.snapshots.where("status = 'COMPLETE'").select("snapshot_id")
+    return (
+        complete.join(raw.topics.select("snapshot_id"), on="snapshot_id", how="left_semi")
+        .distinct()
+        .withColumn("fully_read", F.lit(True))
+    )
+
+
+def _completeness() -> dict[str, Column]:
+    known = F.coalesce("queues_known", F.lit(0))
+    unknown = F.coalesce("queues_unknown", F.lit(0))
+    fully_read = F.coalesce("fully_read", F.lit(False))
+    no_retry_topic = fully_read & F.col("has_retry_topic").isNull()
+    zero = F.lit(0).cast("bigint")
+    return {
+        "queues": (known + unknown).cast("int"),
+        "queues_unknown": unknown.cast("int"),
+        "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
+        "complete": unknown == 0,
+        "dlq_messages": F.coalesce("dead_letters", F.when(fully_read, zero)),
+        "retry_lag": F.when(no_retry_topic, zero).otherwise(F.col("retries")),
+    }
+
+
+def _membership() -> dict[str, Column]:
+    online = F.when(F.col("has_members"), F.lit(True)).when(F.col("unheard").isNull(), F.lit(False))
+    shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
+    return {
+        "online": online,
+        "clients": F.coalesce(
+            "subscribers", F.when(online.isNotNull(), F.lit(0).cast("bigint"))
+        ).cast("int"),
+        "message_model": F.coalesce("message_model", shadow),
+    }
+
+
+def _count(frame: DataFrame, name: str) -> DataFrame:
+    return frame.groupBy(*PAIR).agg(F.count(F.lit(1)).alias(name))

@@ -1,0 +1,262 @@
+"""``progress.groups``: sums of the known, and unknowns that stay visible."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake.schema import STRING, TIMESTAMP, Column, Table
+from lake.tables import raw as raw_tables
+from spark.groups import groups
+from spark.progress import queues
+from tests.builders import frame, minutes, raw_frames, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+SILENT = Table(
+    "test.silent",
+    "holes",
+    tuple(
+        Column(name, TIMESTAMP if name == "observed_at" else STRING, "")
+        for name in ("snapshot_id", "observed_at", "cluster", "broker", "last_snapshot_id")
+    ),
+    key=("snapshot_id", "broker"),
+)
+
+
+def compute(
+    spark: SparkSession,
+    *,
+    silent: Sequence[dict[str, Any]] = (),
+    quarantined: Sequence[dict[str, Any]] = (),
+    window: tuple[float, float] = (0, 60),
+    **rows: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str], dict[str, Any]]:
+    raw = raw_frames(spark, **rows)
+    found = groups(
+        queues(raw, minutes(*window)),
+        raw,
+        frame(spark, SILENT, silent),
+        frame(spark, raw_tables.CONSUMER_OFFSETS, quarantined),
+        minutes(*window),
+    )
+    result = {(row["consumer_group"], row["topic"]): row.asDict() for row in found.collect()}
+    assert len(result) == found.count(), "a pair has one row"
+    return result
+
+
+def written(maximum: int, **other: Any) -> dict[str, Any]:
+    row = {"at": 0, "topic": "orders", "queue_id": 0, "min_offset": 0, "max_offset": maximum}
+    return row | other
+
+
+def read(committed: int | None, **other: Any) -> dict[str, Any]:
+    row = {
+        "at": 0,
+        "topic": "orders",
+        "queue_id": 0,
+        "consumer_group": "billing",
+        "consumer_offset": committed,
+        "offset_store": "broker",
+    }
+    return row | other
+
+
+def member(client_id: str, *topics: str, **other: Any) -> dict[str, Any]:
+    subscriptions = [
+        {"topic": topic, "expression_type": "TAG", "expression": "*", "tags": []}
+        for topic in topics
+    ]
+    row = {
+        "at": 0,
+        "consumer_group": "billing",
+        "client_id": client_id,
+        "message_model": "CLUSTERING",
+        "consume_type": "CONSUME_PASSIVELY",
+        "version": "V5_3_3",
+        "subscriptions": subscriptions,
+    }
+    return {name: value for name, value in (row | other).items() if name != "broker"}
+
+
+SNAPSHOT = {"at": 0, "status": "COMPLETE"}
+
+
+def test_sums_take_known_queues_and_zero_for_a_negative_count(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100), written(100, queue_id=1), written(100, queue_id=2)],
+        consumer_offsets=[read(60), read(130, queue_id=1), read(None, queue_id=2)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["lag_upper"]) == (40, 140)
+    assert (row["queues"], row["queues_unknown"], row["queues_never_committed"]) == (3, 0, 1)
+    assert row["complete"] is True
+    assert (row["max_queue_lag"], row["worst_broker"], row["worst_queue_id"]) == (40, "broker-a", 0)
+    assert row["skew"] == 2.0
+    assert row["inflight"] is None
+
+
+def test_a_group_that_never_committed_has_no_lag_but_is_there(spark):
+    row = compute(spark, queue_offsets=[written(500)], consumer_offsets=[read(None)])[
+        "billing", "orders"
+    ]
+    assert (row["lag"], row["lag_upper"], row["queues_never_committed"]) == (None, 500, 1)
+
+
+def test_a_silent_broker_hides_as_many_queues_as_it_last_had(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100, at=1)],
+        consumer_offsets=[
+            read(90),
+            read(90, broker="broker-b"),
+            read(90, broker="broker-b", queue_id=1),
+            read(95, at=1),
+            read(7, broker="broker-b", consumer_group="only-there"),
+        ],
+        silent=[
+            {"at": 1, "broker": "broker-b", "last_snapshot_id": snapshot_id(0)},
+        ],
+        window=(1, 2),
+    )
+    seen = rows["billing", "orders"]
+    assert (seen["lag"], seen["queues"], seen["queues_unknown"], seen["complete"]) == (
+        5,
+        3,
+        2,
+        False,
+    )
+    hidden = rows["only-there", "orders"]
+    assert (hidden["lag"], hidden["queues"], hidden["queues_unknown"]) == (None, 1, 1)
+    assert hidden["online"] is None and hidden["clients"] is None
+
+
+def test_a_quarantined_row_counts_as_unknown(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+        quarantined=[read(-5, queue_id=1)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["queues_unknown"]) == (40, 2, 1)
+
+
+def test_members_and_their_lowest_version(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(60, consumer_group="gone")],
+        clients=[
+            member("c1", "orders", "payments", version="V5_3_3"),
+            member("c2", "orders", version="V4_9_7"),
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert (row["clients"], row["online"], row["client_version"]) == (2, True, "V4_9_7")
+    assert rows["billing", "payments"]["clients"] == 1
+    assert rows["billing", "payments"]["queues"] == 0
+    gone = rows["gone", "orders"]
+    assert (gone["clients"], gone["online"], gone["lag"]) == (0, False, 40)
+
+
+def test_nobody_known_online_where_the_question_failed(spark):
+    problem = {
+        "endpoint": "127.0.0.1:1",
+        "operation": "GET_CONSUMER_CONNECTION_LIST billing",
+        "code": None,
+        "message": "timed out",
+    }
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"status": "PARTIAL", "problems": [problem]}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(60, consumer_group="other")],
+    )
+    assert rows["billing", "orders"]["online"] is None
+    assert rows["other", "orders"]["online"] is False
+
+
+def test_retry_lag_and_dead_letters(spark):
+    topics = [
+        {"at": 0, "topic": name, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
+        for name in ("orders", "%RETRY%billing", "%DLQ%billing")
+    ]
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=topics,
+        queue_offsets=[
+            written(100),
+            written(9, topic="%RETRY%billing"),
+            written(12, topic="%DLQ%billing", min_offset=5),
+        ],
+        consumer_offsets=[
+            read(60),
+            read(2, topic="%RETRY%billing"),
+            read(60, consumer_group="other"),
+        ],
+    )
+    assert rows["billing", "orders"]["retry_lag"] == 7
+    assert rows["billing", "orders"]["dlq_messages"] == 7
+    # A complete snapshot without these topics says that there is nothing in them.
+    assert rows["other", "orders"]["retry_lag"] == 0
+    assert rows["other", "orders"]["dlq_messages"] == 0
+
+
+def test_no_zero_for_retry_and_dead_letters_of_a_partial_snapshot(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"status": "PARTIAL"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
+
+
+def test_a_broadcasting_group_is_as_far_as_its_worst_client(spark):
+    clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        clients=clients,
+        queue_offsets=[written(100), written(100, queue_id=1)],
+        consumer_offsets=[
+            read(90, client_id="c1", offset_store="client_file"),
+            read(20, client_id="c2", offset_store="client_file"),
+            read(95, client_id="c2", offset_store="client_file", queue_id=1),
+            read(0, queue_id=1),  # committed once, when the group was a cluster
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["message_model"]) == (85, 2, "BROADCASTING")
+
+
+def test_broadcast_progress_that_only_clients_know_is_unknown(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        clients=[member("c1", "orders", message_model="BROADCASTING")],
+        queue_offsets=[written(100), written(100, queue_id=1)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["queues_unknown"], row["complete"]) == (
+        None,
+        2,
+        2,
+        False,
+    )
+    assert row["online"] is True
+
+
+def test_a_sum_beyond_64_bits_is_unknown(spark):
+    huge = 2**63 - 1
+    row = compute(
+        spark,
+        queue_offsets=[written(huge), written(huge, queue_id=1)],
+        consumer_offsets=[read(0), read(0, queue_id=1)],
+    )["billing", "orders"]
+    assert (row["lag"], row["max_queue_lag"]) == (None, huge)
