@@ -29,6 +29,8 @@ _SMALL_BROKER = {
     "waitTimeMillsInSendQueue": 5000,
     "osPageCacheBusyTimeOutMills": 5000,
     "diskMaxUsedSpaceRatio": 95,
+    # Milliseconds, the shortest allowed: what a restart of the name server takes to be healed.
+    "registerNameServerPeriod": 10_000,
 }
 
 # A broker refuses writes on a disk more than 90 % full; a lab's few megabytes need no such care.
@@ -131,6 +133,8 @@ def command(node: Node, java: str, jars: Path, folder: Path) -> list[str]:
     return [
         java,
         *(f"-Xms{heap // 2}m", f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC"),
+        # Half a minute of optimising is not worth it for a lab that shares two cores with Spark.
+        "-XX:TieredStopAtLevel=1",
         *OPENS,
         *(_DISK if role == "broker" else ()),
         f"-Drocketmq.home.dir={folder}",
