@@ -1,0 +1,103 @@
+"""Which rules each table is held to: the one place that maps a table to its rules.
+
+What cannot be a measurement has severity ``quarantine``; a broken offset invariant of
+``progress.queues`` is a measurement and has ``warn``, so that its row stays visible.
+"""
+
+from expectations.rules import Rule, at_least, between, not_null, ordered, structural
+from lake.tables import TABLES
+
+QUEUE_ROW = "_queue_row"
+"""Annotation of ``raw.consumer_offsets``: ``sound`` | ``quarantined`` | ``absent``, the state of
+the queue's row in the same snapshot."""
+
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "raw.snapshots": (
+        Rule(
+            "every_broker_answered",
+            "warn",
+            "brokers_answered >= brokers_expected",
+            "brokers_answered < brokers_expected",
+            ("cluster", "status", "brokers_expected", "brokers_answered", "problems"),
+        ),
+        Rule(
+            "status_not_failed",
+            "warn",
+            "status <> 'FAILED'",
+            "status = FAILED",
+            ("cluster", "status", "problems"),
+        ),
+    ),
+    "raw.brokers": (
+        between("disk_ratio", 0, 1),
+        at_least("dispatch_behind_bytes", 0),
+        ordered("commit_log_min_offset", "commit_log_max_offset", show=("address",)),
+        at_least("retention_hours", 0),
+        at_least("put_tps", 0),
+        at_least("get_tps", 0),
+    ),
+    "raw.queue_offsets": (
+        at_least("queue_id", 0, "quarantine"),
+        at_least("min_offset", 0, "quarantine"),
+        at_least("max_offset", 0, "quarantine"),
+        ordered("min_offset", "max_offset", "quarantine"),
+        # A queue that was seen but whose offsets were not is a hole, not an impossible row: were it
+        # quarantined, the commits on it would be too. Its lag is NULL, and this check names it.
+        not_null("min_offset"),
+        not_null("max_offset"),
+    ),
+    "raw.consumer_offsets": (
+        at_least("consumer_offset", 0, "quarantine"),
+        at_least("pull_offset", 0, "quarantine"),
+        Rule(
+            "queue_row_present",
+            "quarantine",
+            f"{QUEUE_ROW} <> 'absent'",
+            "raw.queue_offsets has no row of the queue in the same snapshot",
+        ),
+        Rule(
+            "queue_row_sound",
+            "quarantine",
+            f"{QUEUE_ROW} <> 'quarantined'",
+            "the queue's row in raw.queue_offsets is quarantined",
+        ),
+    ),
+    "raw.topics": (
+        at_least("read_queues", 0),
+        at_least("write_queues", 0),
+        between("perm", 0, 7),
+    ),
+    "raw.consumer_groups": (at_least("which_broker_when_slow", 0),),
+    "raw.clients": (at_least("thread_count", 0),),
+    "progress.queues": (
+        ordered("min_offset", "max_offset"),
+        ordered("consumer_offset", "max_offset", show=("condition",)),
+        # 208 answers max(consumerOffset, pullOffset), so there the rule holds by construction and
+        # says nothing (AdminBrokerProcessor.getConsumeStats). Other sources are asked.
+        ordered(
+            "consumer_offset",
+            "pull_offset",
+            where="NOT pull_source <=> 'consume_stats'",
+            show=("pull_source", "condition"),
+        ),
+        ordered("pull_offset", "max_offset", show=("pull_source", "condition")),
+        Rule(
+            "max_offset_falls_only_when_recreated",
+            "warn",
+            "max_offset >= previous_max_offset OR condition <=> 'RECREATED'",
+            "max_offset < previous_max_offset and condition is not RECREATED",
+            ("previous_max_offset", "max_offset", "condition"),
+        ),
+        Rule(
+            "lag_is_inflight_plus_available",
+            "warn",
+            "lag = inflight + available",
+            "lag <> inflight + available",
+            ("lag", "inflight", "available", "consumer_offset", "pull_offset", "max_offset"),
+        ),
+    ),
+}
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    name: (*structural(TABLES[name]), *rules) for name, rules in _RULES.items()
+}
