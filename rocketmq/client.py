@@ -272,15 +272,15 @@ class _Link(asyncio.Protocol):
 
     def expire(self, opaque: int) -> None:
         """The time of one request is over."""
-        request = self.pending.pop(opaque, None)
+        request = self.pending.get(opaque)
         if request is None or request.answer.done():
             return
         reason = f"no answer within {request.seconds:.3g} s"
         if self._heard_at > request.sent_at or not request.had_its_time:
+            del self.pending[opaque]
             error = RequestTimeoutError(self._peer.endpoint, request.operation, reason)
             request.answer.set_exception(error)
         else:
-            self.pending[opaque] = request
             self.give_up(SilentError, reason)
 
     def give_up(self, kind: type[UnreachableError], reason: str) -> None:

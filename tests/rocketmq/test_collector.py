@@ -1,0 +1,117 @@
+"""Whom a look expects to answer, and how it ends when nobody does."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from rocketmq.answers import BrokerGroup, ClusterInfo
+from rocketmq.collector import ClusterTarget, collect, collect_snapshot, expected_readings
+from rocketmq.problems import Problems
+
+A = BrokerGroup("broker-a", "one", {0: "a:0", 1: "a:1"})
+B = BrokerGroup("broker-b", "two", {0: "b:0"})
+HEADLESS = BrokerGroup("broker-a", "one", {1: "a:1", 2: "a:2"})
+ACTING = BrokerGroup("broker-a", "one", {1: "a:1", 2: "a:2"}, acting_master=True)
+
+
+def expect(*groups, **target):
+    """(broker, id, address, is master) of who should answer, and the problems found so far."""
+    problems = Problems()
+    clusters = {}
+    for group in groups:
+        clusters.setdefault(group.cluster, []).append(group.broker)
+    info = ClusterInfo({group.broker: group for group in groups}, clusters)
+    readings = expected_readings(info, "ns:1", ClusterTarget(("ns:1",), **target), problems)
+    found = [(r.broker, r.broker_id, r.address, r.is_master) for r in readings]
+    return found, [problem.message for problem in problems.rows()]
+
+
+def test_every_listed_address():
+    expected = [
+        ("broker-a", 0, "a:0", True),
+        ("broker-a", 1, "a:1", False),
+        ("broker-b", 0, "b:0", True),
+    ]
+    assert expect(A, B) == (expected, [])
+
+
+def test_one_cluster_of_several():
+    assert expect(A, B, cluster="two") == ([("broker-b", 0, "b:0", True)], [])
+    assert expect(A, B, cluster="three") == ([], ["no cluster 'three' here, only one, two"])
+
+
+def test_a_name_server_without_brokers():
+    assert expect() == ([], ["the name server lists no broker"])
+
+
+def test_a_remembered_broker_that_is_gone_is_expected_at_its_old_address():
+    found, problems = expect(B, remembered=(("broker-a", 0, "a:0"), ("broker-a", 1, "a:1")))
+    assert found[1:] == [("broker-a", 0, "a:0", True), ("broker-a", 1, "a:1", False)]
+    assert problems == []
+
+
+def test_a_remembered_broker_that_moved_is_expected_where_it_is():
+    assert expect(B, remembered=(("broker-b", 0, "b:old"),))[0] == [("broker-b", 0, "b:0", True)]
+
+
+def test_a_slave_is_not_read_in_place_of_a_dead_master():
+    found, problems = expect(HEADLESS)
+    assert [is_master for *_, is_master in found] == [False, False]
+    assert problems == ["broker-a has no master, only slaves are registered"]
+
+
+def test_an_acting_master_is_read():
+    found, problems = expect(ACTING, remembered=(("broker-a", 0, "a:0"),))
+    assert found == [
+        ("broker-a", 1, "a:1", True),
+        ("broker-a", 2, "a:2", False),
+        ("broker-a", 0, "a:0", False),
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [
+        ("127.0.0.1:1", "connection refused"),
+        ("nowhere.invalid:9876", "not known"),
+        ("no port", "not HOST:PORT"),
+    ],
+)
+def test_no_name_server(endpoint, reason):
+    target = ClusterTarget((endpoint,), remembered=(("broker-a", 0, "a:0"),))
+    snapshot = collect_snapshot(target)
+    assert (snapshot.status, snapshot.cluster) == ("FAILED", endpoint)
+    (problem,) = snapshot.problems
+    assert (problem.endpoint, problem.operation) == (endpoint, "GET_BROKER_CLUSTER_INFO")
+    assert reason in problem.message and problem.code is None
+    assert (snapshot.brokers_expected, snapshot.brokers_answered) == (1, 0)
+    assert snapshot.finished_at and snapshot.finished_at >= snapshot.observed_at
+
+
+def test_every_name_server_is_tried():
+    snapshot = collect_snapshot(ClusterTarget(("127.0.0.1:1", "127.0.0.1:2"), name="mine"))
+    assert [problem.endpoint for problem in snapshot.problems] == ["127.0.0.1:1", "127.0.0.1:2"]
+    assert (snapshot.status, snapshot.cluster) == ("FAILED", "mine")
+
+
+def test_a_silent_name_server(scripted):
+    async def silence(reader, writer):
+        await reader.read()
+
+    async def main():
+        async with scripted(silence) as endpoint:
+            return await collect(ClusterTarget((endpoint,), request_timeout=0.2))
+
+    snapshot = asyncio.run(main())
+    assert snapshot.status == "FAILED"
+    assert snapshot.problems[0].message == "no answer within 0.2 s"
+
+
+def test_importing_the_collector_is_light():
+    heavy = ["pandas", "pyarrow", "pydantic", "rich", "pyspark", "dagster", "numpy", "sqlalchemy"]
+    code = f"import sys, rocketmq.collector; print([m for m in {heavy} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
