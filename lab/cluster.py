@@ -26,7 +26,7 @@ from lab.processes import Process
 from lab.state import State, StateFile
 from lab.workloads import WORKLOADS, Workload, require_known
 
-BOOT_SECONDS = 120.0
+BOOT_SECONDS = 240.0
 STOP_SECONDS = 40.0
 WORKLOAD = "workload"
 

@@ -214,6 +214,7 @@ final class Groups {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(group + "-" + number);
+        consumer.setMqClientApiTimeout(Workload.PATIENCE_MILLIS);
         // Clients are 127.0.0.1@group-number on every machine.
         consumer.setClientIP("127.0.0.1");
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -30,6 +30,7 @@ final class Producers {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("p-lab-0");
         producer.setClientIP("127.0.0.1");
+        producer.setMqClientApiTimeout(Workload.PATIENCE_MILLIS);
         // A send that timed out may have been stored: another attempt would make counts uncertain.
         producer.setRetryTimesWhenSendFailed(0);
         producer.setSendMsgTimeout(10_000);

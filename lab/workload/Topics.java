@@ -23,7 +23,7 @@ final class Topics {
     }
 
     static void create(String namesrv, List<String> masters) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Workload.PATIENCE_MILLIS);
         admin.setNamesrvAddr(namesrv);
         admin.setInstanceName("lab-admin");
         admin.start();

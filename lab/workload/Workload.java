@@ -10,6 +10,8 @@ import java.util.Set;
  * consumer groups to run (see {@link Groups}), messages a second to lab_orders.
  */
 public final class Workload {
+    /** For every request: the default of 3 to 5 s is too short where two cores boot all at once. */
+    static final int PATIENCE_MILLIS = 60_000;
 
     public static void main(String[] arguments) throws Exception {
         Control control = new Control(Path.of(arguments[0]));
