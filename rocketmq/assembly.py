@@ -1,6 +1,6 @@
 """From what brokers said to the rows of a snapshot. Pure: no network, no clock."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from rocketmq.answers import ConsumerConnection, instant
@@ -16,6 +16,9 @@ from rocketmq.rows import (
     Subscription,
     Topic,
 )
+
+PullOffset = Callable[[int, int | None], tuple[int | None, str | None]]
+"""(queue id, consumer offset) -> (pull offset, its source)."""
 
 Number = TypeVar("Number", int, float)
 
@@ -167,6 +170,8 @@ def consumer_rows(
             continue  # deleted while we looked
         committed = reading.offsets.offsets.get(key, {})
         known = reading.topic_stats.get(key.topic)
+        pulls = _pull_offsets(reading, key, online)
+        store = "broker_broadcast" if key.broadcast else "broker"
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
             # Left over from when the topic had more queues, or readable and never writable before
             # 5.0: the broker tells no offsets of such a queue, so nothing can be measured on it.
@@ -174,8 +179,19 @@ def consumer_rows(
             if known is not None and queue_id not in known:
                 continue
             offset = committed.get(queue_id, NEVER_COMMITTED)
-            yield _consumer_row(
-                reading, online, key, queue_id, None if offset == NEVER_COMMITTED else offset
+            offset = None if offset == NEVER_COMMITTED else offset
+            pull, source = pulls(queue_id, offset)
+            yield ConsumerOffset(
+                reading.broker,
+                key.consumer_group,
+                key.topic,
+                queue_id,
+                None,
+                offset,
+                pull,
+                source,
+                None,
+                store,
             )
 
 
@@ -195,53 +211,41 @@ def _never_committed(
     return expected
 
 
-def _consumer_row(
-    reading: Reading,
-    online: dict[str, list[ConsumerConnection]],
-    key: OffsetKey,
-    queue_id: int,
-    offset: int | None,
-) -> ConsumerOffset:
-    broadcasting = key.broadcast or any(
-        connection.message_model == "BROADCASTING"
-        for connection in online.get(key.consumer_group, ())
-    )
-    pull, source = (None, None) if broadcasting else _pull_offset(reading, key, queue_id, offset)
-    return ConsumerOffset(
-        reading.broker,
-        key.consumer_group,
-        key.topic,
-        queue_id,
-        None,
-        offset,
-        pull,
-        source,
-        None,
-        "broker_broadcast" if key.broadcast else "broker",
-    )
-
-
-def _pull_offset(
-    reading: Reading, key: OffsetKey, queue_id: int, offset: int | None
-) -> tuple[int | None, str | None]:
-    """The next offset to hand out and where it was read.
+def _pull_offsets(
+    reading: Reading, key: OffsetKey, online: dict[str, list[ConsumerConnection]]
+) -> PullOffset:
+    """What tells the next offset to hand out, and where it was read, for the queues of a key.
 
     A broker keeps it in memory only, and with reads from slaves it stands still: RocketMQ itself
     then takes the committed offset (GET_CONSUME_STATS), and so does this for the 5.5 table, so
-    that the column means the same in every version.
+    that the column means the same in every version. Clients of a broadcasting group each pull for
+    themselves: there is no such offset.
     """
-    if reading.offsets and reading.offsets.pull_offsets is not None:
-        pull = reading.offsets.pull_offsets.get(key, {}).get(queue_id, NEVER_COMMITTED)
-        if pull < 0:
+
+    def unknown(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        return None, None
+
+    def of_table(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        pull = table.get(queue_id, NEVER_COMMITTED)
+        return (None, None) if pull < 0 else (max(pull, offset or 0), "consumer_offset_table")
+
+    def of_consume_stats(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        found = stats.get(queue_id)
+        if found is None or found.pull_offset is None:
             return None, None
-        return max(pull, offset or 0), "consumer_offset_table"
-    stats = reading.consume_stats.get((key.consumer_group, key.topic), {}).get(queue_id)
-    if stats is None or stats.pull_offset is None:
-        return None, None
-    if offset is None and stats.pull_offset == 0 < stats.broker_offset:
-        # Neither committed nor pulled here: GET_CONSUME_STATS shows 0 for both, and means nothing.
-        return None, None
-    return stats.pull_offset, "consume_stats"
+        if offset is None and found.pull_offset == 0 < found.broker_offset:
+            # Neither committed nor pulled here: shown as 0 for want of a value.
+            return None, None
+        return found.pull_offset, "consume_stats"
+
+    group = online.get(key.consumer_group, ())
+    if key.broadcast or any(member.message_model == "BROADCASTING" for member in group):
+        return unknown
+    if reading.offsets and reading.offsets.pull_offsets is not None:
+        table = reading.offsets.pull_offsets.get(key, {})
+        return of_table
+    stats = reading.consume_stats.get((key.consumer_group, key.topic), {})
+    return of_consume_stats if stats else unknown
 
 
 def _whole(table: dict[str, str], key: str) -> int | None:

@@ -81,7 +81,15 @@ async def collect(target: ClusterTarget) -> Snapshot:
 
 def collect_snapshot(target: ClusterTarget) -> Snapshot:
     """`collect` for code without an event loop."""
-    return asyncio.run(collect(target))
+    found: list[Snapshot] = []
+
+    async def look() -> None:
+        # Not returned: restoring the signal handler, asyncio.run of Python 3.11 writes out the task
+        # with its result, which for a large snapshot takes as long as the look itself.
+        found.append(await collect(target))
+
+    asyncio.run(look())
+    return found[0]
 
 
 def expected_readings(
