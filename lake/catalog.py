@@ -168,21 +168,22 @@ class Lake:
             _retry(lambda: self.table(table.name).overwrite(data, overwrite_filter=where))
         return data.num_rows
 
-    def gather(self, table: Table, rows: pa.Table) -> int:
+    def gather(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Adds rows to their hours, one data file an hour, and tells how many.
 
         For the small tables that every run reads over days: appended to each minute they would
         be thousands of files. A row whose key stands already takes its place.
         """
-        if not rows.num_rows:
+        data = _arrow(table, rows)
+        if not data.num_rows:
             return 0
-        instants = rows[table.instant].to_pylist()
+        instants = data[table.instant].to_pylist()
         window = Window(min(instants), max(instants)).whole_hours(inclusive=True)
-        standing = self.read(table, window).select(table.column_names).cast(rows.schema)
-        added = set(_keys(table, rows))
+        standing = self.read(table, window).select(table.column_names).cast(data.schema)
+        added = set(_keys(table, data))
         kept = pa.array([key not in added for key in _keys(table, standing)], type=pa.bool_())
-        self.replace(table, window, pa.concat_tables([standing.filter(kept), rows]))
-        return rows.num_rows
+        self.replace(table, window, pa.concat_tables([standing.filter(kept), data]))
+        return data.num_rows
 
 
 def window_filter(table: Table, window: Window) -> BooleanExpression:

@@ -25,6 +25,11 @@ class Window:
     def __contains__(self, instant: datetime) -> bool:
         return self.start <= instant < self.end
 
+    @property
+    def empty(self) -> bool:
+        """Whether no instant lies inside."""
+        return self.start == self.end
+
     def whole_hours(self, *, inclusive: bool = False) -> "Window":
         """The smallest window of whole hours around this one.
 

@@ -38,8 +38,8 @@ def groups(
     Args:
         queues: ``progress.queues`` of the window.
         raw: the raw rows the queues were computed from, and those of `last_snapshot_id`.
-        silent: ``snapshot_id, observed_at, cluster, broker, last_snapshot_id``: one row per
-            snapshot and broker that it should hold and does not.
+        silent: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that it
+            should hold and does not.
         quarantined: rows of ``raw.consumer_offsets`` that are not computed on.
         window: what is computed.
 
@@ -49,7 +49,7 @@ def groups(
     members = _members(raw.clients.where(inside(window)))
     group_facts = _group_facts(members)
     known = _of_model(queues, group_facts)
-    hidden = _hidden(raw.consumer_offsets, silent)
+    hidden = _hidden(raw, silent)
     unknown = (
         hidden.unionByName(_excluded(quarantined.where(inside(window)), queues))
         .unionByName(_unseen_broadcast(members, known, raw.queue_offsets.where(inside(window))))
@@ -117,16 +117,17 @@ def _of_model(queues: DataFrame, group_facts: DataFrame) -> DataFrame:
     )
 
 
-def _hidden(consumer_offsets: DataFrame, silent: DataFrame) -> DataFrame:
+def _hidden(raw: RawFrames, silent: DataFrame) -> DataFrame:
     """The queues that a silent broker last had."""
-    last = consumer_offsets.select(
+    last = raw.consumer_offsets.select(
         F.col("snapshot_id").alias("last_snapshot_id"),
         "broker",
         "consumer_group",
         "topic",
         "queue_id",
     )
-    return silent.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*QUEUE_OF_PAIR)
+    holes = silent.join(raw.snapshots.select(*SNAPSHOT), on="snapshot_id", how="inner")
+    return holes.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*QUEUE_OF_PAIR)
 
 
 def _excluded(quarantined: DataFrame, queues: DataFrame) -> DataFrame:

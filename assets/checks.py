@@ -1,0 +1,112 @@
+"""The verdicts of Great Expectations as asset checks, one per rule, and as ``quality.results``."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+
+from assets.computing import asset_of
+from assets.frames import read_snapshots, read_window
+from assets.metadata import key_of, written
+from assets.partitions import run_window
+from assets.resources import LakeResource
+from expectations.adapter import Verdict, judge, result_rows
+from expectations.suites import RULES
+from lake import history
+from lake.catalog import one_of
+from lake.schema import Table
+from lake.tables import TABLES, quality, raw
+from spark.session import SparkResource
+
+JUDGED = tuple(TABLES[name] for name in RULES)
+
+SEVERITIES = {
+    "block": dg.AssetCheckSeverity.ERROR,
+    "quarantine": dg.AssetCheckSeverity.WARN,
+    "warn": dg.AssetCheckSeverity.WARN,
+}
+"""Judging comes before computing, so checks block; only a failed ERROR really stops what follows:
+quarantined rows are left out of it, and a warning is a measurement to look at."""
+
+_LOOKS_AT = {raw.CONSUMER_OFFSETS: (raw.QUEUE_OFFSETS,)}
+"""Tables whose rules need rows of another one."""
+
+
+def checks_of(table: Table) -> dg.AssetChecksDefinition:
+    """The asset checks of a table: one per rule of its suite, judged in one go."""
+
+    @dg.multi_asset_check(
+        name=f"judge_{table.name.replace('.', '_')}",
+        specs=[
+            dg.AssetCheckSpec(
+                rule.name,
+                asset=key_of(table),
+                description=f"{rule.expected} ({rule.severity})",
+                blocking=True,
+            )
+            for rule in RULES[table.name]
+        ],
+        op_tags={"kind": "greatexpectations"},
+    )
+    def judged(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource, spark: SparkResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        plan = history.plan(lake.lake, run_window(context, lake.lake))
+        if plan.window.empty:
+            return
+        frames = {
+            other.name: _rows(spark.spark_session, other, plan)
+            for other in (table, *_LOOKS_AT.get(table, ()))
+        }
+        verdicts = judge(frames.pop(table.name), table.name, frames)
+        now = datetime.now(UTC)
+        lake.lake.append(
+            quality.RESULTS, result_rows(verdicts, plan.window, context.run.run_id, now)
+        )
+        for verdict in verdicts:
+            yield _check_result(table, verdict)
+
+    return judged
+
+
+def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
+    if table.namespace == "raw":
+        return read_snapshots(session, table, plan)
+    return read_window(session, table, plan.window)
+
+
+def _check_result(table: Table, verdict: Verdict) -> dg.AssetCheckResult:
+    metadata: dict[str, Any] = {"expected": verdict.expected}
+    if verdict.unexpected is not None:
+        metadata |= {"found": verdict.unexpected, "elements": verdict.elements}
+    if verdict.sample:
+        metadata["sample"] = dg.MetadataValue.json(verdict.sample)
+    if verdict.problem:
+        metadata["problem"] = verdict.problem
+    return dg.AssetCheckResult(
+        passed=verdict.success,
+        asset_key=key_of(table),
+        check_name=verdict.expectation,
+        severity=SEVERITIES[verdict.severity],
+        metadata=metadata,
+    )
+
+
+@asset_of(quality.RESULTS, deps=[key_of(table) for table in JUDGED])
+def results(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Sums up what the checks of this run wrote."""
+    window = run_window(context, lake.lake)
+    mine = lake.lake.read(
+        quality.RESULTS,
+        one_of("run_id", [context.run.run_id]),
+        columns=("success", "expectation"),
+    ).to_pylist()
+    failed = sorted({row["expectation"] for row in mine if not row["success"]})
+    return dg.MaterializeResult(
+        metadata=written(len(mine), window, failed=len(failed), failed_expectations=failed)
+    )
+
+
+CHECKS = [checks_of(table) for table in JUDGED]

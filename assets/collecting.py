@@ -1,0 +1,92 @@
+"""From brokers to ``raw.*``: take a snapshot, land it, load what has landed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from assets.metadata import OWNERS, described, key_of, written
+from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key, run_window
+from assets.resources import CollectorResource, LakeResource
+from lake.landing import land
+from lake.loading import load
+from lake.tables import raw
+from lake.window import HOUR
+
+LANDING = dg.AssetKey("landing")
+
+
+@dg.asset(
+    key=LANDING,
+    group_name="collect",
+    kinds={"rocketmq", "parquet"},
+    owners=OWNERS,
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+def landing(
+    context: dg.AssetExecutionContext, collector: CollectorResource, lake: LakeResource
+) -> dg.MaterializeResult:
+    """One snapshot of every broker of the cluster, landed as Parquet files.
+
+    Only now can be asked for: brokers have no history.
+    """
+    _refuse_the_past(context)
+    home = lake.lake.home
+    snapshot = collector.collect(home)
+    path = land(home, snapshot)
+    for problem in snapshot.problems:
+        context.log.warning(f"{problem.endpoint}: {problem.operation}: {problem.message}")
+    return dg.MaterializeResult(
+        metadata={
+            "snapshot_id": snapshot.snapshot_id,
+            "status": snapshot.status,
+            "brokers_answered": snapshot.brokers_answered,
+            "brokers_expected": snapshot.brokers_expected,
+            "requests": snapshot.requests,
+            "bytes": snapshot.bytes,
+            "duration_ms": snapshot.duration_ms,
+            "problems": [f"{item.endpoint} {item.message}" for item in snapshot.problems[:20]],
+            "path": dg.MetadataValue.path(str(path)),
+        }
+    )
+
+
+def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
+    now = datetime.now(UTC)
+    # A tick may have waited for another run over the end of its hour.
+    oldest = now - HOUR if is_tick(context) else now
+    keys = context.partition_keys
+    if keys[0] < partition_key(oldest) or keys[-1] > partition_key(now):
+        raise dg.Failure(
+            f"brokers cannot be asked about {keys[0]}: they have no history. Materialize the hour "
+            f"under way ({partition_key(now)}), or recompute the past from what was landed: "
+            "progress.*, alerting.*",
+            allow_retries=False,
+        )
+
+
+@dg.multi_asset(
+    name="raw",
+    specs=[dg.AssetSpec(**described(table), deps=[LANDING]) for table in raw.ALL],
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+def raw_tables(
+    context: dg.AssetExecutionContext, lake: LakeResource
+) -> Iterator[dg.MaterializeResult]:
+    """Loads every landed snapshot that is not in ``raw.*`` yet, whatever its hour."""
+    loaded = load(lake.lake)
+    for snapshot_id, reason in loaded.rejected.items():
+        context.log.error(f"{snapshot_id} is kept out: {reason}")
+    window = run_window(context, lake.lake)
+    for table in raw.ALL:
+        yield dg.MaterializeResult(
+            asset_key=key_of(table),
+            metadata=written(
+                loaded.rows[table.name],
+                window,
+                snapshots=len(loaded.snapshots),
+                rejected=len(loaded.rejected),
+            ),
+        )

@@ -1,0 +1,153 @@
+"""From ``raw.*`` to ``progress.*`` and ``alerting.*``, one window at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from assets.frames import read_window, silent_frame, split_window, write_window
+from assets.metadata import described, key_of, written
+from assets.partitions import BACKFILL, HOURLY, run_window
+from assets.resources import LakeResource, RulesResource
+from lake import history
+from lake.catalog import Lake
+from lake.schema import Table
+from lake.tables import alerting, progress, quality, raw
+from lake.window import Window
+from spark.alerts import HISTORY, evaluate
+from spark.groups import groups
+from spark.progress import queues
+from spark.session import SparkResource
+
+RAW = [key_of(table) for table in raw.ALL]
+
+
+def asset_of(table: Table, deps: list[dg.AssetKey]) -> Callable[..., dg.AssetsDefinition]:
+    """The decorator of an asset that replaces windows of a table."""
+    return dg.asset(**described(table), deps=deps, partitions_def=HOURLY, backfill_policy=BACKFILL)
+
+
+def replace(
+    context: dg.AssetExecutionContext,
+    lake: Lake,
+    table: Table,
+    compute: Callable[[history.Plan], DataFrame],
+    tell: Callable[[Window], dict[str, Any]] = lambda window: {},
+) -> dg.MaterializeResult:
+    """Replaces the run's window of a table by what `compute` makes of it.
+
+    Args:
+        context: of the asset.
+        lake: the tables.
+        table: the one replaced.
+        compute: from the plan of the window to the rows of the table.
+        tell: more metadata, asked for when the rows stand.
+    """
+    plan = history.plan(lake, run_window(context, lake))
+    if plan.window.empty:
+        context.log.info("nothing is loaded that is not computed yet")
+        return dg.MaterializeResult(metadata=written(0, plan.window))
+    rows = write_window(compute(plan), table, plan.window, lake)
+    return dg.MaterializeResult(metadata=written(rows, plan.window, **tell(plan.window)))
+
+
+@asset_of(quality.QUARANTINE, deps=RAW)
+def quarantine(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Sets raw rows aside that cannot be measurements; nothing is computed on them."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        return split_window(spark.spark_session, plan).quarantine
+
+    return replace(context, lake.lake, quality.QUARANTINE, compute)
+
+
+@asset_of(progress.QUEUES, deps=RAW)
+def progress_queues(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Computes every queue of every group."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        window = split_window(spark.spark_session, plan, plan.earlier)
+        return queues(window.raw, plan.window)
+
+    return replace(context, lake.lake, progress.QUEUES, compute)
+
+
+@asset_of(progress.GROUPS, deps=[key_of(progress.QUEUES), *RAW])
+def progress_groups(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Computes every group on every topic, with what is not known of it."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.spark_session
+        window = split_window(session, plan, {hole.last_snapshot_id for hole in plan.silent})
+        return groups(
+            read_window(session, progress.QUEUES, plan.window),
+            window.raw,
+            silent_frame(session, plan.silent),
+            window.unfit_consumer_offsets,
+            plan.window,
+        )
+
+    return replace(
+        context, lake.lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window)
+    )
+
+
+def _now(lake: Lake, window: Window) -> dict[str, Any]:
+    """Total lag and worst delay of the window's newest snapshots, for the plots in the UI."""
+    columns = ("observed_at", "cluster", "lag", "delay_ms", "complete")
+    found = lake.read(progress.GROUPS, window, columns=columns).to_pylist()
+    newest: dict[str, Any] = {}
+    for row in found:
+        newest[row["cluster"]] = max(row["observed_at"], newest.get(row["cluster"], window.start))
+    rows = [row for row in found if row["observed_at"] == newest[row["cluster"]]]
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    delays = [row["delay_ms"] for row in rows if row["delay_ms"] is not None]
+    return {
+        "total_lag": sum(lags) if lags else None,
+        "worst_delay_ms": max(delays, default=None),
+        "incomplete_groups": sum(not row["complete"] for row in rows),
+    }
+
+
+@asset_of(alerting.ALERTS, deps=[key_of(progress.GROUPS), key_of(raw.BROKERS)])
+def alerts(
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    alert_rules: RulesResource,
+) -> dg.MaterializeResult:
+    """Evaluates the alert rules on every snapshot."""
+    rules = alert_rules.rules()
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.spark_session
+        reach = Window(plan.window.start - HISTORY, plan.window.end)
+        return evaluate(
+            rules,
+            read_window(session, progress.GROUPS, reach),
+            read_window(session, raw.BROKERS, reach),
+            plan.window,
+        )
+
+    return replace(
+        context, lake.lake, alerting.ALERTS, compute, lambda window: {"rules": len(rules)}
+    )
+
+
+@asset_of(progress.SNAPSHOTS, deps=[key_of(alerting.ALERTS)])
+def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Marks the window's snapshots as computed; a run that died before this is done again."""
+    window = run_window(context, lake.lake)
+    rows = [
+        {"snapshot_id": look.snapshot_id, "observed_at": look.observed_at, "cluster": look.cluster}
+        for look in history.looks(lake.lake, window)
+    ]
+    lake.lake.gather(progress.SNAPSHOTS, rows)
+    return dg.MaterializeResult(metadata=written(len(rows), window))

@@ -1,0 +1,106 @@
+"""How asset bodies read windows as Spark frames and write them back."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from expectations.quarantine import split
+from lake.catalog import Lake
+from lake.history import Plan, Silent
+from lake.schema import Table
+from lake.tables import raw
+from lake.window import Window
+from spark.progress import RawFrames, inside
+
+COMPUTED_ON = (
+    raw.SNAPSHOTS,
+    raw.BROKERS,
+    raw.QUEUE_OFFSETS,
+    raw.CONSUMER_OFFSETS,
+    raw.TOPICS,
+    raw.CLIENTS,
+)
+
+
+def read_window(session: SparkSession, table: Table, window: Window) -> DataFrame:
+    """The rows of a table in a window."""
+    return session.table(table.name).where(inside(window))
+
+
+def read_snapshots(
+    session: SparkSession, table: Table, plan: Plan, more: Iterable[str] = ()
+) -> DataFrame:
+    """The rows of a raw table that belong to loaded snapshots of the plan's window, or to `more`.
+
+    Rows of a load that died half-way belong to no loaded snapshot yet.
+    """
+    in_window = read_window(session, table, plan.window)
+    if table is not raw.SNAPSHOTS:
+        loaded = read_window(session, raw.SNAPSHOTS, plan.window).select("snapshot_id")
+        in_window = in_window.join(F.broadcast(loaded), on="snapshot_id", how="left_semi").select(
+            *table.column_names
+        )
+    earlier = sorted(set(more) - set(plan.snapshots))
+    if not earlier:
+        return in_window
+    before = read_window(session, table, Window(plan.reach.start, plan.window.start))
+    return in_window.unionByName(before.where(F.col("snapshot_id").isin(earlier)))
+
+
+@dataclass(frozen=True)
+class Split:
+    """The raw rows of a window, parted into what may be computed on and what may not.
+
+    Attributes:
+        raw: rows that are fit to compute on.
+        unfit_consumer_offsets: the other rows of ``raw.consumer_offsets``.
+        quarantine: all other rows, in the shape of ``quality.quarantine``.
+    """
+
+    raw: RawFrames
+    unfit_consumer_offsets: DataFrame
+    quarantine: DataFrame
+
+
+def split_window(session: SparkSession, plan: Plan, more: Iterable[str] = ()) -> Split:
+    """Reads and parts the raw rows of a window.
+
+    Args:
+        session: the Spark session.
+        plan: what the window takes.
+        more: ids of snapshots before the window to read too.
+    """
+    frames = {table.name: read_snapshots(session, table, plan, more) for table in COMPUTED_ON}
+    good, bad = split(frames, observed_at=plan.window.start)
+    name = raw.CONSUMER_OFFSETS.name
+    queue = ["snapshot_id", "broker", "consumer_group", "topic", "queue_id"]
+    return Split(
+        RawFrames(**{table.short_name: good[table.name] for table in COMPUTED_ON}),
+        frames[name].join(good[name], on=queue, how="left_anti"),
+        bad,
+    )
+
+
+def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
+    """The holes of a plan as rows: ``snapshot_id, broker, last_snapshot_id``."""
+    rows = [(item.snapshot_id, item.broker, item.last_snapshot_id) for item in silent]
+    return session.createDataFrame(
+        rows, "snapshot_id string, broker string, last_snapshot_id string"
+    )
+
+
+def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
+    """Replaces a window of a table by a frame in one commit, also by nothing.
+
+    Returns:
+        Rows written, as Iceberg counted them.
+    """
+    lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
+    at = F.col(table.instant)
+    condition = (at >= F.lit(window.start)) & (at < F.lit(window.end))
+    frame.select(*table.column_names).writeTo(table.name).overwrite(condition)
+    snapshot = lake.table(table.name).current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    return int(summary["added-records"] or 0) if summary else 0

@@ -1,0 +1,63 @@
+"""What every asset tells Dagster about its table and its rows, from the declaration."""
+
+from typing import Any
+
+import dagster as dg
+
+from lake.schema import Table, type_text
+from lake.window import Window
+
+OWNERS = ["team:tidemark"]
+
+KINDS = {
+    "raw": {"rocketmq", "iceberg"},
+    "progress": {"pyspark", "iceberg"},
+    "quality": {"greatexpectations", "iceberg"},
+    "alerting": {"pyspark", "iceberg"},
+}
+
+
+def key_of(table: Table) -> dg.AssetKey:
+    """The asset key of a table: its full name."""
+    return dg.AssetKey(table.name.split("."))
+
+
+def column_schema(table: Table) -> dg.TableSchema:
+    """The table's columns as the Dagster UI shows them."""
+    required = set(table.required)
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                column.name,
+                type_text(column.type),
+                description=column.comment,
+                constraints=dg.TableColumnConstraints(nullable=column.name not in required),
+            )
+            for column in table.columns
+        ]
+    )
+
+
+def described(table: Table) -> dict[str, Any]:
+    """The keyword arguments that every asset of a table has in common."""
+    return {
+        "key": key_of(table),
+        "description": table.comment,
+        "group_name": table.namespace,
+        "kinds": KINDS[table.namespace],
+        "owners": OWNERS,
+        "metadata": {
+            "dagster/column_schema": column_schema(table),
+            "dagster/table_name": table.name,
+        },
+    }
+
+
+def written(rows: int, window: Window, **more: Any) -> dict[str, Any]:
+    """The metadata of one materialization."""
+    return {
+        "dagster/row_count": rows,
+        "window_start": window.start.isoformat(),
+        "window_end": window.end.isoformat(),
+        **{name: value for name, value in more.items() if value is not None},
+    }

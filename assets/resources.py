@@ -1,0 +1,102 @@
+"""The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+from filelock import FileLock, Timeout
+from pydantic import Field, PrivateAttr
+
+from alerting.rules import Rule, load_rules
+from lake.catalog import Lake
+from lake.home import Home
+from lake.memory import Memory
+from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.rows import Snapshot
+
+LOCK_SECONDS = 15 * 60
+
+
+class LakeResource(dg.ConfigurableResource):
+    """The tables, as one run at a time may change them.
+
+    Runs of the daemon and of the command line replace windows of the same tables, so a run holds
+    the home's lock from its first step to its last. The operating system frees it when a run is
+    killed.
+    """
+
+    home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
+    _lake: Lake | None = PrivateAttr(default=None)
+
+    @property
+    def lake(self) -> Lake:
+        """The tables, opened once."""
+        if self._lake is None:
+            self._lake = Lake(Home.of(self.home))
+        return self._lake
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
+        """Holds the lock while a run has the resource; sensors and schedules read without it."""
+        if context.run is None:
+            yield self
+            return
+        home = Home.of(self.home)
+        home.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(home.path / "run.lock")
+        try:
+            lock.acquire(timeout=LOCK_SECONDS)
+        except Timeout as error:
+            raise dg.Failure(
+                f"another run has held {lock.lock_file} for {LOCK_SECONDS} s; "
+                "wait for it or terminate it in the Dagster UI"
+            ) from error
+        try:
+            yield self
+        finally:
+            lock.release()
+
+
+class CollectorResource(dg.ConfigurableResource):
+    """The cluster to look at."""
+
+    namesrv: str = Field(description="name servers, host:port separated by ';'")
+    cluster: str = Field(default="", description="name of the cluster, where it is not told")
+
+    def collect(self, home: Home) -> Snapshot:
+        """Takes one snapshot, with the brokers remembered from earlier ones.
+
+        Raises:
+            Failure: when no cluster is configured, or it was never reached under that address:
+                then even its name is not known, and there is nothing to write down.
+        """
+        if not self.namesrv:
+            raise dg.Failure(
+                "no cluster to look at: set TIDEMARK_NAMESRV to the name server's HOST:PORT"
+            )
+        memory = Memory.of(home, self.namesrv)
+        target = ClusterTarget(
+            name_servers=tuple(self.namesrv.split(";")),
+            name=self.cluster or None,
+            remembered=memory.remembered(datetime.now(UTC)),
+        )
+        snapshot = collect_snapshot(target)
+        if snapshot.status == "FAILED":
+            if not (self.cluster or memory.cluster):
+                problem = snapshot.problems[0]
+                raise dg.Failure(f"{problem.endpoint}: {problem.operation}: {problem.message}")
+            snapshot.cluster = self.cluster or memory.cluster or ""
+        memory.learn(snapshot)
+        return snapshot
+
+
+class RulesResource(dg.ConfigurableResource):
+    """The alert rules."""
+
+    path: str = Field(description="a YAML file or a folder of them")
+
+    def rules(self) -> list[Rule]:
+        """The rules as they stand in the files now."""
+        return load_rules(Path(self.path))

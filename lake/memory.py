@@ -1,0 +1,83 @@
+"""What a collector remembers of a cluster between two looks: its name and its brokers.
+
+The name server forgets a broker the moment it is killed. Without this memory the next look would
+be complete, and everything on that broker gone without a word.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lake.history import MEMORY
+from lake.home import Home
+from rocketmq.rows import Snapshot
+
+Remembered = tuple[str, int, str]
+"""(broker, broker id, address)."""
+
+
+@dataclass
+class Memory:
+    """The memory of one configured cluster.
+
+    Attributes:
+        path: the file it is kept in.
+        cluster: the name the cluster was last seen under, None before the first look.
+        brokers: when each (broker, broker id, address) last answered.
+    """
+
+    path: Path
+    cluster: str | None = None
+    brokers: dict[Remembered, datetime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, home: Home, target: str) -> "Memory":
+        """The memory of the cluster configured as `target`; empty when there is none to read."""
+        path = home.path / "collector" / (re.sub(r"[^\w.-]+", "_", target) + ".json")
+        try:
+            found = json.loads(path.read_text())
+            brokers = {
+                (row["broker"], row["broker_id"], row["address"]): datetime.fromisoformat(
+                    row["answered_at"]
+                )
+                for row in found["brokers"]
+            }
+            return cls(path, found["cluster"], brokers)
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(path)
+
+    def remembered(self, now: datetime) -> tuple[Remembered, ...]:
+        """The brokers that answered within the last 24 hours."""
+        return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Takes in who answered, and forgets the old address of one that moved."""
+        answered = {
+            (row.broker, row.broker_id, row.address)
+            for row in snapshot.brokers
+            if row.version is not None
+        }
+        if answered:
+            self.cluster = snapshot.cluster
+        places = {key[:2] for key in answered}
+        kept = {key: at for key, at in self.brokers.items() if key[:2] not in places}
+        self.brokers = kept | dict.fromkeys(answered, snapshot.observed_at.astimezone(UTC))
+        self._write()
+
+    def _write(self) -> None:
+        rows = [
+            {
+                "broker": broker,
+                "broker_id": broker_id,
+                "address": address,
+                "answered_at": at.isoformat(),
+            }
+            for (broker, broker_id, address), at in sorted(self.brokers.items())
+        ]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps({"cluster": self.cluster, "brokers": rows}, indent=1))
+        unfinished.replace(self.path)

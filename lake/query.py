@@ -1,0 +1,39 @@
+"""SQL on a table without Spark, by DuckDB on what PyIceberg reads."""
+
+import duckdb
+import pyarrow as pa
+
+from lake.catalog import Lake
+from lake.schema import Table
+
+
+class QueryError(Exception):
+    """A condition that is no SQL on this table: what is wrong with it, in one line."""
+
+
+def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.Table:
+    """Rows of a table, newest first.
+
+    Args:
+        lake: the tables.
+        table: the one asked.
+        where: a SQL condition on its columns; all rows without one.
+        limit: rows at most.
+
+    Raises:
+        QueryError: when the condition is no SQL on this table.
+    """
+    rows = lake.table(table.name).scan().to_arrow_batch_reader()
+    order = ", ".join(f'"{name}"' for name in table.key if name != table.instant)
+    with duckdb.connect() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        session.register("rows", rows)
+        condition = f"WHERE ({where}\n)" if where.strip() else ""
+        try:
+            return session.execute(
+                f'SELECT * FROM rows {condition} ORDER BY "{table.instant}" DESC, {order} '
+                f"LIMIT {limit}"
+            ).to_arrow_table()
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error

@@ -1,0 +1,40 @@
+"""Dagster's own home: where its runs and events are kept, and how its daemon behaves."""
+
+import os
+from pathlib import Path
+
+from lake.home import Home
+
+CONFIG = """\
+# Written by Tidemark at each start; change it there.
+telemetry:
+  enabled: false
+concurrency:
+  runs:
+    # Runs replace windows of the same tables and share one Spark, so they follow each other.
+    max_concurrent_runs: 1
+run_retries:
+  enabled: true
+  max_retries: 0
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 120
+retention:
+  schedule:
+    purge_after_days: 7
+  sensor:
+    purge_after_days: 2
+"""
+
+
+def prepare(home: Home) -> Path:
+    """Makes Dagster's home in ours and names it in the environment (``DAGSTER_HOME``)."""
+    home.dagster.mkdir(parents=True, exist_ok=True)
+    config = home.dagster / "dagster.yaml"
+    if not config.exists() or config.read_text() != CONFIG:
+        unfinished = config.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(CONFIG)
+        unfinished.replace(config)
+    os.environ["DAGSTER_HOME"] = str(home.dagster)
+    os.environ["TIDEMARK_HOME"] = str(home.path)
+    return home.dagster

@@ -1,0 +1,56 @@
+"""The jobs, and the schedule that ticks."""
+
+import os
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from assets.collecting import LANDING
+from assets.metadata import key_of
+from assets.partitions import PENDING, partition_key
+from lake.tables import raw
+from orchestration.dead_runs import end_dead_runs
+
+ACTIVE = (
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+)
+
+TICK = dg.define_asset_job(
+    "tick",
+    selection=dg.AssetSelection.all(),
+    description="Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
+    tags={**PENDING, "dagster/max_retries": "1"},
+    executor_def=dg.in_process_executor,
+)
+
+RECOMPUTE = dg.define_asset_job(
+    "recompute",
+    selection=dg.AssetSelection.all()
+    - dg.AssetSelection.assets(LANDING, *(key_of(table) for table in raw.ALL)),
+    description="Compute progress.* and alerting.* of whole hours again, in one run.",
+    executor_def=dg.in_process_executor,
+)
+
+
+@dg.schedule(
+    job=TICK,
+    cron_schedule="* * * * *",
+    execution_timezone="UTC",
+    default_status=(
+        dg.DefaultScheduleStatus.RUNNING
+        if os.environ.get("TIDEMARK_SCHEDULE") == "on"
+        else dg.DefaultScheduleStatus.STOPPED
+    ),
+)
+def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """A tick every minute, unless the one before is still at it."""
+    end_dead_runs(context.instance)
+    active = context.instance.get_runs(
+        dg.RunsFilter(job_name=TICK.name, statuses=list(ACTIVE)), limit=1
+    )
+    if active:
+        return dg.SkipReason(f"the tick before ({active[0].run_id}) is not done")
+    return dg.RunRequest(partition_key=partition_key(datetime.now(UTC)), tags=PENDING)

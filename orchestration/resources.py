@@ -1,0 +1,49 @@
+"""The resources as the environment configures them.
+
+Everything is asked of the environment at the moment a process loads its definitions, and a run is
+a process of its own; so a run finds the engine that is warm now.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from assets.resources import CollectorResource, LakeResource, RulesResource
+from lake.catalog import CatalogConfig
+from lake.home import Home
+from spark import engine
+from spark.session import SparkResource, session_config
+
+DEFAULT_RULES = Path(__file__).parent.parent / "rules"
+
+
+def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """All resources by name.
+
+    ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
+    separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_RULES`` a file or
+    folder of alert rules; ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address;
+    ``TIDEMARK_SPARK_MASTER`` a Spark master. Without the last two, the warm engine when one runs,
+    else a Spark in the run's own process.
+    """
+    home = Home.of(environment.get("TIDEMARK_HOME"))
+    return {
+        "lake": LakeResource(home=str(home.path)),
+        "collector": CollectorResource(
+            namesrv=environment.get("TIDEMARK_NAMESRV", ""),
+            cluster=environment.get("TIDEMARK_CLUSTER", ""),
+        ),
+        "alert_rules": RulesResource(path=environment.get("TIDEMARK_RULES") or str(DEFAULT_RULES)),
+        "spark": SparkResource(spark_config=spark_config(home, environment)),
+    }
+
+
+def spark_config(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """How a run finds its Spark."""
+    remote = environment.get("TIDEMARK_SPARK_REMOTE")
+    master = environment.get("TIDEMARK_SPARK_MASTER")
+    if not remote and not master:
+        warm = engine.running(home)
+        remote = warm.remote if warm else None
+    return session_config(CatalogConfig.of(home, environment), remote=remote, master=master)

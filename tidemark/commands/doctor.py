@@ -1,0 +1,93 @@
+"""`tidemark doctor`: what works here and what does not."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+
+import typer
+
+from tidemark.errors import CommandError, one_line
+from tidemark.java import require_java
+from tidemark.looking import NamesrvOption, name_servers
+
+app = typer.Typer()
+
+UI_PORT = 3000
+
+
+@app.command()
+def doctor(namesrv: NamesrvOption = "") -> None:
+    """Check Python, Java, the UI's port, catalog, alert rules and brokers; exit 1 if one fails."""
+    checks: dict[str, Callable[[], str]] = {
+        "python": _python,
+        "java": lambda: f"Java {require_java()}",
+        "ui port": _port,
+        "catalog": _catalog,
+        "engine": _engine,
+        "rules": _rules,
+        "brokers": lambda: _brokers(namesrv),
+    }
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok    {name:8} {check()}")
+        except Exception as error:
+            failed = True
+            typer.echo(f"FAIL  {name:8} {one_line(error)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _python() -> str:
+    return f"Python {sys.version.split()[0]}"
+
+
+def _port() -> str:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        taken = probe.connect_ex(("127.0.0.1", UI_PORT)) == 0
+    return f"127.0.0.1:{UI_PORT} is " + ("in use, by Dagster's UI?" if taken else "free")
+
+
+def _catalog() -> str:
+    from lake.catalog import Lake
+    from lake.home import Home
+
+    lake = Lake(Home.of())
+    tables = sum(len(lake.catalog.list_tables(name)) for name in lake.catalog.list_namespaces())
+    return f"{tables} tables in {lake.home.path}"
+
+
+def _engine() -> str:
+    from lake.home import Home
+    from spark import engine
+
+    found = engine.running(Home.of())
+    return f"{found.remote}" if found else "not running; ticks start a Spark of their own"
+
+
+def _rules() -> str:
+    from alerting.rules import load_rules
+    from orchestration.resources import DEFAULT_RULES
+
+    path = os.environ.get("TIDEMARK_RULES") or DEFAULT_RULES
+    return f"{len(load_rules(path))} rules in {path}"
+
+
+def _brokers(namesrv: str) -> str:
+    from rocketmq.collector import ClusterTarget, collect_snapshot
+
+    if not namesrv:
+        return "not asked: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
+    snapshot = collect_snapshot(ClusterTarget(name_servers=name_servers(namesrv)))
+    if snapshot.status != "COMPLETE":
+        problem = snapshot.problems[0]
+        raise CommandError(
+            f"{snapshot.status}: {problem.endpoint}: {problem.operation}: {problem.message}"
+        )
+    versions = sorted({row.version or "?" for row in snapshot.brokers})
+    return (
+        f"{snapshot.brokers_answered} of {snapshot.brokers_expected} answered in "
+        f"{snapshot.duration_ms} ms, {', '.join(versions)}"
+    )

@@ -1,0 +1,45 @@
+"""`tidemark engine`: the warm Spark Connect server that ticks share."""
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def up() -> None:
+    """Start the engine of this home, unless it runs."""
+    from lake.catalog import CatalogConfig, Lake
+    from lake.home import Home
+    from spark import engine
+    from tidemark.java import require_java
+    from tidemark.progress import steps
+
+    require_java()
+    home = Home.of()
+    Lake(home).catalog  # noqa: B018  creates the catalog and its tables
+    with steps("engine") as report:
+        report("starting Spark Connect")
+        started = engine.up(home, CatalogConfig.of(home))
+    typer.echo(f"engine {started.remote} pid {started.pid}")
+
+
+@app.command()
+def down() -> None:
+    """Stop the engine of this home."""
+    from lake.home import Home
+    from spark import engine
+
+    typer.echo("engine stopped" if engine.down(Home.of()) else "no engine runs")
+
+
+@app.command()
+def status() -> None:
+    """Tell whether the engine runs; exit 1 when it does not."""
+    from lake.home import Home
+    from spark import engine
+
+    found = engine.running(Home.of())
+    if found is None:
+        typer.echo("no engine runs; ticks start a Spark of their own")
+        raise typer.Exit(1)
+    typer.echo(f"engine {found.remote} pid {found.pid}")

@@ -1,0 +1,76 @@
+"""`tidemark lag`: how far every group has got, now."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from tidemark.lag import group_rows
+from tidemark.looking import NamesrvOption, look
+from tidemark.output import Format, table, table_text, to_json
+
+app = typer.Typer()
+
+SHOWN = (
+    "consumer_group",
+    "topic",
+    "lag",
+    "inflight",
+    "available",
+    "lost",
+    "delay_ms",
+    "queues",
+    "queues_unknown",
+    "queues_never_committed",
+    "clients",
+    "message_model",
+)
+
+
+@app.command()
+def lag(
+    namesrv: NamesrvOption = "",
+    format: Format = Format.table,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between looks.", min=1.0)] = 5.0,
+    all_topics: Annotated[
+        bool, typer.Option("--all", help="Show retry topics without lag too.")
+    ] = False,
+) -> None:
+    """Show how far every group has got; what is not known is a dash, never a zero."""
+    if watch:
+        _watch(namesrv, every, all_topics)
+        return
+    rows = group_rows(look(namesrv))
+    if format is Format.json:
+        typer.echo(to_json(rows))
+    else:
+        typer.echo(table_text(_worth_showing(rows, all_topics), SHOWN))
+
+
+def _worth_showing(rows: list[dict[str, Any]], all_topics: bool) -> list[dict[str, Any]]:
+    """Without the retry topics in which nothing waits, unless all are asked for."""
+    return [
+        row
+        for row in rows
+        if all_topics or not row["topic"].startswith("%") or row["lag"] or row["lag_upper"]
+    ]
+
+
+def _watch(namesrv: str, every: float, all_topics: bool) -> None:
+    from rich.live import Live
+
+    from tidemark.errors import CommandError
+
+    with Live(auto_refresh=False, screen=True) as live:
+        while True:
+            started = time.monotonic()
+            try:
+                taken = look(namesrv)
+                rows = _worth_showing(group_rows(taken), all_topics)
+                title = f"{taken.cluster}  {taken.observed_at:%H:%M:%S} UTC  {taken.status}"
+                live.update(table(rows, SHOWN, title), refresh=True)
+            except CommandError as error:
+                # The cluster may come back; the person watching wants to see when.
+                live.update(f"{time.strftime('%H:%M:%S')}  {error}", refresh=True)
+            time.sleep(max(0.0, every - (time.monotonic() - started)))

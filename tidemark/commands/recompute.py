@@ -1,0 +1,50 @@
+"""`tidemark recompute`: whole hours of the past again, in one run."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from tidemark.progress import steps
+
+app = typer.Typer()
+
+
+def _instant(text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
+        ) from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+@app.command()
+def recompute(
+    start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
+    end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+) -> None:
+    """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours."""
+    first, last = _instant(start), _instant(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    from assets.partitions import FIRST_DAY, HISTORY_DAYS
+    from lake.home import Home
+    from lake.window import HOUR, Window, ceil_hour
+    from orchestration import running
+
+    if first < FIRST_DAY:
+        raise typer.BadParameter(
+            f"--from {start} is before {FIRST_DAY:%Y-%m-%d}: history reaches {HISTORY_DAYS} days "
+            "back (TIDEMARK_HISTORY_DAYS)"
+        )
+    now = ceil_hour(datetime.now(UTC))
+    if last > now:
+        if first >= now:
+            raise typer.BadParameter(f"--from {start} is in the future")
+        last = now
+    window = Window(first, last).whole_hours()
+    hours = round((window.end - window.start) / HOUR)
+    with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
+        running.recompute(Home.of(), window, report=report)
