@@ -73,6 +73,12 @@ def judge(
     asked = RULES[table] if rules is None else tuple(rules)
     annotated = annotate(table, {**(others or {}), table: frame})
     results = _validate(annotated, asked)
+    raised = [rule for rule in asked if results[rule.name].problem]
+    if 1 < len(raised) < len(asked):
+        # Great Expectations tells one reason to all that raise together: ask each alone for its
+        # own. When all raised, the frame or the engine is at fault and one reason is right.
+        for rule in raised:
+            results |= _validate(annotated, (rule,))
     return [_verdict(annotated, table, rule, results[rule.name]) for rule in asked]
 
 
@@ -117,13 +123,23 @@ def _validate(frame: DataFrame, rules: Sequence[Rule]) -> dict[str, _Result]:
     """Runs the rules as one Great Expectations suite on a frame; a result for every rule."""
     # Imported here: 4-5 s that only a run that judges should pay.
     import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
 
     from expectations.row_expectation import ExpectRowsToHold
 
     # A context of its own keeps no frame alive after the suite, and costs milliseconds.
-    context = gx.get_context(mode="ephemeral")
-    context.enable_analytics(False)
-    context.variables.progress_bars = {"globally": False}  # pyright: ignore[reportAttributeAccessIssue]
+    context = gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=InMemoryStoreBackendDefaults(),
+            analytics_enabled=False,
+            progress_bars=ProgressBarsConfig(globally=False),
+        ),
+    )
     batch = (
         context.data_sources.add_spark("spark", persist=False)
         .add_dataframe_asset("frame")

@@ -1,0 +1,394 @@
+"""Great Expectations' verdicts: the counts, the samples, and what cannot be judged."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from expectations.adapter import SAMPLE_ROWS, Verdict, judge, result_rows
+from expectations.quarantine import split
+from expectations.rules import Rule, at_least
+from expectations.suites import RULES
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from lake.tables import TABLES
+from lake.tables.quality import RESULTS
+from lake.window import Window
+from spark import engine
+from tests.builders import frame, minute, minutes, snapshot_id
+
+Row = dict[str, Any]
+
+
+def by_name(verdicts: list[Verdict]) -> dict[str, Verdict]:
+    return {verdict.expectation: verdict for verdict in verdicts}
+
+
+@pytest.mark.spark
+def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> None:
+    problem = {
+        "endpoint": "10.0.0.2:10911",
+        "operation": "connect",
+        "code": None,
+        "message": "connection refused",
+    }
+    rows = [
+        {"at": 0, "brokers_expected": 2, "brokers_answered": 2, "status": "COMPLETE"},
+        {
+            "at": 1,
+            "brokers_expected": 2,
+            "brokers_answered": 1,
+            "status": "PARTIAL",
+            "problems": [problem],
+        },
+    ]
+    name = "raw.snapshots"
+
+    verdicts = judge(frame(spark, TABLES[name], rows), name)
+
+    assert [verdict.expectation for verdict in verdicts] == [rule.name for rule in RULES[name]]
+    assert by_name(verdicts)["every_broker_answered"] == Verdict(
+        table=name,
+        expectation="every_broker_answered",
+        success=False,
+        unexpected=1,
+        elements=2,
+        severity="warn",
+        expected="0 rows where brokers_answered < brokers_expected",
+        sample=[
+            {
+                "snapshot_id": snapshot_id(1),
+                "cluster": "lab",
+                "status": "PARTIAL",
+                "brokers_expected": 2,
+                "brokers_answered": 1,
+                "problems": [problem],
+            }
+        ],
+    )
+    assert {verdict.expectation for verdict in verdicts if verdict.success} == {
+        "snapshot_id_not_null",
+        "key_unique",
+        "status_not_failed",
+    }
+
+
+@pytest.mark.spark
+def test_the_offset_invariant_is_judged_only_where_it_can_break(spark: SparkSession) -> None:
+    def queue(queue_id: int, pull_source: str | None, pull_offset: int | None) -> Row:
+        return {
+            "at": 0,
+            "consumer_group": "billing",
+            "topic": "orders",
+            "queue_id": queue_id,
+            "consumer_offset": 10,
+            "max_offset": 20,
+            "pull_offset": pull_offset,
+            "pull_source": pull_source,
+        }
+
+    rows = [
+        queue(0, "client_cache", 12),
+        queue(1, "consumer_offset_table", 9),
+        queue(2, "consume_stats", 10),
+        queue(3, "consume_stats", 12),
+        queue(4, None, None),
+    ]
+    name = "progress.queues"
+
+    found = by_name(judge(frame(spark, TABLES[name], rows), name))
+
+    pulled = found["consumer_offset_le_pull_offset"]
+    assert (pulled.success, pulled.unexpected, pulled.elements) == (False, 1, 2)
+    assert [row["queue_id"] for row in pulled.sample] == [1]
+    assert found["pull_offset_le_max_offset"].elements == 4
+    assert found["consumer_offset_le_max_offset"].elements == 5
+
+
+@pytest.mark.spark
+def test_a_sample_is_short_and_the_count_is_whole(spark: SparkSession) -> None:
+    name = "raw.topics"
+    rows = [{"at": 0, "topic": f"t{number}", "read_queues": -number} for number in range(10)]
+
+    verdict = by_name(judge(frame(spark, TABLES[name], rows), name))["read_queues_ge_0"]
+
+    assert (verdict.unexpected, verdict.elements) == (9, 10)
+    assert [row["read_queues"] for row in verdict.sample] == [-1, -2, -3, -4, -5]
+    assert len(verdict.sample) == SAMPLE_ROWS
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", RULES)
+def test_an_empty_frame_keeps_every_rule(name: str, spark: SparkSession) -> None:
+    empty = {table: frame(spark, TABLES[table], []) for table in (name, "raw.queue_offsets")}
+
+    verdicts = judge(empty[name], name, empty)
+
+    assert [(v.success, v.unexpected, v.elements, v.problem) for v in verdicts] == [
+        (True, 0, 0, None)
+    ] * len(RULES[name])
+
+
+@pytest.mark.spark
+def test_a_rule_that_raises_fails_alone_and_says_why(spark: SparkSession) -> None:
+    name = "raw.queue_offsets"
+    row = {"at": 0, "topic": "orders", "queue_id": 0, "min_offset": 0, "max_offset": 7}
+    holds = at_least("max_offset", 0)
+    breaks = at_least("max_offset", 8)
+    divides = Rule("divides", "warn", "1 / (max_offset - 7) > 0", "never mind")
+    misnamed = Rule("misnamed", "block", "no_such_column > 0", "never mind")
+
+    verdicts = judge(
+        frame(spark, TABLES[name], [row]), name, rules=(divides, holds, misnamed, breaks)
+    )
+
+    assert [(v.expectation, v.success, v.unexpected, v.elements) for v in verdicts] == [
+        ("divides", False, None, None),
+        ("max_offset_ge_0", True, 0, 1),
+        ("misnamed", False, None, None),
+        ("max_offset_ge_8", False, 1, 1),
+    ]
+    found = by_name(verdicts)
+    assert "DIVIDE_BY_ZERO" in (found["divides"].problem or "")
+    assert "no_such_column" in (found["misnamed"].problem or "")
+    assert found["max_offset_ge_0"].problem is None
+    assert "\n" not in (found["divides"].problem or "") + (found["misnamed"].problem or "")
+
+
+@pytest.mark.spark
+def test_a_frame_that_cannot_be_read_fails_every_rule(spark: SparkSession) -> None:
+    name = "raw.topics"
+    good = frame(spark, TABLES[name], [{"at": 0, "topic": "orders"}])
+    unreadable = good.selectExpr(
+        *(c for c in good.columns if c != "perm"),
+        "cast(raise_error('disk on fire') as int) AS perm",
+    )
+
+    verdicts = judge(unreadable, name)
+
+    assert {verdict.success for verdict in verdicts} == {False}
+    assert all("disk on fire" in (verdict.problem or "") for verdict in verdicts)
+
+
+def test_a_missing_metric_is_never_a_success() -> None:
+    from expectations.row_expectation import ExpectRowsToHold
+
+    with pytest.raises(KeyError):
+        ExpectRowsToHold(condition="true")._validate({})
+
+
+def random_rows(name: str, chance: random.Random, count: int = 120) -> list[Row]:
+    """Rows of few values, so that NULL keys, negative numbers and duplicates all occur."""
+    values: dict[pa.DataType, list[Any]] = {
+        pa.string(): ["a", "b", "c", "d"] * 3 + [None],
+        pa.int32(): [-1, 0, 1, 2, 3] * 2 + [None],
+        pa.int64(): [-1, 0, 1, 2, 3] * 2 + [None],
+        pa.float64(): [-1.0, 0.5, None],
+        pa.bool_(): [True, None],
+        pa.timestamp("us", tz="UTC"): [minute(0)] * 9 + [None],
+    }
+    rows: list[Row] = [
+        {
+            column.name: chance.choice(values[column.type])
+            for column in TABLES[name].columns
+            if column.type in values
+        }
+        for _ in range(count)
+    ]
+    if name == "raw.snapshots":  # one key column: with four values every row would be a duplicate
+        for number, row in enumerate(rows):
+            row["snapshot_id"] = chance.choice([f"s{number}", "a", None])
+    return rows + [dict(row) for row in chance.sample(rows, 30)]
+
+
+def quarantined_queues(rows: list[Row]) -> Counter[str]:
+    """The contract's rules for ``raw.queue_offsets`` said once more, in Python."""
+    key = TABLES["raw.queue_offsets"].key
+    found: Counter[str] = Counter()
+    seen: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.update(f"{column}_not_null" for column in key if row[column] is None)
+        for column in ("queue_id", "min_offset", "max_offset"):
+            found[f"{column}_ge_0"] += row[column] is not None and row[column] < 0
+        known = row["min_offset"] is not None and row["max_offset"] is not None
+        found["min_offset_le_max_offset"] += known and row["min_offset"] > row["max_offset"]
+        if all(row[column] is not None for column in key):
+            seen.setdefault(tuple(row[column] for column in key), []).append(row)
+    for same in seen.values():
+        identical = all(row == same[0] for row in same)
+        found["key_unique"] += len(same) - 1 if identical else len(same)
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, 2])
+def test_verdicts_and_quarantine_count_the_same_rows(seed: int, spark: SparkSession) -> None:
+    chance = random.Random(seed)
+    rows = {name: random_rows(name, chance) for name in RULES}
+    frames = {name: frame(spark, TABLES[name], given) for name, given in rows.items()}
+
+    good, bad = split(frames)
+    split_off: Counter[tuple[str, str]] = Counter()
+    bad_rows: Counter[str] = Counter()
+    for row in bad.collect():
+        bad_rows[row["table"]] += 1
+        split_off.update((row["table"], rule) for rule in row["reason"].split(", "))
+    judged = {
+        (name, verdict.expectation): verdict.unexpected
+        for name in RULES
+        for verdict in judge(frames[name], name, frames)
+        if verdict.severity == "quarantine"
+    }
+
+    assert judged == {rule: split_off[rule] for rule in judged}
+    assert set(split_off) == set(judged), "the rows are too tame: some rule is never broken"
+    assert {n: good[n].count() + bad_rows[n] for n in RULES} == {n: len(rows[n]) for n in RULES}
+    name = "raw.queue_offsets"
+    assert quarantined_queues(rows[name]) == {
+        rule: count for (table, rule), count in judged.items() if table == name
+    }
+
+
+@pytest.mark.spark
+def test_good_rows_break_no_quarantine_rule(spark: SparkSession) -> None:
+    """What is split off is enough: judged again, the good rows break nothing."""
+    chance = random.Random(3)
+    frames = {name: frame(spark, TABLES[name], random_rows(name, chance)) for name in RULES}
+
+    good, _ = split(frames)
+
+    for name in ("raw.queue_offsets", "raw.consumer_offsets", "raw.brokers"):
+        broken = [
+            verdict.expectation
+            for verdict in judge(good[name], name, good)
+            if verdict.severity == "quarantine" and not verdict.success
+        ]
+        assert broken == []
+
+
+def test_verdicts_become_rows_of_quality_results(lake: Lake) -> None:
+    verdict = Verdict("raw.topics", "key_unique", False, 2, 10, "quarantine", "0 rows where ...")
+    raised = replace(verdict, expectation="x", unexpected=None, elements=None, problem="boom")
+
+    rows = result_rows([verdict, raised], minutes(0, 60), "run-1", minute(61))
+
+    assert rows[0] == {
+        "observed_at": minute(61),
+        "table": "raw.topics",
+        "expectation": "key_unique",
+        "success": False,
+        "unexpected": 2,
+        "elements": 10,
+        "severity": "quarantine",
+        "window_start": minute(0),
+        "window_end": minute(60),
+        "run_id": "run-1",
+    }
+    assert (rows[1]["success"], rows[1]["unexpected"], rows[1]["elements"]) == (False, None, None)
+    lake.append(RESULTS, rows)
+    stored = lake.read(RESULTS, Window(minute(61), minute(62))).sort_by("expectation").to_pylist()
+    assert stored == rows
+
+
+CONNECT = """
+import json, sys
+from pyspark.sql import functions as F
+from expectations.adapter import judge
+from expectations.quarantine import split
+from lake.schema import type_text
+from lake.tables import TABLES
+from spark.session import is_remote, open_session
+
+spark = open_session({"spark.remote": sys.argv[1]})
+assert is_remote(spark)
+
+def frame(name, *rows):
+    columns = TABLES[name].columns
+    ddl = ", ".join(f"{column.name} {type_text(column.type)}" for column in columns)
+    full = [
+        {"snapshot_id": "s", "cluster": "lab", "broker": "a", "topic": "orders", **row}
+        for row in rows
+    ]
+    data = [tuple(row.get(column.name) for column in columns) for row in full]
+    return spark.createDataFrame(data, ddl).withColumn(
+        "observed_at", F.lit("2026-11-19T12:00:00Z").cast("timestamp")
+    )
+
+frames = {
+    "raw.queue_offsets": frame(
+        "raw.queue_offsets",
+        {"queue_id": 0, "min_offset": 0, "max_offset": 9},
+        {"queue_id": 1, "min_offset": 5, "max_offset": 4},
+    ),
+    "raw.consumer_offsets": frame(
+        "raw.consumer_offsets",
+        {"consumer_group": "billing", "queue_id": 0, "consumer_offset": 3},
+        {"consumer_group": "billing", "queue_id": 1, "consumer_offset": 3},
+    ),
+}
+verdicts = [v for name in frames for v in judge(frames[name], name, frames)]
+good, bad = split(frames)
+print(json.dumps({
+    "failed": [
+        [v.table, v.expectation, v.unexpected, v.elements, v.sample, v.problem]
+        for v in verdicts if not v.success
+    ],
+    "good": {name: rows.count() for name, rows in good.items()},
+    "bad": sorted([row["table"], row["reason"]] for row in bad.collect()),
+}))
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+def test_a_connect_session_gives_the_same(tmp_path: Path) -> None:
+    # In a process of its own: one that has a Spark of its own cannot open a remote session too.
+    home = Home.of(tmp_path / "home")
+    try:
+        remote = engine.up(home, CatalogConfig.of(home)).remote
+        done = subprocess.run(
+            [sys.executable, "-c", CONNECT, remote], capture_output=True, text=True, timeout=300
+        )
+    finally:
+        engine.down(home)
+
+    assert done.returncode == 0, done.stderr
+    key = {
+        "snapshot_id": "s",
+        "broker": "a",
+        "topic": "orders",
+        "queue_id": 1,
+    }
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "failed": [
+            [
+                "raw.queue_offsets",
+                "min_offset_le_max_offset",
+                1,
+                2,
+                [{**key, "min_offset": 5, "max_offset": 4}],
+                None,
+            ],
+            [
+                "raw.consumer_offsets",
+                "queue_row_sound",
+                1,
+                2,
+                [{**key, "consumer_group": "billing", "client_id": None}],
+                None,
+            ],
+        ],
+        "good": {"raw.queue_offsets": 1, "raw.consumer_offsets": 1},
+        "bad": [
+            ["raw.consumer_offsets", "queue_row_sound"],
+            ["raw.queue_offsets", "min_offset_le_max_offset"],
+        ],
+    }

@@ -1,0 +1,249 @@
+"""Which rows are kept out of the numbers, why, and that none is lost on the way."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from expectations.quarantine import split
+from expectations.suites import RULES
+from lake.schema import type_text
+from lake.tables import TABLES
+from lake.tables.quality import QUARANTINE
+from tests.builders import frame, minute, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+
+
+def queue(queue_id: int | None, low: int | None = 0, high: int | None = 9, **more: Any) -> Row:
+    return {
+        "at": 0,
+        "topic": "orders",
+        "queue_id": queue_id,
+        "min_offset": low,
+        "max_offset": high,
+        **more,
+    }
+
+
+def read(queue_id: int | None, offset: int | None = 5, **more: Any) -> Row:
+    return {
+        "at": 0,
+        "consumer_group": "billing",
+        "topic": "orders",
+        "queue_id": queue_id,
+        "consumer_offset": offset,
+        **more,
+    }
+
+
+def frames(spark: SparkSession, queues: list[Row], reads: list[Row]) -> dict[str, DataFrame]:
+    return {
+        "raw.queue_offsets": frame(spark, TABLES["raw.queue_offsets"], queues),
+        "raw.consumer_offsets": frame(spark, TABLES["raw.consumer_offsets"], reads),
+    }
+
+
+def reasons(bad: DataFrame) -> list[tuple[str, int | None, str]]:
+    """Per bad row its table, queue and reason."""
+    found = [
+        (row["table"].removeprefix("raw."), json.loads(row["row"])["queue_id"], row["reason"])
+        for row in bad.collect()
+    ]
+    return sorted(found, key=str)
+
+
+def queue_ids(good: DataFrame) -> list[int]:
+    return sorted(row["queue_id"] for row in good.collect())
+
+
+def test_impossible_queues_and_the_commits_on_them_go(spark: SparkSession) -> None:
+    queues = [
+        queue(0),
+        queue(1, low=-1),
+        queue(2, low=10, high=9),
+        queue(3, low=0, high=-1),
+        queue(4, low=None, high=None),
+    ]
+    reads = [read(0), read(1), read(2), read(3), read(4), read(5), read(0, -5, client_id="c")]
+
+    good, bad = split(frames(spark, queues, reads))
+
+    assert queue_ids(good["raw.queue_offsets"]) == [0, 4]
+    assert queue_ids(good["raw.consumer_offsets"]) == [0, 4]
+    assert reasons(bad) == [
+        ("consumer_offsets", 0, "consumer_offset_ge_0"),
+        ("consumer_offsets", 1, "queue_row_sound"),
+        ("consumer_offsets", 2, "queue_row_sound"),
+        ("consumer_offsets", 3, "queue_row_sound"),
+        ("consumer_offsets", 5, "queue_row_present"),
+        ("queue_offsets", 1, "min_offset_ge_0"),
+        ("queue_offsets", 2, "min_offset_le_max_offset"),
+        ("queue_offsets", 3, "max_offset_ge_0, min_offset_le_max_offset"),
+    ]
+
+
+def test_of_identical_rows_one_stays_of_conflicting_rows_none(spark: SparkSession) -> None:
+    queues = [
+        *(queue(0), queue(0), queue(0)),
+        *(queue(1, high=8), queue(1, high=9)),
+        *(queue(2, high=8), queue(2, high=9), queue(2, high=9)),
+        queue(3),
+    ]
+
+    good, bad = split(frames(spark, queues, [read(0), read(1), read(2), read(3)]))
+
+    assert queue_ids(good["raw.queue_offsets"]) == [0, 3]
+    assert queue_ids(good["raw.consumer_offsets"]) == [0, 3]
+    assert Counter(reasons(bad)) == {
+        ("queue_offsets", 0, "key_unique"): 2,
+        ("queue_offsets", 1, "key_unique"): 2,
+        ("queue_offsets", 2, "key_unique"): 3,
+        ("consumer_offsets", 1, "queue_row_sound"): 1,
+        ("consumer_offsets", 2, "queue_row_sound"): 1,
+    }
+
+
+def test_rows_that_differ_only_in_a_null_conflict(spark: SparkSession) -> None:
+    _, bad = split(frames(spark, [queue(0, high=9), queue(0, high=None)], []))
+
+    assert [reason for _, _, reason in reasons(bad)] == ["key_unique", "key_unique"]
+
+
+def test_a_null_client_is_a_key_of_its_own(spark: SparkSession) -> None:
+    reads = [
+        read(0),
+        read(0, client_id="a"),
+        read(0, client_id="b"),
+        *(read(1), read(1)),
+        *(read(2, 5), read(2, 6)),
+    ]
+
+    good, bad = split(frames(spark, [queue(0), queue(1), queue(2)], reads))
+
+    kept = [(row["queue_id"], row["client_id"]) for row in good["raw.consumer_offsets"].collect()]
+    assert Counter(kept) == Counter([(0, None), (0, "a"), (0, "b"), (1, None)])
+    assert reasons(bad) == [
+        ("consumer_offsets", 1, "key_unique"),
+        ("consumer_offsets", 2, "key_unique"),
+        ("consumer_offsets", 2, "key_unique"),
+    ]
+
+
+def test_a_row_without_a_whole_key_goes_for_that_reason_alone(spark: SparkSession) -> None:
+    # Two rows with a NULL in their keys are not said to be the same row, nor to miss their queue.
+    queues = [queue(0), queue(None), queue(None), queue(1, broker=None)]
+    reads = [read(0), read(None), read(0, consumer_group=None)]
+
+    good, bad = split(frames(spark, queues, reads))
+
+    assert queue_ids(good["raw.queue_offsets"]) == [0]
+    assert queue_ids(good["raw.consumer_offsets"]) == [0]
+    assert sorted(reason for _, _, reason in reasons(bad)) == [
+        "broker_not_null",
+        "consumer_group_not_null",
+        "queue_id_not_null",
+        "queue_id_not_null",
+        "queue_id_not_null",
+    ]
+
+
+def test_a_queue_row_of_another_snapshot_does_not_serve(spark: SparkSession) -> None:
+    _, bad = split(frames(spark, [queue(0, at=1)], [read(0, at=0)]))
+
+    assert reasons(bad) == [("consumer_offsets", 0, "queue_row_present")]
+
+
+def test_no_queue_rows_and_queue_rows_not_given_are_different(spark: SparkSession) -> None:
+    both = frames(spark, [], [read(0)])
+    alone = {"raw.consumer_offsets": both["raw.consumer_offsets"]}
+
+    empty, not_given = split(both), split(alone)
+
+    assert reasons(empty[1]) == [("consumer_offsets", 0, "queue_row_present")]
+    assert reasons(not_given[1]) == []
+    assert queue_ids(not_given[0]["raw.consumer_offsets"]) == [0]
+
+
+def test_a_bad_row_is_kept_whole(spark: SparkSession) -> None:
+    stored_at = minute(0.000_001)
+    queues = [queue(1, low=-1, newest_stored_at=stored_at)]
+
+    good, bad = split(frames(spark, queues, []))
+
+    [row] = bad.collect()
+    assert json.loads(row["row"]) == {
+        "snapshot_id": snapshot_id(0),
+        "observed_at": "2026-11-19T12:00:00.000000Z",
+        "cluster": "lab",
+        "broker": "broker-a",
+        "topic": "orders",
+        "queue_id": 1,
+        "min_offset": -1,
+        "max_offset": 9,
+        "newest_stored_at": "2026-11-19T12:00:00.000060Z",
+    }
+    assert row["snapshot_id"] == snapshot_id(0)
+    assert bad.filter("observed_at = timestamp'2026-11-19 12:00:00Z'").count() == 1
+    assert [(field.name, field.dataType.simpleString()) for field in bad.schema.fields] == [
+        (column.name, type_text(column.type)) for column in QUARANTINE.columns
+    ]
+    assert good["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
+
+
+def test_a_row_without_instant_or_snapshot_is_not_lost(spark: SparkSession) -> None:
+    queues = [queue(0), queue(1, observed_at=None, low=-1), queue(2, snapshot_id=None)]
+
+    good, bad = split(frames(spark, queues, []), observed_at=minute(-5))
+
+    assert queue_ids(good["raw.queue_offsets"]) == [0]
+    assert reasons(bad) == [
+        ("queue_offsets", 1, "min_offset_ge_0"),
+        ("queue_offsets", 2, "snapshot_id_not_null"),
+    ]
+    assert bad.filter("observed_at = timestamp'2026-11-19 11:55:00Z'").count() == 1
+    assert bad.filter("snapshot_id IS NULL").count() == 1
+
+
+def test_maps_and_arrays_are_compared(spark: SparkSession) -> None:
+    def broker(config: dict[str, str], broker_id: int) -> Row:
+        return {"at": 0, "broker_id": broker_id, "config": list(config.items())}
+
+    same = [broker({"a": "1", "b": "2"}, 0), broker({"b": "2", "a": "1"}, 0)]
+    different = [broker({"a": "1"}, 1), broker({"a": "2"}, 1)]
+    name = "raw.brokers"
+
+    good, bad = split({name: frame(spark, TABLES[name], [*same, *different])})
+
+    assert [row["broker_id"] for row in good[name].collect()] == [0]
+    assert [row["reason"] for row in bad.collect()] == ["key_unique"] * 3
+
+
+def test_every_key_column_is_required(spark: SparkSession) -> None:
+    """A NULL in any key column that may not be NULL sends a row of any table away."""
+    given, expected = {}, set()
+    filler = {"string": "x", "int": 0, "bigint": 0, "timestamp": minute(0)}
+    for name in RULES:
+        table = TABLES[name]
+        types = {column.name: type_text(column.type) for column in table.columns}
+        whole = {column: filler[types[column]] for column in table.key}
+        # `cluster` and `broker` are filled in by the builder unless named.
+        nulls = [{**whole, column: None} for column in table.required]
+        given[name] = frame(spark, table, nulls)
+        expected |= {(name, f"{column}_not_null") for column in table.required}
+
+    good, bad = split(given)
+
+    assert {(row["table"], row["reason"].split(", ")[0]) for row in bad.collect()} == expected
+    assert all(rows.isEmpty() for rows in good.values())
+
+
+def test_nothing_to_split_is_said(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="no frames to split"):
+        split({})
+    with pytest.raises(ValueError, match=r"alerting\.alerts"):
+        split({"alerting.alerts": frame(spark, TABLES["alerting.alerts"], [])})
