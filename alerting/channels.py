@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -30,11 +31,6 @@ _TYPES = {
 }
 _LEAST_SECRET = 4
 """Parts of an address shorter than this are words, not secrets."""
-
-# apprise writes the addresses it cannot use to its log; nothing of it may reach a handler but ours.
-_APPRISE_LOG = logging.getLogger("apprise")
-_APPRISE_LOG.addHandler(logging.NullHandler())
-_APPRISE_LOG.propagate = False
 
 
 class ChannelError(RuntimeError):
@@ -121,7 +117,7 @@ class AppriseChannel:
             ChannelError: the service was not reached or refused it.
         """
         worst = min((alert.severity for alert in alerts), key=list(_TYPES).index)
-        with _warnings() as reasons:
+        with _HUSH.warnings() as reasons:
             taken = self._service.notify(
                 body=body(alerts),
                 title=title(alerts),
@@ -166,21 +162,38 @@ def _apprise_channels(urls: Iterable[str]) -> Iterator[AppriseChannel]:
             raise ChannelError(f"{URLS}, address {position}: {error}") from None
 
 
-class _Collector(logging.Handler):
+class _Hush(logging.Filter):
+    """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
+
+    apprise tells the reason of a failure nowhere but in its log, where it also writes the addresses
+    it uses or cannot use; urllib3 writes their paths. apprise sends in threads of its own, so what
+    is logged anywhere meanwhile counts as ours, and one message is sent at a time.
+    """
+
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
+        super().__init__()
+        self._sending = Lock()
+        self._lines: list[str] | None = None
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
+    @contextmanager
+    def warnings(self) -> Iterator[list[str]]:
+        """What apprise warns of meanwhile."""
+        with self._sending:
+            self._lines = lines = []
+            try:
+                yield lines
+            finally:
+                self._lines = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets only lines pass that are not about our sending."""
+        ours = record.name == "apprise"
+        lines = self._lines
+        if ours and lines is not None and record.levelno >= logging.WARNING:
+            lines.append(record.getMessage())
+        return not ours and lines is None
 
 
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """What apprise says meanwhile; it tells the reason of a failure nowhere else."""
-    collector = _Collector()
-    _APPRISE_LOG.addHandler(collector)
-    try:
-        yield collector.lines
-    finally:
-        _APPRISE_LOG.removeHandler(collector)
+_HUSH = _Hush()
+for _name in ("apprise", "urllib3.connectionpool"):
+    logging.getLogger(_name).addFilter(_HUSH)
