@@ -57,7 +57,7 @@ def checks_of(table: Table) -> dg.AssetChecksDefinition:
         if plan.window.empty:
             return
         frames = {
-            other.name: _rows(spark.spark_session, other, plan)
+            other.name: _rows(spark.session_for(len(plan.snapshots)), other, plan)
             for other in (table, *_LOOKS_AT.get(table, ()))
         }
         verdicts = judge(frames.pop(table.name), table.name, frames)

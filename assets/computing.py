@@ -6,7 +6,13 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from assets.frames import read_window, silent_frame, split_window, write_window
+from assets.frames import (
+    quarantine_frame,
+    raw_frames,
+    read_window,
+    silent_frame,
+    write_window,
+)
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, run_window
 from assets.resources import LakeResource, RulesResource
@@ -59,7 +65,7 @@ def quarantine(
     """Sets raw rows aside that cannot be measurements; nothing is computed on them."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        return split_window(spark.spark_session, plan).quarantine
+        return quarantine_frame(spark.session_for(len(plan.snapshots)), plan)
 
     return replace(context, lake.lake, quality.QUARANTINE, compute)
 
@@ -71,8 +77,11 @@ def progress_queues(
     """Computes every queue of every group."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        window = split_window(spark.spark_session, plan, plan.earlier)
-        return queues(window.raw, plan.window)
+        measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
+        frames = raw_frames(
+            spark.session_for(len(plan.snapshots)), plan, plan.earlier, fit=measured
+        )
+        return queues(frames, plan.window)
 
     return replace(context, lake.lake, progress.QUEUES, compute)
 
@@ -84,13 +93,12 @@ def progress_groups(
     """Computes every group on every topic, with what is not known of it."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.spark_session
-        window = split_window(session, plan, {hole.last_snapshot_id for hole in plan.silent})
+        session = spark.session_for(len(plan.snapshots))
+        last = {hole.last_snapshot_id for hole in plan.silent}
         return groups(
             read_window(session, progress.QUEUES, plan.window),
-            window.raw,
+            raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS]),
             silent_frame(session, plan.silent),
-            window.unfit_consumer_offsets,
             plan.window,
         )
 
@@ -127,7 +135,7 @@ def alerts(
     rules = alert_rules.rules()
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.spark_session
+        session = spark.session_for(len(plan.snapshots))
         reach = Window(plan.window.start - HISTORY, plan.window.end)
         return evaluate(
             rules,

@@ -1,7 +1,6 @@
 """How asset bodies read windows as Spark frames and write them back."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,38 +48,27 @@ def read_snapshots(
     return in_window.unionByName(before.where(F.col("snapshot_id").isin(earlier)))
 
 
-@dataclass(frozen=True)
-class Split:
-    """The raw rows of a window, parted into what may be computed on and what may not.
-
-    Attributes:
-        raw: rows that are fit to compute on.
-        unfit_consumer_offsets: the other rows of ``raw.consumer_offsets``.
-        quarantine: all other rows, in the shape of ``quality.quarantine``.
-    """
-
-    raw: RawFrames
-    unfit_consumer_offsets: DataFrame
-    quarantine: DataFrame
+def quarantine_frame(session: SparkSession, plan: Plan) -> DataFrame:
+    """The raw rows of a window that cannot be measurements, as ``quality.quarantine``."""
+    frames = {table.name: read_snapshots(session, table, plan) for table in raw.ALL}
+    return split(frames, observed_at=plan.window.start)[1]
 
 
-def split_window(session: SparkSession, plan: Plan, more: Iterable[str] = ()) -> Split:
-    """Reads and parts the raw rows of a window.
+def raw_frames(
+    session: SparkSession, plan: Plan, more: Iterable[str] = (), *, fit: Iterable[Table]
+) -> RawFrames:
+    """The raw rows that a window is computed from.
 
     Args:
         session: the Spark session.
         plan: what the window takes.
         more: ids of snapshots before the window to read too.
+        fit: the tables of which only rows that can be measurements are wanted.
     """
     frames = {table.name: read_snapshots(session, table, plan, more) for table in COMPUTED_ON}
-    good, bad = split(frames, observed_at=plan.window.start)
-    name = raw.CONSUMER_OFFSETS.name
-    queue = ["snapshot_id", "broker", "consumer_group", "topic", "queue_id"]
-    return Split(
-        RawFrames(**{table.short_name: good[table.name] for table in COMPUTED_ON}),
-        frames[name].join(good[name], on=queue, how="left_anti"),
-        bad,
-    )
+    good, _ = split(frames, observed_at=plan.window.start)
+    chosen = frames | {table.name: good[table.name] for table in fit}
+    return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
 
 def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:

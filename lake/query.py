@@ -30,7 +30,7 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
         session.register("rows", rows)
         condition = f"WHERE ({where}\n)" if where.strip() else ""
         try:
-            return session.execute(
+            return session.sql(
                 f'SELECT * FROM rows {condition} ORDER BY "{table.instant}" DESC, {order} '
                 f"LIMIT {limit}"
             ).to_arrow_table()

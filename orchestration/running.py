@@ -62,6 +62,7 @@ def _run(
         result = resolved.execute_in_process(
             instance=instance,
             tags={**tags, **process_tag()},
+            run_config={"loggers": {"console": {}}},
             asset_selection=sorted(keys),
             raise_on_error=False,
         )

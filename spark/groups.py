@@ -26,21 +26,16 @@ CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
 """How a snapshot's problems name the question who of a group is online."""
 
 
-def groups(
-    queues: DataFrame,
-    raw: RawFrames,
-    silent: DataFrame,
-    quarantined: DataFrame,
-    window: Window,
-) -> DataFrame:
+def groups(queues: DataFrame, raw: RawFrames, silent: DataFrame, window: Window) -> DataFrame:
     """``progress.groups`` of a window.
 
     Args:
         queues: ``progress.queues`` of the window.
-        raw: the raw rows the queues were computed from, and those of `last_snapshot_id`.
+        raw: raw rows of the window and of each `last_snapshot_id`. Of ``queue_offsets`` only those
+            that are fit to compute on; of the others all, for a row that is not fit says what is
+            not known. None of them is counted twice when it is there twice.
         silent: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that it
             should hold and does not.
-        quarantined: rows of ``raw.consumer_offsets`` that are not computed on.
         window: what is computed.
 
     Returns:
@@ -51,30 +46,58 @@ def groups(
     known = _of_model(queues, group_facts)
     hidden = _hidden(raw, silent)
     unknown = (
-        hidden.unionByName(_excluded(quarantined.where(inside(window)), queues))
+        hidden.unionByName(_excluded(raw.consumer_offsets.where(inside(window)), queues))
         .unionByName(_unseen_broadcast(members, known, raw.queue_offsets.where(inside(window))))
         .where(of_users())
         .distinct()
     )
-    subscribed = members.where(of_users()).select(*PAIR).distinct()
-    rows = (
-        known.select(*PAIR)
-        .unionByName(unknown.select(*PAIR))
-        .unionByName(subscribed)
-        .distinct()
-        .join(_worst_client(_sums(known)), on=list(PAIR), how="left")
-        .join(_count(unknown, "queues_unknown"), on=list(PAIR), how="left")
-        .join(_subscribers(members), on=list(PAIR), how="left")
-        .join(group_facts, on=["snapshot_id", "consumer_group"], how="left")
-        .join(_unheard(hidden, raw.snapshots), on=["snapshot_id", "consumer_group"], how="left")
-        .join(_dead_letters(raw.queue_offsets), on=["snapshot_id", "consumer_group"], how="left")
-        .join(_retries(known), on=["snapshot_id", "consumer_group"], how="left")
-        .join(_fully_read(raw), on="snapshot_id", how="left")
+    pairs = _pairs(known, unknown, members)
+    about_groups = (
+        group_facts.unionByName(_unheard(hidden, raw.snapshots), allowMissingColumns=True)
+        .unionByName(_dead_letters(raw.queue_offsets), allowMissingColumns=True)
+        .unionByName(_retries(known), allowMissingColumns=True)
+        .groupBy("snapshot_id", "consumer_group")
+        .agg(*(F.max(name).alias(name) for name in ABOUT_GROUPS))
     )
     return (
-        rows.withColumns(_completeness())
+        pairs.join(_worst_client(_sums(known)), on=list(PAIR), how="left")
+        .join(about_groups, on=["snapshot_id", "consumer_group"], how="left")
+        .join(F.broadcast(_fully_read(raw)), on="snapshot_id", how="left")
+        .withColumns(_completeness())
         .withColumns(_membership())
         .select(*progress.GROUPS.column_names)
+    )
+
+
+ABOUT_GROUPS = (
+    "message_model",
+    "consume_type",
+    "client_version",
+    "has_members",
+    "unheard",
+    "dead_letters",
+    "retries",
+    "has_retry_topic",
+)
+"""What is known of a group as a whole; each from one source, gathered by one aggregation."""
+
+
+def _pairs(known: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
+    """Every group on every topic: of which queues are known, or not, or which is subscribed to."""
+    nothing = F.lit(None)
+    return (
+        known.select(*PAIR, F.lit(0).alias("unknown"), nothing.cast("string").alias("member"))
+        .unionByName(unknown.select(*PAIR, F.lit(1).alias("unknown"), nothing.alias("member")))
+        .unionByName(
+            members.where(of_users()).select(
+                *PAIR, F.lit(0).alias("unknown"), F.col("client_id").alias("member")
+            )
+        )
+        .groupBy(*PAIR)
+        .agg(
+            F.sum("unknown").alias("queues_unknown"),
+            F.count_distinct("member").alias("subscribers"),
+        )
     )
 
 
@@ -130,9 +153,9 @@ def _hidden(raw: RawFrames, silent: DataFrame) -> DataFrame:
     return holes.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*QUEUE_OF_PAIR)
 
 
-def _excluded(quarantined: DataFrame, queues: DataFrame) -> DataFrame:
-    """The queues that a quarantined row was about and no good row is."""
-    named = quarantined.select(*QUEUE_OF_PAIR).dropna()
+def _excluded(consumer_offsets: DataFrame, queues: DataFrame) -> DataFrame:
+    """The queues that only rows unfit to compute on are about."""
+    named = consumer_offsets.select(*QUEUE_OF_PAIR).dropna()
     return named.join(queues.select(*QUEUE_OF_PAIR), on=list(QUEUE_OF_PAIR), how="left_anti")
 
 
@@ -186,11 +209,6 @@ def _worst_client(sums: DataFrame) -> DataFrame:
         F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
     )
     return sums.withColumn("place", F.row_number().over(order)).where("place = 1")
-
-
-def _subscribers(members: DataFrame) -> DataFrame:
-    """How many members subscribe to each topic."""
-    return members.groupBy(*PAIR).agg(F.count_distinct("client_id").alias("subscribers"))
 
 
 def _unheard(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -262,12 +280,6 @@ def _membership() -> dict[str, Column]:
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {
         "online": online,
-        "clients": F.coalesce(
-            "subscribers", F.when(online.isNotNull(), F.lit(0).cast("bigint"))
-        ).cast("int"),
+        "clients": F.when(online.isNotNull(), F.col("subscribers").cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }
-
-
-def _count(frame: DataFrame, name: str) -> DataFrame:
-    return frame.groupBy(*PAIR).agg(F.count(F.lit(1)).alias(name))

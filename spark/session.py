@@ -17,6 +17,9 @@ PACKAGES = (
 
 LOCAL_MASTER = "local[*]"
 
+FEW_SNAPSHOTS = 10
+"""Up to so many snapshots a plan is interpreted, not compiled."""
+
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
 
@@ -76,6 +79,17 @@ class SparkResource(LazyPySparkResource):
     def spark_session(self) -> SparkSession:
         """The session, quick to say so when a remote engine is gone."""
         return impatient(super().spark_session)
+
+    def session_for(self, snapshots: int) -> SparkSession:
+        """The session, set for work on that many snapshots.
+
+        Compiling a plan takes longer than a tick's thousands of rows take to interpret.
+        """
+        session = self.spark_session
+        small = snapshots <= FEW_SNAPSHOTS
+        session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+        return session
 
 
 def impatient(session: Any) -> Any:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
 from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
 from spark.session import open_session, session_config
@@ -30,3 +32,20 @@ def spark(session_home: Home) -> Iterator[SparkSession]:
 def lake(tmp_path: Path) -> Lake:
     """An empty lake of the test's own, without Spark."""
     return Lake(Home.of(tmp_path / "home"))
+
+
+def boot(home: Path, version: str, workload: str | None = None) -> Iterator[LabCluster]:
+    """A cluster of two masters for as long as the caller needs it."""
+    cluster = LabCluster.up(home, version=version, port_base=free_port_base())
+    try:
+        if workload:
+            cluster.start_workload(workload)
+        yield cluster
+    finally:
+        cluster.down(graceful=False)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
+    """RocketMQ 5.3.3 with two masters and every group of the workload."""
+    yield from boot(tmp_path_factory.mktemp("lab"), "5.3.3", "all")

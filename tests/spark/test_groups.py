@@ -6,30 +6,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake.schema import STRING, TIMESTAMP, Column, Table
-from lake.tables import raw as raw_tables
+from assets.frames import silent_frame
+from lake.history import Silent
 from spark.groups import groups
 from spark.progress import queues
-from tests.builders import frame, minutes, raw_frames, snapshot_id
+from tests.builders import minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
-
-SILENT = Table(
-    "test.silent",
-    "holes",
-    tuple(
-        Column(name, TIMESTAMP if name == "observed_at" else STRING, "")
-        for name in ("snapshot_id", "observed_at", "cluster", "broker", "last_snapshot_id")
-    ),
-    key=("snapshot_id", "broker"),
-)
 
 
 def compute(
     spark: SparkSession,
     *,
-    silent: Sequence[dict[str, Any]] = (),
-    quarantined: Sequence[dict[str, Any]] = (),
+    silent: Sequence[Silent] = (),
     window: tuple[float, float] = (0, 60),
     **rows: Sequence[dict[str, Any]],
 ) -> dict[tuple[str, str], dict[str, Any]]:
@@ -37,8 +26,7 @@ def compute(
     found = groups(
         queues(raw, minutes(*window)),
         raw,
-        frame(spark, SILENT, silent),
-        frame(spark, raw_tables.CONSUMER_OFFSETS, quarantined),
+        silent_frame(spark, silent),
         minutes(*window),
     )
     result = {(row["consumer_group"], row["topic"]): row.asDict() for row in found.collect()}
@@ -116,9 +104,8 @@ def test_a_silent_broker_hides_as_many_queues_as_it_last_had(spark):
             read(95, at=1),
             read(7, broker="broker-b", consumer_group="only-there"),
         ],
-        silent=[
-            {"at": 1, "broker": "broker-b", "last_snapshot_id": snapshot_id(0)},
-        ],
+        snapshots=[{"at": 1, "status": "PARTIAL"}],
+        silent=[Silent(snapshot_id(1), "broker-b", snapshot_id(0))],
         window=(1, 2),
     )
     seen = rows["billing", "orders"]
@@ -133,12 +120,11 @@ def test_a_silent_broker_hides_as_many_queues_as_it_last_had(spark):
     assert hidden["online"] is None and hidden["clients"] is None
 
 
-def test_a_quarantined_row_counts_as_unknown(spark):
+def test_a_row_unfit_to_compute_on_counts_as_unknown(spark):
     rows = compute(
         spark,
         queue_offsets=[written(100)],
-        consumer_offsets=[read(60)],
-        quarantined=[read(-5, queue_id=1)],
+        consumer_offsets=[read(60), read(50, queue_id=1)],  # queue 1 has no queue row
     )
     row = rows["billing", "orders"]
     assert (row["lag"], row["queues"], row["queues_unknown"]) == (40, 2, 1)
