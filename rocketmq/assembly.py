@@ -1,6 +1,6 @@
 """From what brokers said to the rows of a snapshot. Pure: no network, no clock."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
 from rocketmq.answers import ConsumerConnection, instant
@@ -164,6 +164,8 @@ def consumer_rows(
     expected = _never_committed(reading, online)
     keys = reading.offsets.offsets.keys() | expected.keys()
     for key in sorted(keys, key=lambda key: (key.consumer_group, key.topic, key.broadcast)):
+        if _is_rival(key, keys, online):
+            continue
         if reading.topics is not None and key.topic not in reading.topics:
             continue  # progress that outlived its topic; GET_CONSUME_STATS leaves it out likewise
         if key.topic in reading.topic_stats and reading.topic_stats[key.topic] is None:
@@ -211,15 +213,30 @@ def _never_committed(
     return expected
 
 
+def _is_rival(
+    key: OffsetKey, keys: Container[OffsetKey], online: dict[str, list[ConsumerConnection]]
+) -> bool:
+    """Whether the other one of a cluster's and a broadcast's progress is the group's own now.
+
+    A group that changed its model leaves the progress of the old one behind, and a queue can have
+    one row only.
+    """
+    if OffsetKey(key.topic, key.consumer_group, not key.broadcast) not in keys:
+        return False
+    members = online.get(key.consumer_group, ())
+    broadcasting = any(member.message_model == "BROADCASTING" for member in members)
+    return key.broadcast != broadcasting
+
+
 def _pull_offsets(
     reading: Reading, key: OffsetKey, online: dict[str, list[ConsumerConnection]]
 ) -> PullOffset:
     """What tells the next offset to hand out, and where it was read, for the queues of a key.
 
-    A broker keeps it in memory only, and with reads from slaves it stands still: RocketMQ itself
-    then takes the committed offset (GET_CONSUME_STATS), and so does this for the 5.5 table, so
-    that the column means the same in every version. Clients of a broadcasting group each pull for
-    themselves: there is no such offset.
+    A broker keeps it in memory only, and with reads from slaves it stands still: then it lies
+    behind the commit. GET_CONSUME_STATS shows the commit instead; the table of 5.5 is taken as
+    read, for here alone `consumer_offset <= pull_offset` can be judged. Clients of a broadcasting
+    group each pull for themselves: there is no such offset.
     """
 
     def unknown(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
@@ -227,7 +244,7 @@ def _pull_offsets(
 
     def of_table(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
         pull = table.get(queue_id, NEVER_COMMITTED)
-        return (None, None) if pull < 0 else (max(pull, offset or 0), "consumer_offset_table")
+        return (None, None) if pull == NEVER_COMMITTED else (pull, "consumer_offset_table")
 
     def of_consume_stats(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
         found = stats.get(queue_id)

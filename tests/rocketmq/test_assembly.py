@@ -118,19 +118,27 @@ def test_a_broadcasting_group_has_only_what_the_broker_keeps():
     reading.offsets = table
     rows = snapshot_of(reading).consumer_offsets
     assert [(r.consumer_offset, r.pull_offset, r.offset_store, r.client_id) for r in rows] == [
-        (5, None, "broker", None),
         (50, None, "broker_broadcast", None),
     ]
+
+
+def test_a_cluster_group_keeps_no_row_of_when_it_was_broadcasting():
+    shadow = OffsetKey("T", "g", broadcast=True)
+    reading = master(offsets=None, connections={"g": online("T")})
+    reading.offsets = ConsumerOffsetTable({KEY: {0: 5}, shadow: {0: 50}}, None)
+    rows = [row for row in snapshot_of(reading).consumer_offsets if row.queue_id == 0]
+    assert [(row.consumer_offset, row.offset_store) for row in rows] == [(5, "broker")]
 
 
 @pytest.mark.parametrize(
     ("committed", "table", "pull", "source"),
     [
         (50, {0: 60}, 60, "consumer_offset_table"),
-        (50, {0: 40}, 50, "consumer_offset_table"),  # stood still, as with reads from a slave
+        (50, {0: 40}, 40, "consumer_offset_table"),  # stood still, as with reads from a slave
         (None, {0: 60}, 60, "consumer_offset_table"),
         (50, {1: 60}, None, None),
         (50, {0: -1}, None, None),
+        (50, {0: -5}, -5, "consumer_offset_table"),  # as read; the quarantine judges it
     ],
 )
 def test_pull_offsets_of_the_table(committed, table, pull, source):

@@ -1,0 +1,41 @@
+# `make demo` and `make test` do everything on a fresh machine; ARGS goes to the demo.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint soak bench clean
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## prepare .venv with the tidemark command
+
+$(STAMP): requirements/lock.txt pyproject.toml
+	@sh requirements/check.sh $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing what requirements/lock.txt pins ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/lock.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: setup ## a real cluster with a workload, watched every minute; ARGS="--ticks 3 --no-ui"
+	@exec $(BIN)/tidemark demo $(ARGS)
+
+test: setup ## all tests, on real brokers
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+soak: setup ## kill -9 a tick at 20 random moments and compare the tables
+	$(BIN)/python -m bench.soak $(ARGS)
+
+bench: setup ## what an answer and a tick cost, beside mqadmin
+	$(BIN)/python -m bench.tick $(ARGS)
+
+clean: ## forget the virtual environment and all state
+	rm -rf $(VENV) .tidemark
