@@ -1,5 +1,6 @@
 """From ``raw.*`` to ``progress.*`` and ``alerting.*``, one window at a time."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,8 @@ RAW = [key_of(table) for table in raw.ALL]
 
 def asset_of(table: Table, deps: list[dg.AssetKey]) -> Callable[..., dg.AssetsDefinition]:
     """The decorator of an asset that replaces windows of a table."""
+    # Backfill policies have been in beta for years; being told at every start helps nobody.
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)
     return dg.asset(**described(table), deps=deps, partitions_def=HOURLY, backfill_policy=BACKFILL)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.quarantine import split
@@ -35,17 +35,18 @@ def read_snapshots(
 
     Rows of a load that died half-way belong to no loaded snapshot yet.
     """
-    in_window = read_window(session, table, plan.window)
-    if table is not raw.SNAPSHOTS:
-        loaded = read_window(session, raw.SNAPSHOTS, plan.window).select("snapshot_id")
-        in_window = in_window.join(F.broadcast(loaded), on="snapshot_id", how="left_semi").select(
-            *table.column_names
-        )
+    in_window = read_window(session, table, plan.window).where(_of_loaded(plan))
     earlier = sorted(set(more) - set(plan.snapshots))
     if not earlier:
         return in_window
     before = read_window(session, table, Window(plan.reach.start, plan.window.start))
     return in_window.unionByName(before.where(F.col("snapshot_id").isin(earlier)))
+
+
+def _of_loaded(plan: Plan) -> Column:
+    """Whether a row is of a loaded snapshot of the plan, or tells of none and is for quarantine."""
+    snapshot_id = F.col("snapshot_id")
+    return snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshots))
 
 
 def quarantine_frame(session: SparkSession, plan: Plan) -> DataFrame:

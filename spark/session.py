@@ -18,7 +18,20 @@ PACKAGES = (
 LOCAL_MASTER = "local[*]"
 
 FEW_SNAPSHOTS = 10
-"""Up to so many snapshots a plan is interpreted, not compiled."""
+"""Up to so many snapshots a window is small."""
+
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+LARGE = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+}
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -83,12 +96,12 @@ class SparkResource(LazyPySparkResource):
     def session_for(self, snapshots: int) -> SparkSession:
         """The session, set for work on that many snapshots.
 
-        Compiling a plan takes longer than a tick's thousands of rows take to interpret.
+        Compiling a plan, and planning it anew between its stages, takes longer than a tick's
+        thousands of rows take to interpret.
         """
         session = self.spark_session
-        small = snapshots <= FEW_SNAPSHOTS
-        session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+        for name, value in (SMALL if snapshots <= FEW_SNAPSHOTS else LARGE).items():
+            session.conf.set(name, value)
         return session
 
 

@@ -1,0 +1,49 @@
+"""`tidemark demo`: a real cluster with a workload, watched every minute."""
+
+import signal
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    ticks: Annotated[
+        int | None, typer.Option(help="End after so many ticks; else at Ctrl-C.", min=1)
+    ] = None,
+    no_ui: Annotated[bool, typer.Option("--no-ui", help="Without the Dagster UI.")] = False,
+    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
+    version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
+) -> None:
+    """Boot a real cluster with a workload, tick every minute and serve the Dagster UI."""
+    from lake.home import Home
+    from tidemark.demo import demo as started
+    from tidemark.demo import watch
+    from tidemark.java import require_java
+
+    require_java()
+    # Whoever ends the demo politely gets the same order of stopping as with Ctrl-C.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with started(Home.of(), version, None if no_ui else port, _say) as running:
+            _say(
+                f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:"
+            )
+            _say(f"  .venv/bin/tidemark lag --namesrv {running.cluster.namesrv}")
+            if running.port is not None:
+                _say(f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo")
+            watch(running, ticks, _say)
+    except KeyboardInterrupt:
+        if ticks is not None:
+            raise
+    _say("no process is left")
+
+
+def _say(line: str) -> None:
+    typer.echo(f"demo: {line}", err=True)
+
+
+def _interrupt(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,209 @@
+"""The demo: a real cluster with a workload, an engine, and Dagster ticking every minute.
+
+One supervisor starts everything and stops what it started, by process, however it ends.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psutil
+
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from orchestration.instance import prepare
+from orchestration.jobs import TICK
+from spark import engine
+from tidemark.errors import CommandError
+
+WORKSPACE = Path(__file__).parent.parent / "workspace.yaml"
+
+Say = Callable[[str], None]
+
+LOOK_SECONDS = 1.0
+"""How often the supervisor looks at what it started."""
+
+
+@dataclass
+class Demo:
+    """A running demo.
+
+    Attributes:
+        home: where everything lies.
+        cluster: the RocketMQ cluster it watches.
+        port: port of the Dagster UI, None without one.
+        since: when it was started.
+        processes: what the supervisor keeps running, by name.
+    """
+
+    home: Home
+    cluster: LabCluster
+    port: int | None
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+
+@contextmanager
+def demo(home: Home, version: str, port: int | None, say: Say) -> Iterator[Demo]:
+    """Starts everything; stops it when the caller is done.
+
+    Args:
+        home: where everything lies.
+        version: of RocketMQ.
+        port: port of the Dagster UI, None for no UI.
+        say: told what is going on.
+
+    Raises:
+        CommandError: when the UI's port is taken.
+        LabError: when the cluster does not come up.
+        EngineError: when the engine does not.
+    """
+    if port is not None and _taken(port):
+        raise CommandError(
+            f"port {port} on 127.0.0.1 is taken; stop what listens there or give --port"
+        )
+    home.path.mkdir(parents=True, exist_ok=True)
+    say(f"booting RocketMQ {version}: a name server and two brokers")
+    cluster = LabCluster.up(
+        home.path / "lab", version=version, brokers=2, port_base=free_port_base(), report=say
+    )
+    running = Demo(home, cluster, port)
+    try:
+        say("starting the workload, a group of every kind")
+        cluster.start_workload("all")
+        say("starting the Spark engine")
+        Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
+        engine.up(home, CatalogConfig.of(home))
+        prepare(home)
+        environment = {
+            **os.environ,
+            "TIDEMARK_NAMESRV": cluster.namesrv,
+            "TIDEMARK_SCHEDULE": "on",
+            "PYTHONWARNINGS": "ignore",
+        }
+        _start_dagster(running, environment)
+        yield running
+    finally:
+        say("stopping")
+        _stop(running.processes.values())
+        engine.down(home)
+        cluster.down(graceful=False)
+
+
+def watch(running: Demo, ticks: int | None, say: Say) -> None:
+    """Keeps the demo running until so many ticks are done, for ever without a number.
+
+    An engine that was killed is started again; a Dagster process that ends is an error.
+
+    Raises:
+        CommandError: when Dagster ends, or a counted tick failed.
+    """
+    told: set[str] = set()
+    with dg.DagsterInstance.get() as instance:
+        while ticks is None or len(told) < ticks:
+            time.sleep(LOOK_SECONDS)
+            for name, process in running.processes.items():
+                if process.poll() is not None:
+                    raise CommandError(
+                        f"{name} ended with {process.returncode}; see {_log(running.home, name)}"
+                    )
+            if engine.running(running.home) is None:
+                say("the Spark engine is gone, starting it again")
+                engine.up(running.home, CatalogConfig.of(running.home))
+            for record in _finished(instance, running.since):
+                if record.dagster_run.run_id not in told:
+                    told.add(record.dagster_run.run_id)
+                    say(_told(len(told), record))
+        failed = [
+            record
+            for record in _finished(instance, running.since)
+            if record.dagster_run.status is not dg.DagsterRunStatus.SUCCESS
+        ]
+        if failed:
+            raise CommandError(f"{len(failed)} of {len(told)} ticks failed; see the Dagster UI")
+
+
+def _told(number: int, record: Any) -> str:
+    seconds = (record.end_time or 0) - (record.start_time or 0)
+    status = record.dagster_run.status.value.lower()
+    return f"tick {number}: {status} in {seconds:.1f} s"
+
+
+def _finished(instance: dg.DagsterInstance, since: datetime) -> list[Any]:
+    """Ticks of this demo that ended, oldest first."""
+    ended = [
+        dg.DagsterRunStatus.SUCCESS,
+        dg.DagsterRunStatus.FAILURE,
+        dg.DagsterRunStatus.CANCELED,
+    ]
+    ticks = dg.RunsFilter(job_name=TICK.name, statuses=ended, created_after=since)
+    return list(reversed(instance.get_run_records(ticks)))
+
+
+def _start_dagster(running: Demo, environment: dict[str, str]) -> None:
+    workspace = ["--workspace", str(WORKSPACE)]
+    commands = {"dagster-daemon": ["run", *workspace]}
+    if running.port is not None:
+        address = ["--host", "127.0.0.1", "--port", str(running.port)]
+        commands["dagster-webserver"] = [*workspace, *address]
+    for name, arguments in commands.items():
+        with _log(running.home, name).open("ab") as log:
+            running.processes[name] = subprocess.Popen(
+                [str(Path(sys.executable).parent / name), *arguments],
+                env=environment,
+                cwd=WORKSPACE.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for the supervisor, which stops things in order.
+                start_new_session=True,
+            )
+
+
+def _log(home: Home, name: str) -> Path:
+    return home.dagster / f"{name}.log"
+
+
+def _stop(processes: Any) -> None:
+    """Ends processes and all their descendants: code servers and runs are children of Dagster."""
+    family: list[psutil.Process] = []
+    for process in processes:
+        try:
+            parent = psutil.Process(process.pid)
+            family += [parent, *parent.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            continue
+    for member in family:
+        with _gone():
+            member.send_signal(signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    for member in alive:
+        with _gone():
+            member.kill()
+    psutil.wait_procs(alive, timeout=5)
+
+
+@contextmanager
+def _gone() -> Iterator[None]:
+    try:
+        yield
+    except psutil.NoSuchProcess:
+        pass
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
