@@ -1,0 +1,140 @@
+"""Landing: what is visible is whole, and what could not be written leaves nothing behind."""
+
+import os
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from lake import landing
+from lake.home import Home
+from lake.landing import folder, land, landed
+from lake.tables import TABLES
+from rocketmq.rows import TABLES as ROW_TABLES
+from rocketmq.rows import Snapshot
+from tests.history import Minute, snapshot
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of(tmp_path / "home")
+
+
+def test_a_snapshot_lies_where_the_contract_says_with_every_row(home):
+    taken = snapshot(START, Minute(2))
+    path = land(home, taken)
+    assert path == home.landing / "past/2026-11-19/12/20261119T120200000Z-past"
+    for name in (*ROW_TABLES, "snapshots"):
+        found = pq.ParquetFile(path / f"{name}.parquet").read()
+        assert found.schema.names == TABLES[f"raw.{name}"].column_names
+        expected = [taken.header()] if name == "snapshots" else list(taken.records(name))
+        assert len(expected) == found.num_rows
+        shared = expected[0].keys()
+        assert [{key: row[key] for key in shared} for row in _plain(found)] == expected
+
+
+def _plain(table):
+    rows = table.to_pylist()
+    for row in rows:
+        if row.get("config") is not None:
+            row["config"] = dict(row["config"])
+    return rows
+
+
+def test_it_is_seen_with_its_instant_and_cluster(home):
+    land(home, snapshot(START, Minute(2)))
+    (found,) = landed(home)
+    assert (found.snapshot_id, found.cluster) == ("20261119T120200000Z-past", "past")
+    assert found.observed_at == datetime(2026, 11, 19, 12, 2, tzinfo=UTC)
+    assert set(found.files()) == {f"raw.{name}" for name in (*ROW_TABLES, "snapshots")}
+
+
+def test_a_table_without_rows_has_no_file(home):
+    path = land(home, Snapshot("past", "remote", START))
+    assert [file.name for file in path.iterdir()] == ["snapshots.parquet"]
+
+
+def test_clusters_with_dashes_keep_their_name(home):
+    land(home, snapshot(START, Minute(1), cluster="eu-west-1"))
+    assert [item.cluster for item in landed(home)] == ["eu-west-1"]
+
+
+def test_nothing_is_seen_before_the_rename(home, monkeypatch):
+    seen = []
+    write = landing._write
+
+    def looking(path, table, records):
+        write(path, table, records)
+        seen.append(len(list(landed(home))))
+
+    monkeypatch.setattr(landing, "_write", looking)
+    land(home, snapshot(START, Minute(1)))
+    assert seen == [0] * (len(ROW_TABLES) + 1)
+    assert len(list(landed(home))) == 1
+
+
+@pytest.mark.parametrize("position", range(len(ROW_TABLES) + 1))
+def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
+    write, calls = landing._write, iter(range(100))
+
+    def failing(path, table, records):
+        if next(calls) == position:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, table, records)
+
+    monkeypatch.setattr(landing, "_write", failing)
+    with pytest.raises(OSError, match="No space left"):
+        land(home, snapshot(START, Minute(1)))
+    assert list(landed(home)) == []
+    assert [path for path in home.landing.rglob("*") if path.is_file()] == []
+
+
+def test_a_process_killed_while_landing_leaves_a_folder_that_is_not_shown(home):
+    """What rmtree would have removed stays: the dot in front of its name keeps it out."""
+    path = land(home, snapshot(START, Minute(1)))
+    path.rename(path.with_name(f".{path.name}.4711"))
+    assert list(landed(home)) == []
+    land(home, snapshot(START, Minute(1)))
+    assert len(list(landed(home))) == 1
+
+
+@pytest.mark.parametrize("name", ["notes", "20261119T1202Z-past", "20269919T120200000Z-past"])
+def test_other_folders_are_not_taken_for_snapshots(home, name):
+    path = folder(home, "past", START, name)
+    path.mkdir(parents=True)
+    assert list(landed(home)) == []
+
+
+def test_a_file_is_no_snapshot(home):
+    path = folder(home, "past", START, "20261119T120200000Z-past")
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert list(landed(home)) == []
+
+
+def test_the_same_snapshot_does_not_land_over_itself(home):
+    land(home, snapshot(START, Minute(1)))
+    with pytest.raises(OSError):
+        land(home, snapshot(START, Minute(1)))
+    (item,) = landed(home)
+    assert pq.ParquetFile(item.path / "snapshots.parquet").read().num_rows == 1
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(home):
+    """A file stands where the folder should be; root may write to read-only folders."""
+    home.path.mkdir()
+    home.landing.touch()
+    with pytest.raises(OSError) as failure:
+        land(home, snapshot(START, Minute(1)))
+    assert str(home.landing) in str(failure.value.filename)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to read-only folders")
+def test_a_read_only_folder_is_an_error(home):
+    home.landing.mkdir(parents=True)
+    home.landing.chmod(0o500)
+    with pytest.raises(PermissionError):
+        land(home, snapshot(START, Minute(1)))
+    assert list(landed(home)) == []
