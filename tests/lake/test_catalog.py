@@ -1,0 +1,173 @@
+"""Reading and writing tables without Spark."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from lake.catalog import Lake, one_of
+from lake.home import Home
+from lake.query import QueryError, select
+from lake.tables import TABLES, alerting, progress, raw
+from lake.window import Window
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def minute(number):
+    return NOON + timedelta(minutes=number)
+
+
+def alert(number, subject="lab/g/t", value=1.0):
+    return {
+        "observed_at": minute(number),
+        "rule": "lag-high",
+        "severity": "warning",
+        "subject": subject,
+        "value": value,
+        "threshold": 0.0,
+        "evidence": "{}",
+    }
+
+
+def mark(number, cluster="lab"):
+    return {"snapshot_id": f"s{number}", "observed_at": minute(number), "cluster": cluster}
+
+
+def marks(lake):
+    found = lake.read(progress.SNAPSHOTS).to_pylist()
+    return sorted((row["snapshot_id"], row["cluster"]) for row in found)
+
+
+def test_every_table_stands_in_a_new_catalog(lake):
+    for name, table in TABLES.items():
+        fields = lake.table(name).schema().fields
+        assert [field.name for field in fields] == table.column_names
+        (partition,) = lake.table(name).spec().fields
+        assert partition.name == f"{table.instant}_hour"
+        assert lake.read(table).num_rows == 0
+
+
+def test_opening_an_old_catalog_adds_new_columns(lake, monkeypatch):
+    lake.append(alerting.ALERTS, [alert(0)])
+    wider = type(alerting.ALERTS)(
+        alerting.ALERTS.name,
+        alerting.ALERTS.comment,
+        (*alerting.ALERTS.columns, type(alerting.ALERTS.columns[0])("mood", pa.string(), "mood")),
+        alerting.ALERTS.key,
+    )
+    monkeypatch.setitem(TABLES, wider.name, wider)
+    again = Lake(lake.home)
+    again.append(wider, [alert(1) | {"mood": "bad"}])
+    assert {row["value"]: row["mood"] for row in again.read(wider).to_pylist()} == {1.0: "bad"} or {
+        row["observed_at"]: row["mood"] for row in again.read(wider).to_pylist()
+    } == {minute(0): None, minute(1): "bad"}
+
+
+def test_a_window_is_half_open(lake):
+    lake.append(alerting.ALERTS, [alert(0), alert(1), alert(2)])
+    found = lake.read(alerting.ALERTS, Window(minute(0), minute(2)))["observed_at"].to_pylist()
+    assert sorted(found) == [minute(0), minute(1)]
+
+
+def test_replacing_leaves_what_is_outside(lake):
+    lake.append(alerting.ALERTS, [alert(0), alert(1), alert(2)])
+    lake.replace(alerting.ALERTS, Window(minute(1), minute(2)), [alert(1, value=5.0)])
+    found = lake.read(alerting.ALERTS).to_pylist()
+    assert sorted(row["value"] for row in found) == [1.0, 1.0, 5.0]
+    lake.replace(alerting.ALERTS, Window(minute(0), minute(2)), [])
+    assert [row["observed_at"] for row in lake.read(alerting.ALERTS).to_pylist()] == [minute(2)]
+
+
+def test_appending_nothing_makes_no_commit(lake):
+    assert lake.append(alerting.ALERTS, []) == 0
+    assert lake.table("alerting.alerts").current_snapshot() is None
+
+
+def test_gathering_replaces_what_has_the_same_key(lake):
+    lake.gather(progress.SNAPSHOTS, [mark(0), mark(1), mark(70)])
+    lake.gather(progress.SNAPSHOTS, [mark(1, "other"), mark(2)])
+    assert marks(lake) == [("s0", "lab"), ("s1", "other"), ("s2", "lab"), ("s70", "lab")]
+
+
+def test_gathering_keeps_one_file_an_hour(lake):
+    for number in range(8):
+        lake.gather(progress.SNAPSHOTS, [mark(number)])
+    lake.gather(progress.SNAPSHOTS, [mark(61)])
+    files = list(lake.table("progress.snapshots").scan().plan_files())
+    assert sorted(file.file.record_count for file in files) == [1, 8]
+    assert lake.gather(progress.SNAPSHOTS, []) == 0
+
+
+def test_two_writers_of_one_table_both_get_through(lake):
+    lake.catalog  # noqa: B018  opened before the threads race for it
+    homes = [Lake(lake.home) for _ in range(2)]
+    failures = []
+
+    def write(mine, subject):
+        try:
+            for number in range(4):
+                mine.append(alerting.ALERTS, [alert(number, subject)])
+        except Exception as error:
+            failures.append(error)
+
+    threads = [
+        threading.Thread(target=write, args=(mine, f"lab/g/{number}"))
+        for number, mine in enumerate(homes)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert lake.read(alerting.ALERTS).num_rows == 8
+
+
+def test_only_the_columns_and_values_asked_for(lake):
+    lake.append(alerting.ALERTS, [alert(0), alert(1, "lab/h/t")])
+    found = lake.read(alerting.ALERTS, one_of("subject", ["lab/h/t"]), columns=("subject",))
+    assert found.to_pylist() == [{"subject": "lab/h/t"}]
+
+
+# Queries
+
+
+def test_a_query_gives_the_newest_first(lake):
+    lake.append(alerting.ALERTS, [alert(0), alert(2), alert(1)])
+    found = select(lake, alerting.ALERTS, "value > 0", limit=2)
+    assert found["observed_at"].to_pylist() == [minute(2), minute(1)]
+    assert found.column_names == alerting.ALERTS.column_names
+
+
+def test_a_query_compares_instants_in_utc(lake):
+    lake.append(alerting.ALERTS, [alert(0), alert(1)])
+    found = select(lake, alerting.ALERTS, "observed_at > '2026-11-19 12:00:00'")
+    assert found["observed_at"].to_pylist() == [minute(1)]
+
+
+def test_a_query_may_end_in_a_comment(lake):
+    lake.append(alerting.ALERTS, [alert(0)])
+    assert select(lake, alerting.ALERTS, "value > 0 -- mine").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "where", ["nonsense", "lag >", "value = 'many'", "1) OR (", "value > 0; DROP TABLE rows"]
+)
+def test_a_condition_that_is_no_sql_is_one_line(lake, where):
+    lake.append(alerting.ALERTS, [alert(0)])
+    with pytest.raises(QueryError) as failure:
+        select(lake, alerting.ALERTS, where)
+    assert "\n" not in str(failure.value)
+    assert "alerting.alerts" in str(failure.value) and where in str(failure.value)
+
+
+def test_a_home_is_absolute_and_named_by_the_environment(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TIDEMARK_HOME", raising=False)
+    assert Home.of().path == tmp_path / ".tidemark"
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "other"))
+    assert Home.of().path == tmp_path / "other"
+    assert Home.of("here").path == tmp_path / "here"
+    assert Lake(Home.of()).home.catalog == tmp_path / "other" / "catalog.db"
+    assert raw.SNAPSHOTS.short_name == "snapshots"

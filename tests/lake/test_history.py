@@ -1,0 +1,180 @@
+"""Which snapshots a run computes, and what it needs from before them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lake.history import Plan, Silent, pending_window, plan
+from lake.tables import progress, raw
+from lake.window import HOUR, Window, ceil_hour, floor_hour
+
+NOON = floor_hour(datetime.now(UTC)) - 5 * HOUR
+TICK = timedelta(microseconds=1)
+BOTH = ("a", "b")
+
+
+def at(minutes):
+    return NOON + timedelta(minutes=minutes)
+
+
+def name(minutes, cluster="lab"):
+    return f"{cluster}-{minutes}"
+
+
+def look(minutes, brokers=BOTH, status=None, cluster="lab"):
+    return {
+        "snapshot_id": name(minutes, cluster),
+        "cluster": cluster,
+        "observed_at": at(minutes),
+        "status": status or ("COMPLETE" if set(brokers) == set(BOTH) else "PARTIAL"),
+        "brokers_read": list(brokers),
+    }
+
+
+def loaded(lake, *looks):
+    lake.append(raw.SNAPSHOTS, list(looks))
+
+
+def computed(lake, *minutes):
+    rows = [
+        {"snapshot_id": name(minute), "observed_at": at(minute), "cluster": "lab"}
+        for minute in minutes
+    ]
+    lake.append(progress.SNAPSHOTS, rows)
+
+
+def pending(lake):
+    return pending_window(lake, hours_back=48)
+
+
+def test_nothing_loaded_is_nothing_pending(lake):
+    assert pending(lake) is None
+
+
+def test_everything_loaded_at_first(lake):
+    loaded(lake, look(3), look(1), look(2))
+    assert pending(lake) == Window(at(1), at(3) + TICK)
+
+
+def test_only_what_is_new(lake):
+    loaded(lake, look(1), look(2), look(3))
+    computed(lake, 1, 2)
+    assert pending(lake) == Window(at(3), at(3) + TICK)
+    computed(lake, 3)
+    assert pending(lake) is None
+
+
+def test_a_window_holds_its_last_snapshot(lake):
+    loaded(lake, look(1), look(2))
+    assert at(2) in (pending(lake) or Window(NOON, NOON))
+
+
+def test_what_landed_late_takes_whole_hours_to_the_newest(lake):
+    loaded(lake, look(10), look(20), look(130))
+    computed(lake, 10, 130)
+    assert pending(lake) == Window(NOON, NOON + 3 * HOUR)
+
+
+def test_late_means_before_something_computed(lake):
+    loaded(lake, look(10), look(70), look(71))
+    computed(lake, 10)
+    assert pending(lake) == Window(at(70), at(71) + TICK)
+
+
+def test_a_late_one_on_the_hour_is_inside(lake):
+    loaded(lake, look(60), look(120))
+    computed(lake, 120)
+    assert pending(lake) == Window(at(60), at(180))
+
+
+def test_what_is_too_old_is_let_be(lake):
+    loaded(lake, look(-60 * 60), look(1))
+    assert pending(lake) == Window(at(1), at(1) + TICK)
+
+
+def test_two_clusters_share_a_window(lake):
+    loaded(lake, look(1), look(2, cluster="other"))
+    assert pending(lake) == Window(at(1), at(2) + TICK)
+
+
+# Plans
+
+
+def test_the_previous_observation_is_the_newest_before_the_window(lake):
+    loaded(lake, look(1), look(2), look(3))
+    assert plan(lake, Window(at(3), at(4))) == Plan(
+        Window(at(3), at(4)), snapshots=(name(3),), earlier=(name(2),)
+    )
+
+
+def test_a_silent_broker_is_looked_up_where_it_was_last_seen(lake):
+    loaded(lake, look(1), look(2, ["a"]), look(3, ["a"]))
+    made = plan(lake, Window(at(2), at(4)))
+    assert made.silent == (Silent(name(2), "b", name(1)), Silent(name(3), "b", name(1)))
+    assert made.earlier == (name(1),)
+
+
+def test_a_hole_inside_the_window_refers_into_it(lake):
+    loaded(lake, look(1), look(2), look(3, ["a"]))
+    made = plan(lake, Window(at(1), at(4)))
+    assert made.silent == (Silent(name(3), "b", name(2)),)
+    assert made.earlier == ()
+
+
+def test_a_broker_that_is_back_is_not_silent(lake):
+    loaded(lake, look(1), look(2, ["a"]), look(3))
+    assert plan(lake, Window(at(3), at(4))).silent == ()
+
+
+def test_a_failed_snapshot_hides_every_broker(lake):
+    loaded(lake, look(1), look(2, [], "FAILED"))
+    made = plan(lake, Window(at(2), at(3)))
+    assert made.silent == (Silent(name(2), "a", name(1)), Silent(name(2), "b", name(1)))
+    assert made.snapshots == (name(2),)
+
+
+def test_a_broker_is_forgotten_after_a_day(lake):
+    day = 24 * 60
+    loaded(lake, look(-day, ["b"]), look(-day - 1, ["c"]), look(0, ["a"]))
+    made = plan(lake, Window(at(0), at(1)))
+    assert made.silent == (Silent(name(0), "b", name(-day)),)
+
+
+def test_a_silent_broker_of_one_cluster_says_nothing_of_another(lake):
+    loaded(lake, look(1), look(2, ["x"], "COMPLETE", cluster="other"))
+    made = plan(lake, Window(at(2), at(3)))
+    assert made.silent == ()
+    assert made.earlier == (name(1),)
+
+
+def test_before_a_partial_snapshot_the_last_minutes_are_read_too(lake):
+    """A queue that a partial snapshot lacks was observed before it, within the longest hole."""
+    loaded(lake, look(-11), look(-9), look(0, BOTH, "PARTIAL"), look(1))
+    assert plan(lake, Window(at(1), at(2))).earlier == (name(-9), name(0))
+
+
+def test_each_broker_has_its_own_previous_snapshot(lake):
+    loaded(lake, look(-30), look(0, ["a"], "COMPLETE"), look(1))
+    assert set(plan(lake, Window(at(1), at(2))).earlier) == {name(-30), name(0)}
+
+
+# Windows
+
+
+@pytest.mark.parametrize(
+    "minutes, inclusive, hours",
+    [((0, 60), False, (0, 60)), ((0, 60), True, (0, 120)), ((1, 61), False, (0, 120))],
+)
+def test_whole_hours(minutes, inclusive, hours):
+    window = Window(at(minutes[0]), at(minutes[1])).whole_hours(inclusive=inclusive)
+    assert window == Window(at(hours[0]), at(hours[1]))
+
+
+def test_hours_of_an_instant():
+    assert floor_hour(at(59.9)) == at(0) and ceil_hour(at(0)) == at(0)
+    assert ceil_hour(at(0) + TICK) == at(60)
+
+
+def test_a_window_cannot_end_before_it_starts():
+    with pytest.raises(ValueError, match="before it starts"):
+        Window(at(1), at(0))

@@ -1,0 +1,307 @@
+"""Loading: once, whole, and one damaged snapshot keeps out only itself."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from lake import loading
+from lake.catalog import Lake
+from lake.home import Home
+from lake.landing import land, landed
+from lake.loading import load
+from lake.tables import raw
+from tests.history import Minute, damage, put, snapshot, text_of
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
+THREE = (Minute(2), Minute(5), Minute(9, silent="broker-b"))
+
+
+def contents(lake: Lake) -> dict[str, list[str]]:
+    return {table.name: text_of(lake.read(table)) for table in raw.ALL}
+
+
+def headers(lake: Lake) -> dict[datetime, dict]:
+    return {row["observed_at"]: row for row in lake.read(raw.SNAPSHOTS).to_pylist()}
+
+
+def rewrite(file, change):
+    """Writes a landed file again as `change` makes it of its table."""
+    pq.write_table(change(pq.ParquetFile(file).read()), file)
+
+
+def with_column(name, column):
+    """A change that puts a column in place of the one of that name."""
+
+    def change(table):
+        at = table.column_names.index(name)
+        made = column(table[name])
+        return table.set_column(at, name, made)
+
+    return change
+
+
+def test_every_row_is_loaded(lake):
+    put(lake.home, START, THREE)
+    loaded = load(lake)
+    taken = [snapshot(START, minute) for minute in THREE]
+    assert loaded.snapshots == [item.snapshot_id for item in taken]
+    assert loaded.rejected == {}
+    for table in raw.ALL[1:]:
+        expected = sum(len(getattr(item, table.short_name)) for item in taken)
+        assert loaded.rows[table.name] == expected == lake.read(table).num_rows
+    found = lake.read(raw.QUEUE_OFFSETS).to_pylist()
+    assert {
+        (row["snapshot_id"], row["broker"], row["topic"], row["queue_id"]) for row in found
+    } == {
+        (item.snapshot_id, row.broker, row.topic, row.queue_id)
+        for item in taken
+        for row in item.queue_offsets
+    }
+
+
+def test_a_header_tells_which_brokers_were_read(lake):
+    put(lake.home, START, THREE)
+    load(lake)
+    read = [row["brokers_read"] for _, row in sorted(headers(lake).items())]
+    assert read == [["broker-a", "broker-b"], ["broker-a", "broker-b"], ["broker-a"]]
+
+
+def test_a_broker_whose_commits_could_not_be_read_was_not_read(lake):
+    taken = snapshot(START, Minute(2))
+    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    land(lake.home, taken)
+    load(lake)
+    (header,) = headers(lake).values()
+    assert header["brokers_read"] == ["broker-a"]
+
+
+def test_loading_twice_changes_nothing(lake):
+    put(lake.home, START, THREE)
+    load(lake)
+    before = contents(lake)
+    again = load(lake)
+    assert (again.snapshots, again.rejected) == ([], {})
+    assert set(again.rows.values()) == {0}
+    assert contents(lake) == before
+
+
+def test_what_lands_later_is_added(lake):
+    put(lake.home, START, THREE[1:])
+    load(lake)
+    put(lake.home, START, THREE[:1])
+    assert len(load(lake).snapshots) == 1
+    assert sorted(headers(lake)) == [START + timedelta(minutes=m.at) for m in THREE]
+
+
+def test_nothing_landed_is_nothing_loaded(lake):
+    assert load(lake).snapshots == []
+
+
+def test_more_than_a_batch(lake, monkeypatch):
+    monkeypatch.setattr(loading, "BATCH", 2)
+    put(lake.home, START, [Minute(number) for number in range(5)])
+    assert len(load(lake).snapshots) == 5
+    before = contents(lake)
+    load(lake)
+    assert contents(lake) == before
+
+
+# What is structurally wrong
+
+WRONG = {
+    "corrupt": ("queue_offsets", damage, "queue_offsets.parquet is not readable Parquet"),
+    "empty file": ("topics", lambda file: file.write_bytes(b""), "is not readable Parquet"),
+    "no key column": (
+        "queue_offsets",
+        lambda file: rewrite(file, lambda table: table.drop_columns(["queue_id"])),
+        "queue_offsets.parquet has no column queue_id",
+    ),
+    "text for a bigint": (
+        "consumer_offsets",
+        lambda file: rewrite(
+            file,
+            with_column("consumer_offset", lambda old: pa.array(["many"] * len(old))),
+        ),
+        "column consumer_offset is string, not bigint",
+    ),
+    "a number for text": (
+        "queue_offsets",
+        lambda file: rewrite(file, with_column("topic", lambda old: pa.array([1] * len(old)))),
+        "column topic is int64, not string",
+    ),
+    "a number for an instant": (
+        "queue_offsets",
+        lambda file: rewrite(
+            file, with_column("observed_at", lambda old: pa.array([1] * len(old)))
+        ),
+        "column observed_at is int64, not timestamp",
+    ),
+    "a queue id past int": (
+        "queue_offsets",
+        lambda file: rewrite(
+            file, with_column("queue_id", lambda old: pa.array([2**40] * len(old)))
+        ),
+        "column queue_id is int64, not int",
+    ),
+    "a fraction for a count": (
+        "queue_offsets",
+        lambda file: rewrite(
+            file, with_column("max_offset", lambda old: pa.array([1.5] * len(old)))
+        ),
+        "column max_offset is double, not bigint",
+    ),
+    "another snapshot's rows": (
+        "topics",
+        lambda file: rewrite(
+            file,
+            with_column("snapshot_id", lambda old: pa.array(["20200101T000000000Z-x"] * len(old))),
+        ),
+        "topics.parquet holds rows of 20200101T000000000Z-x",
+    ),
+    "no header": ("snapshots", lambda file: file.unlink(), "snapshots.parquet is missing"),
+    "two headers": (
+        "snapshots",
+        lambda file: rewrite(file, lambda table: pa.concat_tables([table, table])),
+        "snapshots.parquet has 2 rows",
+    ),
+}
+
+
+def test_a_wrong_snapshot_keeps_out_only_itself(lake):
+    """One snapshot of each fault among sound ones, all in one load."""
+    put(lake.home, START, [Minute(number) for number in range(len(WRONG) + 2)])
+    first, *middle, last = sorted(landed(lake.home))
+    for item, (name, spoil, _) in zip(middle, WRONG.values(), strict=True):
+        spoil(item.path / f"{name}.parquet")
+    loaded = load(lake)
+    assert list(loaded.rejected) == [item.snapshot_id for item in middle]
+    sound = {first.snapshot_id, last.snapshot_id}
+    for table in raw.ALL[1:]:
+        assert set(lake.read(table)["snapshot_id"].to_pylist()) == sound
+    found = headers(lake)
+    assert found[first.observed_at]["status"] == found[last.observed_at]["status"] == "COMPLETE"
+    for item, (fault, (_, _, reason)) in zip(middle, WRONG.items(), strict=True):
+        header = found[item.observed_at]
+        (problem,) = header["problems"]
+        assert reason in problem["message"], fault
+        assert (problem["operation"], problem["code"]) == ("LOAD", None)
+        assert (header["status"], header["brokers_read"]) == ("FAILED", [])
+        assert header["brokers_answered"] is None
+    before = contents(lake)
+    assert load(lake).rejected == {}
+    assert contents(lake) == before
+
+
+# What other writers do and is no fault
+
+NANOSECONDS = pa.timestamp("ns", tz="UTC")
+RIGHT = {
+    "nanoseconds": with_column("observed_at", lambda old: old.cast(NANOSECONDS)),
+    "no zone": with_column("observed_at", lambda old: old.cast(pa.timestamp("us"))),
+    "another zone": with_column(
+        "observed_at", lambda old: old.cast(pa.timestamp("ms", tz="Asia/Shanghai"))
+    ),
+    "more digits than microseconds": with_column(
+        "newest_stored_at",
+        lambda old: pc.add(old.cast(NANOSECONDS).cast("int64"), 7).cast(NANOSECONDS),
+    ),
+    "wide queue id": with_column("queue_id", lambda old: old.cast("int64")),
+    "large text": with_column("topic", lambda old: old.cast(pa.large_string())),
+    "dictionary": with_column("broker", lambda old: old.dictionary_encode()),
+    "another column": lambda table: table.append_column("mood", pa.array(["ok"] * len(table))),
+    "another order": lambda table: table.select(table.column_names[::-1]),
+}
+
+
+def test_what_other_writers_do_is_taken(lake):
+    minutes = [Minute(number) for number in range(len(RIGHT))]
+    put(lake.home, START, minutes)
+    for item, change in zip(sorted(landed(lake.home)), RIGHT.values(), strict=True):
+        rewrite(item.path / "queue_offsets.parquet", change)
+    assert load(lake).rejected == {}
+    found = lake.read(raw.QUEUE_OFFSETS)
+    assert found.column_names == raw.QUEUE_OFFSETS.column_names
+    for minute, change in zip(minutes, RIGHT, strict=True):
+        made = snapshot(START, minute)
+        mine = found.filter(pc.field("snapshot_id") == made.snapshot_id)
+        expected = pa.Table.from_pylist(list(made.records("queue_offsets")), schema=found.schema)
+        assert text_of(mine) == text_of(expected), change
+
+
+def test_columns_that_are_absent_are_not_known(lake):
+    put(lake.home, START, THREE[:1])
+    (item,) = landed(lake.home)
+    rewrite(
+        item.path / "queue_offsets.parquet", lambda table: table.drop_columns(["newest_stored_at"])
+    )
+    load(lake)
+    assert set(lake.read(raw.QUEUE_OFFSETS)["newest_stored_at"].to_pylist()) == {None}
+
+
+def test_a_table_without_a_file_has_no_rows(lake):
+    put(lake.home, START, THREE[:1])
+    (item,) = landed(lake.home)
+    (item.path / "clients.parquet").unlink()
+    assert load(lake).rejected == {}
+    assert lake.read(raw.CLIENTS).num_rows == 0
+    assert lake.read(raw.TOPICS).num_rows > 0
+
+
+# Killed half-way
+
+COMMITS = len(raw.ALL)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing may catch it and tidy up."""
+
+
+def fail_at(monkeypatch, position, after):
+    """Lets the commit of that position die, before or after it is made."""
+    count = iter(range(100))
+
+    def dying(method):
+        def commit(self, *arguments):
+            mine = next(count) == position
+            if mine and not after:
+                raise Killed
+            done = method(self, *arguments)
+            if mine:
+                raise Killed
+            return done
+
+        return commit
+
+    monkeypatch.setattr(Lake, "append", dying(Lake.append))
+    monkeypatch.setattr(Lake, "replace", dying(Lake.replace))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What a home holds whose loads nobody killed."""
+    lake = Lake(Home.of(tmp_path_factory.mktemp("undisturbed")))
+    put(lake.home, START, [*THREE, Minute(20)])
+    damage(sorted(landed(lake.home))[0].path / "brokers.parquet")
+    load(lake)
+    return contents(lake)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("position", range(COMMITS))
+def test_a_load_killed_between_two_commits_is_finished_by_the_next(
+    lake, undisturbed, position, after
+):
+    put(lake.home, START, THREE)
+    damage(sorted(landed(lake.home))[0].path / "brokers.parquet")
+    with pytest.MonkeyPatch.context() as patched:
+        fail_at(patched, position, after)
+        with pytest.raises(Killed):
+            load(lake)
+    if position < COMMITS - 1 or not after:
+        assert lake.read(raw.SNAPSHOTS).num_rows == 0, "counted as loaded before it is"
+    put(lake.home, START, [Minute(20)])
+    load(lake)
+    assert contents(lake) == undisturbed

@@ -1,0 +1,75 @@
+"""What the collector remembers: a broker that was killed is still expected for a day."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lake.home import Home
+from lake.memory import Memory
+from tests.history import BROKERS, Minute, snapshot
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
+TARGET = "127.0.0.1:9876;127.0.0.1:9877"
+ALL = tuple((name, 0, address) for name, address in BROKERS.items())
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of(tmp_path)
+
+
+def minutes(number):
+    return START + timedelta(minutes=number)
+
+
+def test_at_first_nothing_is_known(home):
+    memory = Memory.of(home, TARGET)
+    assert (memory.cluster, memory.remembered(START)) == (None, ())
+
+
+def test_who_answered_is_remembered_by_the_next_process(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    memory = Memory.of(home, TARGET)
+    assert memory.cluster == "past"
+    assert memory.remembered(minutes(1)) == ALL
+
+
+def test_a_silent_broker_stays_remembered_for_a_day_since_it_answered(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    memory.learn(snapshot(START, Minute(30, silent="broker-b")))
+    day = 24 * 60
+    assert memory.remembered(minutes(day)) == ALL
+    assert memory.remembered(minutes(day + 1)) == ALL[:1]
+
+
+def test_a_look_that_failed_teaches_nothing(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    failed = snapshot(START, Minute(1))
+    failed.brokers, failed.cluster = [], "127.0.0.1:9876"
+    memory.learn(failed)
+    assert memory.cluster == "past"
+    assert memory.remembered(minutes(1)) == ALL
+
+
+def test_a_broker_that_moved_has_one_address(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    moved = snapshot(START, Minute(1))
+    moved.brokers[0].address = "10.0.0.9:10911"
+    memory.learn(moved)
+    assert memory.remembered(minutes(1)) == (("broker-a", 0, "10.0.0.9:10911"), ALL[1])
+
+
+def test_two_targets_have_two_memories(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    assert Memory.of(home, "127.0.0.1:9999").cluster is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])
+def test_a_damaged_file_is_an_empty_memory(home, text):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    memory.path.write_text(text)
+    assert Memory.of(home, TARGET).brokers == {}
