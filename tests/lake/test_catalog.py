@@ -60,9 +60,8 @@ def test_opening_an_old_catalog_adds_new_columns(lake, monkeypatch):
     monkeypatch.setitem(TABLES, wider.name, wider)
     again = Lake(lake.home)
     again.append(wider, [alert(1) | {"mood": "bad"}])
-    assert {row["value"]: row["mood"] for row in again.read(wider).to_pylist()} == {1.0: "bad"} or {
-        row["observed_at"]: row["mood"] for row in again.read(wider).to_pylist()
-    } == {minute(0): None, minute(1): "bad"}
+    moods = {row["observed_at"]: row["mood"] for row in again.read(wider).to_pylist()}
+    assert moods == {minute(0): None, minute(1): "bad"}
 
 
 def test_a_window_is_half_open(lake):
@@ -152,7 +151,7 @@ def test_a_query_may_end_in_a_comment(lake):
 
 
 @pytest.mark.parametrize(
-    "where", ["nonsense", "lag >", "value = 'many'", "1) OR (", "value > 0; DROP TABLE rows"]
+    "where", ["nonsense", "lag >", "value = 'many'", "1) OR", "value > 0; DROP TABLE rows"]
 )
 def test_a_condition_that_is_no_sql_is_one_line(lake, where):
     lake.append(alerting.ALERTS, [alert(0)])
