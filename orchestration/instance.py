@@ -9,6 +9,9 @@ CONFIG = """\
 # Written by Tidemark at each start; change it there.
 telemetry:
   enabled: false
+nux:
+  # No invitations to newsletters between an engineer and the board.
+  enabled: false
 concurrency:
   runs:
     # Runs replace windows of the same tables and share one Spark, so they follow each other.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -186,21 +186,13 @@ def _stop(processes: Any) -> None:
         except psutil.NoSuchProcess:
             continue
     for member in family:
-        with _gone():
+        with suppress(psutil.NoSuchProcess):
             member.send_signal(signal.SIGTERM)
     _, alive = psutil.wait_procs(family, timeout=10)
     for member in alive:
-        with _gone():
+        with suppress(psutil.NoSuchProcess):
             member.kill()
     psutil.wait_procs(alive, timeout=5)
-
-
-@contextmanager
-def _gone() -> Iterator[None]:
-    try:
-        yield
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _taken(port: int) -> bool:

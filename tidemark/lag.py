@@ -155,6 +155,9 @@ def _group(
         "worst_broker": worst["broker"] if worst else None,
         "worst_queue_id": worst["queue_id"] if worst else None,
         **largest,
+        "delay_is_lower_bound": any(
+            row["readable_lag"] and row["delay_ms"] is None for row in known
+        ),
         "skew": most / mean if most is not None and mean > 0 else None,
         "clients": None if is_online is None else len(members.get(pair, ())),
         "online": is_online,

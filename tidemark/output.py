@@ -2,12 +2,24 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import typer
+
+WIDE = 200
+
+HEADINGS = {
+    "consumer_group": "group",
+    "delay_ms": "delay",
+    "queues_unknown": "unknown",
+    "queues_never_committed": "never",
+    "message_model": "model",
+}
+"""Headings where a column's name is longer than a terminal can spare."""
 
 
 class Format(StrEnum):
@@ -43,7 +55,8 @@ def table_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title:
     """The rows as a table, as wide as the terminal."""
     from rich.console import Console
 
-    console = Console()
+    # Into a pipe or a file nothing has to fit a screen.
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
     with console.capture() as captured:
         console.print(table(rows, columns, title))
     return captured.get().rstrip("\n")
@@ -59,7 +72,11 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str 
     rows = list(rows)
     for name in columns:
         number = any(isinstance(row.get(name), int | float) for row in rows)
-        drawn.add_column(name.replace("_", " "), justify="right" if number else "left")
+        drawn.add_column(
+            HEADINGS.get(name, name.replace("_", " ")),
+            justify="right" if number else "left",
+            no_wrap=True,
+        )
     for row in rows:
         drawn.add_row(*(Text(_shown(name, row.get(name))) for name in columns))
     return drawn

@@ -18,12 +18,12 @@ def demo(
     version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
 ) -> None:
     """Boot a real cluster with a workload, tick every minute and serve the Dagster UI."""
+    from lab import java
     from lake.home import Home
     from tidemark.demo import demo as started
     from tidemark.demo import watch
-    from tidemark.java import require_java
 
-    require_java()
+    java.find("java")
     # Whoever ends the demo politely gets the same order of stopping as with Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:

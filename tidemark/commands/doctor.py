@@ -8,7 +8,6 @@ from collections.abc import Callable
 import typer
 
 from tidemark.errors import CommandError, one_line
-from tidemark.java import require_java
 from tidemark.looking import NamesrvOption, name_servers
 
 app = typer.Typer()
@@ -21,7 +20,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
     """Check Python, Java, the UI's port, catalog, alert rules and brokers; exit 1 if one fails."""
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
-        "java": lambda: f"Java {require_java()}",
+        "java": _java,
         "ui port": _port,
         "catalog": _catalog,
         "engine": _engine,
@@ -41,6 +40,12 @@ def doctor(namesrv: NamesrvOption = "") -> None:
 
 def _python() -> str:
     return f"Python {sys.version.split()[0]}"
+
+
+def _java() -> str:
+    from lab.java import OLDEST, find
+
+    return f"{find('java')}, {OLDEST} or newer"
 
 
 def _port() -> str:

@@ -8,13 +8,13 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def up() -> None:
     """Start the engine of this home, unless it runs."""
+    from lab import java
     from lake.catalog import CatalogConfig, Lake
     from lake.home import Home
     from spark import engine
-    from tidemark.java import require_java
     from tidemark.progress import steps
 
-    require_java()
+    java.find("java")
     home = Home.of()
     Lake(home).catalog  # noqa: B018  creates the catalog and its tables
     with steps("engine") as report:

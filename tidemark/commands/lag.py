@@ -7,7 +7,7 @@ import typer
 
 from tidemark.lag import group_rows
 from tidemark.looking import NamesrvOption, look
-from tidemark.output import Format, table, table_text, to_json
+from tidemark.output import Format, duration, table, table_text, to_json
 
 app = typer.Typer()
 
@@ -49,12 +49,20 @@ def lag(
 
 
 def _worth_showing(rows: list[dict[str, Any]], all_topics: bool) -> list[dict[str, Any]]:
-    """Without the retry topics in which nothing waits, unless all are asked for."""
+    """Without the retry topics in which nothing waits, unless all are asked for.
+
+    The largest known delay is shown as what it is, at least so much, where a lagging queue's is
+    not known; and not at all where it would say *at least 0*.
+    """
     return [
-        row
+        row | {"delay_ms": _bound(row) if row["delay_is_lower_bound"] else row["delay_ms"]}
         for row in rows
         if all_topics or not row["topic"].startswith("%") or row["lag"] or row["lag_upper"]
     ]
+
+
+def _bound(row: dict[str, Any]) -> str | None:
+    return f"> {duration(row['delay_ms'])}" if row["delay_ms"] else None
 
 
 def _watch(namesrv: str, every: float, all_topics: bool) -> None:

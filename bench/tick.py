@@ -1,0 +1,152 @@
+"""What an answer and a tick cost, beside `mqadmin` on the same cluster in the same run.
+
+``make bench`` or ``python -m bench.tick [--rounds N] [--version V]``. It boots a cluster with every
+group of the workload and measures whole processes from outside, in turns, because machines drift:
+
+* `tidemark lag` against `mqadmin consumerProgress`, pair by pair;
+* a tick that starts a Spark of its own, and ticks on the warm engine, with the time per stage.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from lab import jars, java
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from orchestration.instance import prepare
+from spark import engine
+
+STAGES = {
+    "collect": ("landing",),
+    "load": ("raw",),
+    "judge": ("judge_",),
+    "compute": ("progress__queues", "progress__groups", "quality__quarantine"),
+    "alert": ("alerting__alerts",),
+    "record": ("quality__results", "progress__snapshots"),
+}
+"""Stage to the beginnings of its steps' names."""
+
+
+def main() -> None:
+    """Runs the benchmark and prints its tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--version", default="5.3.3")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home.of(Path(folder) / "home")
+        cluster = LabCluster.up(
+            Path(folder) / "lab", version=options.version, port_base=free_port_base()
+        )
+        try:
+            cluster.start_workload("all")
+            environment = {
+                **os.environ,
+                "TIDEMARK_HOME": str(home.path),
+                "TIDEMARK_NAMESRV": cluster.namesrv,
+            }
+            _lag(options.version, cluster.namesrv, environment, options.rounds)
+            _ticks(home, environment, options.rounds)
+        finally:
+            engine.down(home)
+            cluster.down(graceful=False)
+
+
+def _lag(version: str, namesrv: str, environment: Mapping[str, str], rounds: int) -> None:
+    ours = [_tidemark(), "lag", "--namesrv", namesrv, "--format", "json"]
+    theirs = _mqadmin(version, namesrv)
+    _seconds(ours, environment), _seconds(theirs, environment)  # warms the page cache
+    pairs = [(_seconds(ours, environment), _seconds(theirs, environment)) for _ in range(rounds)]
+    _row("tidemark lag, s", [mine for mine, _ in pairs])
+    _row("mqadmin consumerProgress, s", [other for _, other in pairs])
+    _row("mqadmin over tidemark, pair by pair", [other / mine for mine, other in pairs])
+
+
+def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
+    prepare(home)
+    cold = _tick(environment)
+    _row("tick with a Spark of its own, s", [cold])
+    _stages("  ", [_steps()], [cold])
+    Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
+    started = time.monotonic()
+    engine.up(home, CatalogConfig.of(home))
+    _row("engine start, s", [time.monotonic() - started])
+    _row("first tick on the engine, s", [_tick(environment)])
+    walls, steps = [], []
+    for _ in range(rounds):
+        walls.append(_tick(environment))
+        steps.append(_steps())
+    _row("tick on the warm engine, s", walls)
+    _stages("  ", steps, walls)
+
+
+def _stages(indent: str, steps: Sequence[Mapping[str, float]], walls: Sequence[float]) -> None:
+    rest = list(walls)
+    for stage, prefixes in STAGES.items():
+        seconds = [
+            sum(value for name, value in run.items() if name.startswith(prefixes)) for run in steps
+        ]
+        rest = [left - used for left, used in zip(rest, seconds, strict=True)]
+        _row(f"{indent}{stage}", seconds)
+    _row(f"{indent}process start, imports, Dagster's own", rest)
+
+
+def _tick(environment: Mapping[str, str]) -> float:
+    return _seconds([_tidemark(), "tick"], environment)
+
+
+def _steps() -> dict[str, float]:
+    """Seconds of each step of the newest run."""
+    with dg.DagsterInstance.get() as instance:
+        run = instance.get_run_records(limit=1)[0].dagster_run
+        return {
+            step.step_key: (step.end_time or 0) - (step.start_time or 0)
+            for step in instance.get_run_step_stats(run.run_id)
+        }
+
+
+def _tidemark() -> str:
+    return str(Path(sys.executable).parent / "tidemark")
+
+
+def _mqadmin(version: str, namesrv: str) -> list[str]:
+    folder = jars.fetch(version)
+    return [
+        java.find("java"),
+        "-cp",
+        f"{folder}/*",
+        "org.apache.rocketmq.tools.command.MQAdminStartup",
+        "consumerProgress",
+        "-n",
+        namesrv,
+    ]
+
+
+def _seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    started = time.monotonic()
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
+    seconds = time.monotonic() - started
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command[:2])} exited {done.returncode}: {done.stderr[-500:]}")
+    return seconds
+
+
+def _row(name: str, values: Sequence[float]) -> None:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    sys.stdout.write(f"{name:42} median {middle:7.2f}   min {low:7.2f}   max {high:7.2f}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
