@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
-from assets.computing import asset_of
+from assets.computing import asset_of, keys
 from assets.frames import read_snapshots, read_window
 from assets.metadata import key_of, written
 from assets.partitions import run_window
@@ -94,7 +94,7 @@ def _check_result(table: Table, verdict: Verdict) -> dg.AssetCheckResult:
     )
 
 
-@asset_of(quality.RESULTS, deps=[key_of(table) for table in JUDGED])
+@asset_of(quality.RESULTS, deps=keys(*JUDGED))
 def results(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Sums up what the checks of this run wrote."""
     window = run_window(context, lake.lake)

@@ -27,7 +27,10 @@ from spark.groups import groups
 from spark.progress import queues
 from spark.session import SparkResource
 
-RAW = [key_of(table) for table in raw.ALL]
+
+def keys(*tables: Table) -> list[dg.AssetKey]:
+    """The asset keys of tables."""
+    return [key_of(table) for table in tables]
 
 
 def asset_of(table: Table, deps: list[dg.AssetKey]) -> Callable[..., dg.AssetsDefinition]:
@@ -61,7 +64,7 @@ def replace(
     return dg.MaterializeResult(metadata=written(rows, plan.window, **tell(plan.window)))
 
 
-@asset_of(quality.QUARANTINE, deps=RAW)
+@asset_of(quality.QUARANTINE, deps=keys(*raw.ALL))
 def quarantine(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
@@ -73,7 +76,10 @@ def quarantine(
     return replace(context, lake.lake, quality.QUARANTINE, compute)
 
 
-@asset_of(progress.QUEUES, deps=RAW)
+@asset_of(
+    progress.QUEUES,
+    deps=keys(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS),
+)
 def progress_queues(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
@@ -89,7 +95,7 @@ def progress_queues(
     return replace(context, lake.lake, progress.QUEUES, compute)
 
 
-@asset_of(progress.GROUPS, deps=[key_of(progress.QUEUES), *RAW])
+@asset_of(progress.GROUPS, deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS))
 def progress_groups(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
@@ -127,7 +133,7 @@ def _now(lake: Lake, window: Window) -> dict[str, Any]:
     }
 
 
-@asset_of(alerting.ALERTS, deps=[key_of(progress.GROUPS), key_of(raw.BROKERS)])
+@asset_of(alerting.ALERTS, deps=keys(progress.GROUPS, raw.BROKERS))
 def alerts(
     context: dg.AssetExecutionContext,
     lake: LakeResource,
@@ -152,7 +158,7 @@ def alerts(
     )
 
 
-@asset_of(progress.SNAPSHOTS, deps=[key_of(alerting.ALERTS)])
+@asset_of(progress.SNAPSHOTS, deps=keys(alerting.ALERTS))
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""
     window = run_window(context, lake.lake)

@@ -66,7 +66,8 @@ def main() -> None:
 def _lag(version: str, namesrv: str, environment: Mapping[str, str], rounds: int) -> None:
     ours = [_tidemark(), "lag", "--namesrv", namesrv, "--format", "json"]
     theirs = _mqadmin(version, namesrv)
-    _seconds(ours, environment), _seconds(theirs, environment)  # warms the page cache
+    for command in (ours, theirs):
+        _seconds(command, environment)  # warms the page cache
     pairs = [(_seconds(ours, environment), _seconds(theirs, environment)) for _ in range(rounds)]
     _row("tidemark lag, s", [mine for mine, _ in pairs])
     _row("mqadmin consumerProgress, s", [other for _, other in pairs])
