@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -124,7 +124,11 @@ class BrokerDownRule(BaseRule):
 
     kind: Literal["broker_down"]
     match: BrokerMatch = BrokerMatch()
-    threshold: ClassVar[float] = 0
+
+    @property
+    def threshold(self) -> float:
+        """An answer is there or it is not."""
+        return 0.0
 
     def globs(self) -> dict[str, tuple[str, ...]]:
         """Column name to globs, of which one must fit."""
