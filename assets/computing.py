@@ -1,6 +1,5 @@
 """From ``raw.*`` to ``progress.*`` and ``alerting.*``, one window at a time."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -35,8 +34,6 @@ def keys(*tables: Table) -> list[dg.AssetKey]:
 
 def asset_of(table: Table, deps: list[dg.AssetKey]) -> Callable[..., dg.AssetsDefinition]:
     """The decorator of an asset that replaces windows of a table."""
-    # Backfill policies have been in beta for years; being told at every start helps nobody.
-    warnings.filterwarnings("ignore", category=dg.BetaWarning)
     return dg.asset(**described(table), deps=deps, partitions_def=HOURLY, backfill_policy=BACKFILL)
 
 
