@@ -5,11 +5,3 @@ function of ``spark``, replace the window, report metadata. What belongs here be
 partitions and the resource classes that bodies name. What does not: a business rule (``spark``,
 ``expectations``, ``alerting``) and what runs when (``orchestration``).
 """
-
-import warnings
-
-import dagster as dg
-
-# Backfill policies have been in beta for years; being told at every start helps nobody. Here, as
-# any module of the package may be the first that is imported.
-warnings.filterwarnings("ignore", category=dg.BetaWarning)

@@ -1,6 +1,7 @@
 """The one definition of partitions, and how an asset's run finds the window it works on."""
 
 import os
+import warnings
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -22,6 +23,9 @@ HOURLY = dg.HourlyPartitionsDefinition(
     end_offset=1,
     timezone="UTC",
 )
+
+# Backfill policies have been in beta for years; being told at every start helps nobody.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 BACKFILL = dg.BackfillPolicy.single_run()
 """Any range of hours is computed by one run: starting Spark per hour would cost more than them."""
