@@ -4,12 +4,12 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
-from lake.tables import progress, raw
+from lake.tables import progress, quality, raw
 from lake.window import Window
 
 MEMORY = timedelta(hours=24)
@@ -112,7 +112,7 @@ def plan(lake: Lake, window: Window) -> Plan:
     return Plan(
         window,
         snapshots=tuple(look.snapshot_id for look in inside),
-        earlier=tuple(sorted(_previous(before))),
+        earlier=tuple(sorted(_previous(before, _spoilt(lake, window)))),
         silent=tuple(_silent(known, inside)),
     )
 
@@ -127,11 +127,18 @@ def looks(lake: Lake, window: Window) -> list[Look]:
     )
 
 
-def _previous(before: Sequence[Look]) -> Iterable[str]:
+def _spoilt(lake: Lake, window: Window) -> set[str]:
+    """Snapshots before a window of which rows are quarantined."""
+    before = Window(window.start - MEMORY, window.start)
+    found = lake.read(quality.QUARANTINE, before, columns=("snapshot_id",))
+    return set(found["snapshot_id"].to_pylist())
+
+
+def _previous(before: Sequence[Look], spoilt: Collection[str]) -> Iterable[str]:
     """Snapshots that hold the last observation of every queue before a window.
 
-    That is the newest of each broker; where this one is not complete, a queue may be missing from
-    it, and those of the last minutes are taken too.
+    That is the newest of each broker; where this one is not complete or rows of it are
+    quarantined, a queue may be missing from it, and those of the last minutes are taken too.
     """
     newest: dict[tuple[str, str], Look] = {}
     for look in before:
@@ -139,7 +146,7 @@ def _previous(before: Sequence[Look]) -> Iterable[str]:
             newest[look.cluster, broker] = look
     chosen = {look.snapshot_id for look in newest.values()}
     for look in newest.values():
-        if look.status != "COMPLETE":
+        if look.status != "COMPLETE" or look.snapshot_id in spoilt:
             chosen |= {
                 other.snapshot_id
                 for other in before

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lake.history import Plan, Silent, pending_window, plan
-from lake.tables import progress, raw
+from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window, ceil_hour, floor_hour
 
 NOON = floor_hour(datetime.now(UTC)) - 5 * HOUR
@@ -150,6 +150,14 @@ def test_a_silent_broker_of_one_cluster_says_nothing_of_another(lake):
 def test_before_a_partial_snapshot_the_last_minutes_are_read_too(lake):
     """A queue that a partial snapshot lacks was observed before it, within the longest hole."""
     loaded(lake, look(-11), look(-9), look(0, BOTH, "PARTIAL"), look(1))
+    assert plan(lake, Window(at(1), at(2))).earlier == (name(-9), name(0))
+
+
+def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(lake):
+    """A quarantined queue has no observation there; a backfill would find the one before."""
+    loaded(lake, look(-11), look(-9), look(0), look(1))
+    row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
+    lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(0)}])
     assert plan(lake, Window(at(1), at(2))).earlier == (name(-9), name(0))
 
 
