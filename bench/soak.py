@@ -1,0 +1,144 @@
+"""kill -9 of a tick at random moments: the next tick must leave the tables of an undisturbed run.
+
+Each round lands one more minute of a made-up past, starts ``tidemark tick --no-collect``, kills it
+at a random moment of its life and lets the next one finish. In the end every table must hold the
+rows that a home holds in which nobody killed anything.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from lake.tables import TABLES, progress, raw
+from lake.window import HOUR, floor_hour
+from spark import engine
+from tests.history import COMPUTED, Minute, put, text_of
+
+TIDEMARK = Path(sys.executable).with_name("tidemark")
+COMPARED = (*raw.ALL, *COMPUTED, progress.SNAPSHOTS)
+TICK_SECONDS = 300
+
+
+def soak(folder: Path, kills: int, seed: int, report: Callable[[str], None]) -> list[str]:
+    """Kills that many ticks.
+
+    Args:
+        folder: an empty folder for both homes.
+        kills: how many ticks to kill.
+        seed: of the moments.
+        report: told what happens, one line each.
+
+    Returns:
+        Names of the tables that differ from those of the undisturbed run, at best none.
+
+    Raises:
+        RuntimeError: a tick that nobody killed failed.
+    """
+    start = floor_hour(datetime.now(UTC)) - 6 * HOUR
+    # A broker falls silent now and then, so that there are unknowns, quarantine and alerts too.
+    minutes = [
+        Minute(
+            5 * number, silent="broker-b" if number % 3 == 2 else None, impossible=number % 3 == 1
+        )
+        for number in range(kills + 1)
+    ]
+    undisturbed, disturbed = (Lake(Home.of(folder / name)) for name in ("undisturbed", "disturbed"))
+    _with_engine(undisturbed, lambda: _all_at_once(undisturbed, start, minutes))
+    chance = random.Random(seed)
+    _with_engine(disturbed, lambda: _killing(disturbed, start, minutes, chance, report))
+    return [
+        table.name
+        for table in COMPARED
+        if text_of(disturbed.read(table)) != text_of(undisturbed.read(table))
+    ]
+
+
+def _with_engine(lake: Lake, work: Callable[[], None]) -> None:
+    assert set(TABLES) and lake.catalog
+    engine.up(lake.home, CatalogConfig.of(lake.home, {}))
+    try:
+        work()
+    finally:
+        engine.down(lake.home)
+
+
+def _all_at_once(lake: Lake, start: datetime, minutes: list[Minute]) -> None:
+    put(lake.home, start, minutes)
+    _finish(_tick(lake.home))
+
+
+def _killing(
+    lake: Lake,
+    start: datetime,
+    minutes: list[Minute],
+    chance: random.Random,
+    report: Callable[[str], None],
+) -> None:
+    put(lake.home, start, minutes[:1])
+    began = time.monotonic()
+    _finish(_tick(lake.home))
+    whole = time.monotonic() - began
+    for number, minute in enumerate(minutes[1:], 1):
+        put(lake.home, start, [minute])
+        moment = chance.uniform(0.1, 1.0) * whole
+        process = _tick(lake.home)
+        try:
+            process.wait(moment)
+            report(f"{number}: done before it could be killed at {moment:.2f} s of {whole:.1f} s")
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            report(f"{number}: killed at {moment:.2f} s of {whole:.1f} s")
+        _finish(_tick(lake.home))
+
+
+def _tick(home: Home) -> subprocess.Popen[str]:
+    ours = ("TIDEMARK_", "DAGSTER_", "SPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return subprocess.Popen(
+        [str(TIDEMARK), "tick", "--no-collect"],
+        env=kept | {"TIDEMARK_HOME": str(home.path)},
+        stdout=subprocess.DEVNULL,
+        stderr=(home.path / "tick.log").open("w"),
+        text=True,
+    )
+
+
+def _finish(process: subprocess.Popen[str]) -> None:
+    code = process.wait(TICK_SECONDS)
+    if code:
+        raise RuntimeError(f"a tick that nobody killed ended with exit code {code}: see tick.log")
+
+
+def say(text: str) -> None:
+    """Says a line at once, also into a pipe."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Runs the soak and exits 1 when a table differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    options = parser.parse_args()
+    say(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        differing = soak(Path(folder), options.kills, options.seed, say)
+    if differing:
+        sys.exit(f"differ from an undisturbed run: {', '.join(differing)}")
+    say(f"{options.kills} kills; {len(COMPARED)} tables equal those of an undisturbed run")
+
+
+if __name__ == "__main__":
+    main()
