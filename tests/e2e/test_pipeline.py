@@ -1,0 +1,296 @@
+"""Three hours of a cluster's life, tick by tick, then computed again: the rows must be the same.
+
+No broker is needed: ticks load what has landed, whoever landed it.
+"""
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from lake.tables import TABLES, progress, raw
+from lake.window import HOUR, Window, floor_hour
+from rocketmq.rows import Snapshot
+from tests.e2e.conftest import run
+from tests.history import CLUSTER, COMPUTED, PAST, computed, offsets, put, rows, snapshot
+from tidemark.lag import group_rows
+
+pytestmark = pytest.mark.spark
+
+START = floor_hour(datetime.now(UTC)) - 8 * HOUR
+HOURS = Window(START, START + 3 * HOUR)
+AFTER = Window(START + 3 * HOUR, START + 4 * HOUR)
+
+LATE = PAST[3]
+"""Lands when all others are computed."""
+
+ARRIVALS = (PAST[:1], PAST[1:3], PAST[4:8], PAST[8:10], PAST[10:])
+"""What has landed by the time of each tick."""
+
+
+@pytest.fixture(scope="module")
+def ticked(warm_home):
+    """The lake after a tick for each arrival, without the late one."""
+    for minutes in ARRIVALS:
+        put(warm_home.home, START, minutes)
+        warm_home.runs.tick()
+    return warm_home.lake
+
+
+@pytest.fixture
+def jobs(warm_home):
+    return warm_home.runs
+
+
+def runs(home, before=()):
+    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
+        return [run for run in instance.get_runs() if run.run_id not in before]
+
+
+def at(minute):
+    return snapshot(START, minute).observed_at
+
+
+def of(found, minute, **equal):
+    """The rows of a minute with these values."""
+    wanted = {"observed_at": at(minute)} | equal
+    return [row for row in found if all(row[name] == value for name, value in wanted.items())]
+
+
+def test_ticks_load_and_compute_everything_that_has_landed(ticked):
+    landed = {at(minute) for minutes in ARRIVALS for minute in minutes}
+    for table in (raw.SNAPSHOTS, progress.SNAPSHOTS):
+        assert {row["observed_at"] for row in rows(ticked, table.name)} == landed
+    assert {row["observed_at"] for row in rows(ticked, "progress.groups")} == landed
+    whole = {at(minute) for minutes in ARRIVALS for minute in minutes if not minute.corrupt}
+    assert {row["observed_at"] for row in rows(ticked, "progress.queues")} == whole
+
+
+def test_a_queue_has_the_numbers_that_were_made_up(ticked):
+    minute = PAST[10]
+    for broker in ("broker-a", "broker-b"):
+        for queue_id in range(3):
+            low, high = offsets(minute.at, broker, queue_id)
+            found = rows(ticked, "progress.queues", topic="orders", broker=broker)
+            mine = of(found, minute, queue_id=queue_id)
+            by_group = {row["consumer_group"]: row for row in mine}
+            assert set(by_group) == {"g-fast", "g-slow", "g-hung", "g-gone", "g-broadcast"}
+            slow, hung, gone = (by_group[name] for name in ("g-slow", "g-hung", "g-gone"))
+            middle = low + (high - low) // 2
+            assert (slow["lag"], slow["available"]) == (high - middle, 3)
+            assert slow["inflight"] == high - 3 - middle
+            assert (hung["lag"], hung["lag_upper"]) == (None, high - low)
+            assert hung["condition"] == "NEVER_COMMITTED"
+            assert gone["lost"] == (10 if low > 10 else 0)
+            assert gone["inflight"] is gone["available"] is None
+            assert by_group["g-fast"]["lag"] == queue_id % 2
+
+
+def test_a_rate_is_the_difference_over_the_seconds_between(ticked):
+    found = rows(ticked, "progress.queues", topic="orders", broker="broker-b", queue_id=0)
+    first, second, after_hole, broken = (
+        of(found, PAST[number], consumer_group="g-slow")[0] for number in (0, 1, 10, 9)
+    )
+    assert first["produce_tps"] is None
+    assert second["produce_tps"] == pytest.approx(1.0)
+    assert after_hole["produce_tps"] is None, "half an hour is no interval for a rate"
+    assert broken["produce_tps"] is None, "broker-b was silent since an hour before"
+
+
+def test_conditions_tell_what_happened_to_a_queue(ticked):
+    found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-fast")
+    for minute in (PAST[4], PAST[5], PAST[10]):
+        kinds = {
+            row["broker"]: row["condition"] for row in of(found, minute) if row["queue_id"] == 0
+        }
+        recreated = minute is PAST[5]
+        assert kinds == {"broker-a": "RECREATED" if recreated else "OK", "broker-b": "OK"}
+
+
+def test_a_silent_broker_leaves_unknowns_and_no_row(ticked):
+    for silent in (PAST[2], PAST[8]):
+        queues = of(rows(ticked, "progress.queues"), silent)
+        assert queues and {row["broker"] for row in queues} == {"broker-a"}
+        groups = of(rows(ticked, "progress.groups", topic="orders"), silent)
+        assert len(groups) == 5
+        for row in groups:
+            assert (row["queues"], row["queues_unknown"], row["complete"]) == (6, 3, False)
+        # The sum is over what is known; g-hung's is not known anywhere.
+        assert {row["consumer_group"] for row in groups if row["lag"] is None} == {"g-hung"}
+
+
+def test_a_rejected_snapshot_hides_its_groups_and_nothing_else(ticked):
+    corrupt = PAST[7]
+    (header,) = of(rows(ticked, "raw.snapshots"), corrupt)
+    assert header["status"] == "FAILED"
+    assert "queue_offsets.parquet is not readable" in header["problems"][0]["message"]
+    groups = of(rows(ticked, "progress.groups"), corrupt)
+    assert {row["consumer_group"] for row in groups} >= {"g-fast", "g-slow", "g-hung", "g-gone"}
+    assert {row["lag"] for row in groups} == {None}
+    assert {row["complete"] for row in groups} == {False}
+    assert {row["online"] for row in groups} == {None}
+
+
+def test_impossible_rows_are_quarantined_and_not_computed_on(ticked):
+    found = of(rows(ticked, "quality.quarantine"), PAST[6])
+    reasons = {
+        (row["table"], json.loads(row["row"])["broker"], json.loads(row["row"])["queue_id"]): row[
+            "reason"
+        ]
+        for row in found
+        if json.loads(row["row"]).get("topic") == "orders"
+    }
+    assert (
+        reasons["raw.queue_offsets", "broker-a", 0] == "max_offset_ge_0, min_offset_le_max_offset"
+    )
+    assert reasons["raw.queue_offsets", "broker-b", 0] == "key_unique"
+    assert reasons["raw.queue_offsets", "broker-b", 1] == "key_unique"
+    assert reasons["raw.consumer_offsets", "broker-b", 2] == "consumer_offset_ge_0"
+    assert reasons["raw.consumer_offsets", "broker-a", 0] == "queue_row_sound"
+    queues = of(rows(ticked, "progress.queues", topic="orders"), PAST[6])
+    kept = {(row["broker"], row["queue_id"]) for row in queues}
+    assert kept == {("broker-a", 1), ("broker-a", 2), ("broker-b", 0), ("broker-b", 2)}
+    keys = [tuple(row[name] for name in progress.QUEUES.key) for row in queues]
+    assert len(keys) == len(set(keys)), "of two identical rows one is computed on"
+    (slow,) = of(rows(ticked, "progress.groups", topic="orders", consumer_group="g-slow"), PAST[6])
+    assert (slow["queues"], slow["queues_unknown"]) == (6, 3)
+
+
+def test_a_broken_invariant_is_seen_and_kept(ticked):
+    found = of(rows(ticked, "progress.queues"), PAST[9])
+    (broken,) = [row for row in found if (row["inflight"] or 0) < 0]
+    assert broken["inflight"] == -5
+    failed = rows(ticked, "quality.results", success=False)
+    failed = [row for row in failed if row["table"] == "raw.snapshots"]
+    names = {row["expectation"] for row in failed}
+    assert names == {"every_broker_answered", "status_not_failed"}
+    assert all(row["unexpected"] > 0 for row in failed)
+
+
+def test_numbers_of_a_group_are_those_of_plain_python(ticked):
+    """`tidemark lag` reckons in Python what Spark reckons here; one must not drift."""
+    sound = [minute for minute in PAST if minute is not LATE]
+    sound = [minute for minute in sound if not (minute.corrupt or minute.silent)]
+    found = rows(ticked, "progress.groups")
+    for minute in sound:
+        expected = {
+            (row["consumer_group"], row["topic"]): row
+            for row in group_rows(snapshot(START, minute))
+        }
+        mine = {(row["consumer_group"], row["topic"]): row for row in of(found, minute)}
+        if minute.impossible:
+            continue  # duplicates cannot come from a broker, only from a lake
+        assert mine.keys() == expected.keys()
+        for key, row in expected.items():
+            shared = row.keys() & mine[key].keys()
+            assert len(shared) > 20
+            assert {name: mine[key][name] for name in shared} == {
+                name: row[name] for name in shared
+            }, key
+
+
+def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
+    found = rows(ticked, "alerting.alerts")
+    down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}
+    assert {at(PAST[2]), at(PAST[8])} <= down
+    lost = [row for row in found if row["rule"] == "messages-lost"]
+    assert {row["subject"] for row in lost} == {f"{CLUSTER}/g-gone/orders"}
+    alone = {row["subject"] for row in found if row["rule"] == "nobody-online"}
+    assert alone == {f"{CLUSTER}/g-gone/orders"}
+
+
+def test_a_tick_without_anything_new_changes_nothing(ticked, jobs):
+    before = computed(ticked)
+    jobs.tick()
+    assert computed(ticked) == before
+
+
+def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked):
+    before, known = computed(ticked), {run.run_id for run in runs(ticked.home)}
+    assert all(before.values()), "nothing to compare"
+    done = run(
+        ticked.home,
+        ["recompute", "--from", f"{HOURS.start:%Y-%m-%dT%H:%M:%SZ}", "--to", HOURS.end.isoformat()],
+    )
+    assert done.returncode == 0, done.stderr
+    (backfill,) = runs(ticked.home, known)
+    assert backfill.status == dg.DagsterRunStatus.SUCCESS
+    after = computed(ticked)
+    for name in before:
+        assert after[name] == before[name], name
+
+
+def test_what_lands_late_is_woven_in(ticked, jobs):
+    """Its neighbours have a new previous observation; a backfill then changes nothing."""
+    found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-slow")
+    put(ticked.home, START, [LATE])
+    jobs.tick()
+    woven = computed(ticked)
+    late = of(woven["progress.queues"], LATE, topic="orders", consumer_group="g-slow")
+    assert len(late) == 6
+    assert of(found, LATE) == []
+    jobs.recompute(HOURS)
+    after = computed(ticked)
+    for name in woven:
+        assert after[name] == woven[name], name
+
+
+def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, jobs):
+    """The last hour's raw rows are gone: its numbers go too, and no other hour's do."""
+    last = Window(HOURS.end - HOUR, HOURS.end)
+    before = computed(ticked)
+    for table in raw.ALL:
+        ticked.replace(table, last, [])
+    jobs.recompute(last)
+    after = computed(ticked)
+    for table in COMPUTED:
+        expected = [row for row in before[table.name] if row["observed_at"] not in last]
+        assert len(expected) < len(before[table.name]) or table.name == "quality.quarantine"
+        assert after[table.name] == expected, table.name
+
+
+def test_show_prints_what_the_tables_hold(ticked):
+    where = f"cluster = '{CLUSTER}' AND topic = 'orders' AND lag > 0"
+    done = run(
+        ticked.home,
+        ["show", "progress.groups", "--format", "json", "--where", where, "--limit", "3"],
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = json.loads(done.stdout)
+    assert len(shown) == 3
+    found = {
+        (row["observed_at"].isoformat(), row["consumer_group"]): row["lag"]
+        for row in rows(ticked, "progress.groups", topic="orders", cluster=CLUSTER)
+    }
+    for row in shown:
+        assert set(row) == set(progress.GROUPS.column_names)
+        assert found[row["observed_at"], row["consumer_group"]] == row["lag"] > 0
+    newest = [row["observed_at"] for row in shown]
+    assert newest == sorted(newest, reverse=True)
+
+
+def test_brokers_cannot_be_asked_about_the_past(ticked):
+    with dg.DagsterInstance.ephemeral() as instance:
+        from orchestration.definitions import build
+
+        job = build().resolve_implicit_global_asset_job_def()
+        done = job.execute_in_process(
+            instance=instance,
+            partition_key=(START - HOUR).strftime("%Y-%m-%d-%H:%M"),
+            asset_selection=[dg.AssetKey("landing")],
+            raise_on_error=False,
+        )
+    assert not done.success
+    (failure,) = done.get_step_failure_events()
+    assert "they have no history" in str(failure.step_failure_data.error)
+
+
+def test_the_history_holds_every_field_of_a_snapshot():
+    """A column that nothing here fills would be compared as NULL for ever."""
+    taken = snapshot(START, PAST[2])
+    empty = [field.name for field in fields(Snapshot) if not getattr(taken, field.name)]
+    assert empty == []
+    assert set(TABLES) >= {table.name for table in COMPUTED}
+    assert AFTER.start - timedelta(hours=3) == START
