@@ -10,7 +10,7 @@ from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
-from spark.session import open_session, session_config
+from spark.session import SparkResource, session_config
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,8 @@ def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def spark(session_home: Home) -> Iterator[SparkSession]:
     """A Spark of this process on the session's home; starting one costs seconds, so: shared."""
     session_home.path.mkdir(exist_ok=True)
-    session = open_session(session_config(CatalogConfig.of(session_home), master="local[2]"))
+    config = session_config(CatalogConfig.of(session_home), master="local[2]")
+    session = SparkResource(spark_config=config).session_for(snapshots=1)
     yield session
     session.stop()
 
