@@ -1,26 +1,26 @@
 """Ticks on real brokers, against what the brokers say when an independent script asks them."""
 
 import asyncio
+import dataclasses
 import json
-import os
-import signal
 import time
-from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
 
 from lab import faults
 from lab.workloads import GROUPS
+from lake.catalog import Lake
 from lake.landing import land, landed
+from lake.query import select
+from lake.tables import TABLES
 from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.collector import ClusterTarget, collect_snapshot
-from spark import engine
 from tests.conftest import boot
-from tests.e2e.conftest import run, warm
-from tests.history import rows
+from tests.e2e.conftest import run
 from tidemark.lag import group_rows
+from tidemark.output import to_json
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -40,9 +40,8 @@ def tick(home, cluster, name):
 
 
 def shown(home, table, where):
-    done = run(home, ["show", table, "--format", "json", "--where", where, "--limit", "10000"])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    found = select(Lake(home), TABLES[table], where, limit=10_000).to_pylist()
+    return json.loads(to_json(found))
 
 
 def newest(home, name, table):
@@ -70,44 +69,46 @@ def asked(cluster, queues):
     return asyncio.run(ask())
 
 
-def come_to_rest(cluster):
-    """Stops the producers and waits until no offset moves any more."""
+def stop_producing(cluster):
+    """Stops the producers: from here on no queue grows, and commits only advance."""
     cluster.stop_producers()
-    target, before = ClusterTarget((cluster.namesrv,)), None
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        look = collect_snapshot(target)
-        now = sorted(map(repr, look.consumer_offsets + look.queue_offsets))
-        if now == before:
-            return
-        before = now
-        time.sleep(6)  # clients commit every 5 s
-    raise AssertionError("offsets still move")
+    time.sleep(10)  # clients commit every 5 s
 
 
-def check_lag_at_rest(home, cluster, name):
-    """What a tick says of a cluster at rest is what its brokers say."""
+def check_lag(home, cluster, name):
+    """What a tick says of a cluster without producers is what its brokers say before and after.
+
+    A slow group still works off its backlog meanwhile, so its commit lies between the two; where
+    they are equal, the lag is exact.
+    """
+    look = collect_snapshot(ClusterTarget((cluster.namesrv,)))
+    queues = [dataclasses.asdict(row) for row in look.consumer_offsets]
+    queues = [row for row in queues if row["offset_store"] == "broker"]
+    before = asked(cluster, queues)
     done = tick(home, cluster, name)
     assert done.returncode == 0, done.stderr
+    after = asked(cluster, queues)
     last, queues = newest(home, name, "progress.queues")
-    _, groups = newest(home, name, "progress.groups")
+    command = ["show", "progress.groups", "--format", "json"]
+    done = run(home, [*command, "--where", f"snapshot_id = '{last.snapshot_id}'"])
+    groups = json.loads(done.stdout)
     assert {row["consumer_group"] for row in groups} == set(GROUPS)
     stored = [row for row in queues if row["offset_store"] == "broker"]
-    told = asked(cluster, stored)
-    compared = 0
+    exact = 0
     for row in stored:
-        committed, maximum = told[
-            row["broker"], row["consumer_group"], row["topic"], row["queue_id"]
-        ]
-        assert row["max_offset"] == maximum, row
+        key = row["broker"], row["consumer_group"], row["topic"], row["queue_id"]
+        (first, maximum), (second, _) = before[key], after[key]
+        if not row["topic"].startswith("%RETRY%"):  # fed by consumers, not by producers
+            assert row["max_offset"] == maximum, row
         if row["consumer_offset"] is None:
             # Before 5.0 a broker answers 0 for a queue that never committed.
-            assert committed in ((None, 0) if cluster.version.startswith("4") else (None,)), row
+            assert first in ((None, 0) if cluster.version.startswith("4") else (None,)), row
             assert row["lag"] is None
         else:
-            compared += 1
-            assert row["lag"] == maximum - committed, row
-    assert compared > 20
+            assert (first or 0) <= row["consumer_offset"] <= second, row
+            assert row["lag"] == row["max_offset"] - row["consumer_offset"]
+            exact += first == second
+    assert exact > 20
     for group in groups:
         mine = [
             row["lag"]
@@ -130,9 +131,9 @@ def check_hung(groups):
 
 
 def test_lag_is_what_the_brokers_say(home, cluster):
-    come_to_rest(cluster)
+    stop_producing(cluster)
     try:
-        last, queues, groups = check_lag_at_rest(home, cluster, "rest")
+        last, queues, groups = check_lag(home, cluster, "rest")
         _stuck(queues)
         _broadcast(groups)
         _hung_is_raw(home, last)
@@ -181,8 +182,8 @@ def _same_as_lag(home, cluster):
 
 
 def test_other_versions(home, other_version):
-    come_to_rest(other_version)
-    check_lag_at_rest(home, other_version, f"v{other_version.version}")
+    stop_producing(other_version)
+    check_lag(home, other_version, f"v{other_version.version}")
 
 
 def check_silent(home, cluster, name, done):
@@ -239,23 +240,3 @@ def test_a_broker_that_hangs_is_a_hole(home, cluster):
     finally:
         faults.resume(cluster, "broker-b")
     check_silent(home, cluster, "faults", done)
-
-
-def test_a_killed_engine_fails_one_tick_at_most(tmp_path):
-    """The next one starts a Spark of its own, or finds a new engine."""
-    from lake.home import Home
-    from tests.history import Minute, put
-
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    with warm(Home.of(tmp_path / "home")) as made:
-        put(made.home, start, [Minute(0)])
-        made.runs.tick()
-        found = engine.running(made.home)
-        assert found
-        os.kill(found.pid, signal.SIGKILL)
-        put(made.home, start, [Minute(1)])
-        done = run(made.home, ["tick", "--no-collect"])
-        if done.returncode:
-            assert len(done.stderr.splitlines()) == 1 and "Traceback" not in done.stderr
-            assert run(made.home, ["tick", "--no-collect"]).returncode == 0
-        assert len(rows(made.lake, "progress.snapshots")) == 2

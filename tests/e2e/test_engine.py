@@ -1,0 +1,48 @@
+"""The warm engine is an accelerator, never a condition."""
+
+import os
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from lake.catalog import CatalogConfig, Lake
+from lake.home import Home
+from spark import engine
+from tests.e2e.conftest import TIDEMARK, environment, run
+from tests.history import Minute, put, rows
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
+    home = Home.of(tmp_path / "home")
+    lake = Lake(home)
+    assert lake.catalog
+    warm = engine.up(home, CatalogConfig.of(home, {}))
+    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    put(home, start, [Minute(0)])
+    process = subprocess.Popen(
+        [str(TIDEMARK), "tick", "--no-collect"],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while not rows(lake, "quality.results"):  # the engine is at work
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.2)
+        os.kill(warm.pid, signal.SIGKILL)
+        _, told = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        engine.down(home)
+    lines = [line for line in told.splitlines() if line.startswith("tidemark: ")]
+    assert process.returncode == 1 and len(lines) == 1 and "Traceback" not in told, told
+
+    done = run(home, ["tick", "--no-collect"])
+    assert done.returncode == 0, done.stderr
+    assert len(rows(lake, "progress.snapshots")) == 1
