@@ -87,7 +87,7 @@ def _shown(name: str, value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name.endswith("_ms"):
+    if name.endswith("_ms") and isinstance(value, int):
         return duration(value)
     if isinstance(value, int):
         return f"{value:,}" if not name.endswith("_id") else str(value)

@@ -1,0 +1,55 @@
+"""`tidemark lag` as a person sees it: what is not known is a dash, a bound says that it is one."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rocketmq.rows import ConsumerOffset, QueueOffset, Snapshot
+from tidemark.commands.lag import SHOWN, _worth_showing
+from tidemark.lag import group_rows
+from tidemark.output import duration, table_text
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def snapshot(*queues: tuple[int | None, int, datetime | None]) -> Snapshot:
+    """One group on one topic: committed, max and newest store time of each queue."""
+    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    for queue_id, (committed, maximum, stored) in enumerate(queues):
+        taken.queue_offsets.append(QueueOffset("broker-a", "orders", queue_id, 0, maximum, stored))
+        taken.consumer_offsets.append(
+            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, committed)
+        )
+    return taken
+
+
+def cells(taken: Snapshot) -> dict[str, str]:
+    text = table_text(_worth_showing(group_rows(taken), True), SHOWN)
+    _, row = (line for line in text.splitlines() if line.strip() and "─" not in line)
+    return dict(zip(SHOWN, [cell for cell in row.split("  ") if cell.strip()], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("queues", "lag", "delay"),
+    [
+        pytest.param([(10, 10, NOW)], "0", "0 ms", id="nothing left"),
+        pytest.param([(9, 10, NOW - timedelta(seconds=90))], "1", "1 m 30 s", id="known"),
+        pytest.param([(5, 10, NOW)], "5", "-", id="not known"),
+        pytest.param([(5, 10, NOW), (10, 10, NOW)], "5", "-", id="at least 0 says nothing"),
+        pytest.param(
+            [(5, 10, NOW), (9, 10, NOW - timedelta(seconds=5))], "6", "> 5.0 s", id="a bound"
+        ),
+        pytest.param([(None, 10, NOW)], "-", "-", id="never committed"),
+    ],
+)
+def test_lag_and_delay_as_shown(queues, lag, delay):
+    shown = {name: cell.strip() for name, cell in cells(snapshot(*queues)).items()}
+    assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(850, "850 ms"), (12_300, "12.3 s"), (250_000, "4 m 10 s"), (7_500_000, "2 h 5 m")],
+)
+def test_durations(milliseconds, text):
+    assert duration(milliseconds) == text
