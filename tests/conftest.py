@@ -13,6 +13,11 @@ from lake.home import Home
 from spark.session import SparkResource, session_config
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs brokers comes last: until then they take no processor time from the others."""
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is not None)
+
+
 @pytest.fixture(scope="session")
 def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The home whose catalog the session's Spark knows."""

@@ -16,7 +16,7 @@ HEADINGS = {
     "consumer_group": "group",
     "delay_ms": "delay",
     "queues_unknown": "unknown",
-    "queues_never_committed": "never",
+    "queues_never_committed": "uncommitted",
     "message_model": "model",
 }
 """Headings where a column's name is longer than a terminal can spare."""
