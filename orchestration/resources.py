@@ -6,16 +6,14 @@ a process of its own; so a run finds the engine that is warm now.
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from alerting.rules import DEFAULT_RULES
 from assets.resources import CollectorResource, LakeResource, RulesResource
 from lake.catalog import CatalogConfig
 from lake.home import Home
 from spark import engine
 from spark.session import SparkResource, session_config
-
-DEFAULT_RULES = Path(__file__).parent.parent / "rules"
 
 
 def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:

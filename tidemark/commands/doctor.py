@@ -73,8 +73,7 @@ def _engine() -> str:
 
 
 def _rules() -> str:
-    from alerting.rules import load_rules
-    from orchestration.resources import DEFAULT_RULES
+    from alerting.rules import DEFAULT_RULES, load_rules
 
     path = os.environ.get("TIDEMARK_RULES") or DEFAULT_RULES
     return f"{len(load_rules(path))} rules in {path}"
