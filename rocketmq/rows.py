@@ -133,6 +133,70 @@ class Client:
 
 
 @dataclass(slots=True)
+class ClientQueue:
+    """One queue as a client holds it, told by the client (307); instants by the client's clock."""
+
+    consumer_group: str
+    client_id: str
+    topic: str
+    broker: str
+    queue_id: int
+    commit_offset: int | None
+    cached_min_offset: int | None = None
+    cached_max_offset: int | None = None
+    cached_messages: int | None = None
+    cached_mib: int | None = None
+    locked: bool | None = None
+    dropped: bool | None = None
+    last_pull_at: datetime | None = None
+    last_consume_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ClientTopic:
+    """A client's own statistics of one topic, told by the client (307)."""
+
+    consumer_group: str
+    client_id: str
+    topic: str
+    pull_rt_ms: float | None
+    pull_tps: float | None
+    consume_rt_ms: float | None
+    consume_ok_tps: float | None
+    consume_failed_tps: float | None
+    consume_failed_last_hour: int | None
+
+
+@dataclass(slots=True)
+class BrokerStats:
+    """One counter of one broker address over one window (315, or a line of stats.log)."""
+
+    broker: str
+    broker_id: int
+    stats_name: str
+    stats_key: str
+    topic: str | None
+    consumer_group: str | None
+    stats_window: str
+    sum: int | None
+    tps: float | None
+    avgpt: float | None
+
+
+@dataclass(slots=True)
+class QueueTag:
+    """One sampled consume-queue entry (321, or the consume-queue file)."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    position: int
+    tags_code: int
+    physical_offset: int | None
+    size: int | None
+
+
+@dataclass(slots=True)
 class Snapshot:
     """Everything one look at a cluster gave, and what it could not get.
 
@@ -161,6 +225,10 @@ class Snapshot:
     topics: list[Topic] = field(default_factory=list)
     consumer_groups: list[ConsumerGroup] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
+    client_queues: list[ClientQueue] = field(default_factory=list)
+    client_topics: list[ClientTopic] = field(default_factory=list)
+    broker_stats: list[BrokerStats] = field(default_factory=list)
+    queue_tags: list[QueueTag] = field(default_factory=list)
 
     @property
     def snapshot_id(self) -> str:
@@ -207,7 +275,13 @@ class Snapshot:
             yield common | _plain(row)
 
 
-TABLES = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
+SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
+"""What every look reads, in bulk."""
+
+DEEP = ("client_queues", "client_topics", "broker_stats", "queue_tags")
+"""What is asked client by client or key by key, less often."""
+
+TABLES = (*SHALLOW, *DEEP)
 """The lists of rows a `Snapshot` holds; each lands as ``raw.<name>``."""
 
 

@@ -1,6 +1,7 @@
 """Rows of any declared table from the few columns that a test is about."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -57,6 +58,7 @@ def frame(spark: SparkSession, table: Table, rows: Sequence[Mapping[str, Any]]) 
 
 def raw_frames(spark: SparkSession, **rows: Sequence[Mapping[str, Any]]) -> RawFrames:
     """All raw frames, by the short names of their tables; those not named are empty."""
-    tables = {table.short_name: table for table in raw.ALL if table is not raw.CONSUMER_GROUPS}
+    names = {field.name for field in fields(RawFrames)}
+    tables = {table.short_name: table for table in raw.ALL if table.short_name in names}
     assert set(rows) <= set(tables)
     return RawFrames(**{name: frame(spark, tables[name], rows.get(name, ())) for name in tables})

@@ -18,11 +18,15 @@ from lake.landing import land
 from lake.tables import TABLES, alerting, progress, quality
 from rocketmq.rows import (
     Broker,
+    BrokerStats,
     Client,
+    ClientQueue,
+    ClientTopic,
     ConsumerGroup,
     ConsumerOffset,
     Problem,
     QueueOffset,
+    QueueTag,
     Snapshot,
     Subscription,
     Topic,
@@ -105,6 +109,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     for broker, address in BROKERS.items():
         if broker in answering:
             _answer(made, broker, address, minute.at)
+            _deep(made, broker, minute.at)
         else:
             made.brokers.append(Broker(broker, 0, address))
             reason = "no answer within 3.0 s"
@@ -183,6 +188,27 @@ def _answer(made: Snapshot, broker: str, address: str, minute: float) -> None:
                 offset_store="broker_broadcast",
             )
         )
+
+
+def _deep(made: Snapshot, broker: str, minute: float) -> None:
+    """What a slow client tells of one queue, and what the broker counted and stored of it."""
+    low, high = offsets(minute, broker, 0)
+    committed = low + (high - low) // 2
+    client = "10.0.1.0@g-slow"
+    made.client_queues.append(
+        ClientQueue("g-slow", client, "orders", broker, 0, committed, committed, high - 4, 9, 1)
+    )
+    if broker == "broker-a":
+        made.client_topics.append(
+            ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)
+        )
+    made.broker_stats += [
+        BrokerStats(broker, 0, "TOPIC_PUT_NUMS", "orders", "orders", None, "minute", 180, 3.0, 1.0),
+        BrokerStats(
+            broker, 0, "GROUP_GET_NUMS", "orders@g-slow", "orders", "g-slow", "hour", 60, 0.1, 2.0
+        ),
+    ]
+    made.queue_tags.append(QueueTag(broker, "orders", 0, committed, 2598919, 4096, 200))
 
 
 def _clients() -> Iterator[Client]:

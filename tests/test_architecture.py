@@ -228,7 +228,8 @@ def test_the_ending_of_a_name_tells_its_type(ending, kind):
         (column.name, type_text(column.type))
         for table in TABLES.values()
         for column in table.columns
-        if column.name.endswith(ending)
+        # A client tells its round trips as an average, which is no whole number.
+        if column.name.endswith(ending) and not column.name.endswith("_rt_ms")
     }
     assert kinds
     if kind:

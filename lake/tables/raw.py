@@ -19,9 +19,11 @@ SNAPSHOT_ID = Column("snapshot_id", STRING, "start of the snapshot, UTC, millise
 OBSERVED_AT = Column("observed_at", TIMESTAMP, "start of the snapshot")
 CLUSTER = Column("cluster", STRING, "cluster the brokers belong to")
 BROKER = Column("broker", STRING, "broker group name")
+BROKER_ID = Column("broker_id", BIGINT, "0 = master")
 TOPIC = Column("topic", STRING, "topic")
 QUEUE_ID = Column("queue_id", INT, "queue of the topic on this broker")
 CONSUMER_GROUP = Column("consumer_group", STRING, "consumer group")
+CLIENT_ID = Column("client_id", STRING, "member of the consumer group")
 MIN_OFFSET = Column("min_offset", BIGINT, "first offset still stored")
 MAX_OFFSET = Column("max_offset", BIGINT, "next offset to be written")
 CONSUMER_OFFSET = Column(
@@ -70,7 +72,7 @@ BROKERS = Table(
     (
         *_COMMON,
         BROKER,
-        Column("broker_id", BIGINT, "0 = master"),
+        BROKER_ID,
         Column("address", STRING, "host:port"),
         Column("version", STRING, "version the broker tells"),
         Column("role", STRING, "ASYNC_MASTER | SYNC_MASTER | SLAVE"),
@@ -163,7 +165,7 @@ CLIENTS = Table(
     (
         *_COMMON,
         CONSUMER_GROUP,
-        Column("client_id", STRING, "the member"),
+        CLIENT_ID,
         Column("client_address", STRING, "host:port the broker sees"),
         Column("language", STRING, "client language"),
         Column("version", STRING, "client version"),
@@ -179,4 +181,92 @@ CLIENTS = Table(
     key=("snapshot_id", "consumer_group", "client_id"),
 )
 
-ALL = (SNAPSHOTS, BROKERS, QUEUE_OFFSETS, CONSUMER_OFFSETS, TOPICS, CONSUMER_GROUPS, CLIENTS)
+CLIENT_QUEUES = Table(
+    "raw.client_queues",
+    "One row per queue a client holds and snapshot: what lies in the client, from the client.",
+    (
+        *_COMMON,
+        CONSUMER_GROUP,
+        CLIENT_ID,
+        TOPIC,
+        BROKER,
+        QUEUE_ID,
+        Column("commit_offset", BIGINT, "next offset to consume, as the client has it"),
+        Column("cached_min_offset", BIGINT, "first message in the client's cache"),
+        Column("cached_max_offset", BIGINT, "last message in the client's cache"),
+        Column("cached_messages", BIGINT, "messages in the client's cache"),
+        Column("cached_mib", BIGINT, "MiB in the client's cache"),
+        Column("locked", BOOLEAN, "whether the client holds the lock of an ordered queue"),
+        Column("dropped", BOOLEAN, "whether the client has given the queue up"),
+        Column("last_pull_at", TIMESTAMP, "when the client last pulled, by its clock"),
+        Column("last_consume_at", TIMESTAMP, "when it last finished a message, by its clock"),
+    ),
+    key=("snapshot_id", "consumer_group", "client_id", "topic", "broker", "queue_id"),
+)
+
+CLIENT_TOPICS = Table(
+    "raw.client_topics",
+    "One row per topic a client consumes and snapshot: the client's own statistics.",
+    (
+        *_COMMON,
+        CONSUMER_GROUP,
+        CLIENT_ID,
+        TOPIC,
+        Column("pull_rt_ms", DOUBLE, "milliseconds of a pull"),
+        Column("pull_tps", DOUBLE, "messages pulled a second"),
+        Column("consume_rt_ms", DOUBLE, "milliseconds of consuming"),
+        Column("consume_ok_tps", DOUBLE, "messages consumed a second"),
+        Column("consume_failed_tps", DOUBLE, "messages failed a second"),
+        Column("consume_failed_last_hour", BIGINT, "messages failed in the last hour"),
+    ),
+    key=("snapshot_id", "consumer_group", "client_id", "topic"),
+)
+
+BROKER_STATS = Table(
+    "raw.broker_stats",
+    "One row per counter, window, broker address and snapshot: the broker's own statistics.",
+    (
+        *_COMMON,
+        BROKER,
+        BROKER_ID,
+        Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
+        Column("stats_key", STRING, "what is counted: topic, or topic@group"),
+        TOPIC,
+        CONSUMER_GROUP,
+        Column("stats_window", STRING, "minute | hour | day"),
+        Column("sum", BIGINT, "total over the window"),
+        Column("tps", DOUBLE, "total a second over the window"),
+        Column("avgpt", DOUBLE, "average per call"),
+    ),
+    key=("snapshot_id", "broker", "broker_id", "stats_name", "stats_key", "stats_window"),
+)
+
+QUEUE_TAGS = Table(
+    "raw.queue_tags",
+    "One row per sampled consume-queue entry and snapshot: what filtering is estimated from.",
+    (
+        *_COMMON,
+        BROKER,
+        TOPIC,
+        QUEUE_ID,
+        Column("position", BIGINT, "index in the consume queue: the message's offset"),
+        Column("tags_code", BIGINT, "hash of the message's tag, 0 without one"),
+        Column("physical_offset", BIGINT, "where the message lies in the commit log"),
+        Column("size", INT, "bytes of the message"),
+    ),
+    key=("snapshot_id", "broker", "topic", "queue_id", "position"),
+)
+
+ALL = (
+    SNAPSHOTS,
+    BROKERS,
+    QUEUE_OFFSETS,
+    CONSUMER_OFFSETS,
+    TOPICS,
+    CONSUMER_GROUPS,
+    CLIENTS,
+    CLIENT_QUEUES,
+    CLIENT_TOPICS,
+    BROKER_STATS,
+    QUEUE_TAGS,
+)
