@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from assets.computing import asset_of, keys
 from assets.frames import read_snapshots, read_window
 from assets.metadata import key_of, written
-from assets.partitions import run_window
 from assets.resources import LakeResource
 from expectations.adapter import Verdict, judge, result_rows
 from expectations.rules import Rule
@@ -35,11 +34,15 @@ _LOOKS_AT = {raw.CONSUMER_OFFSETS: (raw.QUEUE_OFFSETS,)}
 """Tables whose rules need rows of another one."""
 
 
-def checks_of(table: Table) -> dg.AssetChecksDefinition:
-    """The asset checks of a table: one per rule of its suite, judged in one go."""
+def checks_of(namespace: str) -> dg.AssetChecksDefinition:
+    """The asset checks of a namespace's tables, one per rule of their suites.
+
+    They are one step: a step costs more than most suites do.
+    """
+    tables = [table for table in JUDGED if table.namespace == namespace]
 
     @dg.multi_asset_check(
-        name=f"judge_{table.name.replace('.', '_')}",
+        name=f"judge_{namespace}",
         specs=[
             dg.AssetCheckSpec(
                 rule.name,
@@ -47,6 +50,7 @@ def checks_of(table: Table) -> dg.AssetChecksDefinition:
                 description=f"{rule.expected} ({rule.severity})",
                 blocking=True,
             )
+            for table in tables
             for rule in RULES[table.name]
         ],
         op_tags={"kind": "greatexpectations"},
@@ -54,23 +58,27 @@ def checks_of(table: Table) -> dg.AssetChecksDefinition:
     def judged(
         context: dg.AssetCheckExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[dg.AssetCheckResult]:
-        plan = history.plan(lake.lake, run_window(context, lake.lake))
+        plan = lake.plan(context)
         if plan.window.empty:
-            yield from (_nothing_to_judge(table, rule) for rule in RULES[table.name])
+            for table in tables:
+                yield from (_nothing_to_judge(table, rule) for rule in RULES[table.name])
             return
-        frames = {
-            other.name: _rows(spark.session_for(len(plan.snapshots)), other, plan)
-            for other in (table, *_LOOKS_AT.get(table, ()))
-        }
-        verdicts = judge(frames.pop(table.name), table.name, frames)
+        session = spark.session_for(len(plan.snapshots))
+        found = {table: _judge(session, table, plan) for table in tables}
+        verdicts = [verdict for verdicts in found.values() for verdict in verdicts]
         now = datetime.now(UTC)
         lake.lake.append(
             quality.RESULTS, result_rows(verdicts, plan.window, context.run.run_id, now)
         )
-        for verdict in verdicts:
-            yield _check_result(table, verdict)
+        for table, verdicts in found.items():
+            yield from (_check_result(table, verdict) for verdict in verdicts)
 
     return judged
+
+
+def _judge(session: SparkSession, table: Table, plan: history.Plan) -> list[Verdict]:
+    others = {other.name: _rows(session, other, plan) for other in _LOOKS_AT.get(table, ())}
+    return judge(_rows(session, table, plan), table.name, others)
 
 
 def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
@@ -109,7 +117,7 @@ def _check_result(table: Table, verdict: Verdict) -> dg.AssetCheckResult:
 @asset_of(quality.RESULTS, deps=keys(*JUDGED))
 def results(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Sums up what the checks of this run wrote."""
-    window = run_window(context, lake.lake)
+    window = lake.plan(context).window
     mine = lake.lake.read(
         quality.RESULTS,
         one_of("run_id", [context.run.run_id]),
@@ -121,4 +129,4 @@ def results(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materia
     )
 
 
-CHECKS = [checks_of(table) for table in JUDGED]
+CHECKS = [checks_of(name) for name in dict.fromkeys(table.namespace for table in JUDGED)]

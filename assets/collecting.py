@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.metadata import OWNERS, described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key, run_window
+from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from lake.landing import land
 from lake.loading import load
@@ -79,7 +79,7 @@ def raw_tables(
     loaded = load(lake.lake)
     for snapshot_id, reason in loaded.rejected.items():
         context.log.error(f"{snapshot_id} is kept out: {reason}")
-    window = run_window(context, lake.lake)
+    window = lake.plan(context).window
     for table in raw.ALL:
         yield dg.MaterializeResult(
             asset_key=key_of(table),

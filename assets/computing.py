@@ -14,7 +14,7 @@ from assets.frames import (
     write_window,
 )
 from assets.metadata import described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, run_window
+from assets.partitions import BACKFILL, HOURLY
 from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake
@@ -39,7 +39,7 @@ def asset_of(table: Table, deps: list[dg.AssetKey]) -> Callable[..., dg.AssetsDe
 
 def replace(
     context: dg.AssetExecutionContext,
-    lake: Lake,
+    lake: LakeResource,
     table: Table,
     compute: Callable[[history.Plan], DataFrame],
     tell: Callable[[Window], dict[str, Any]] = lambda window: {},
@@ -53,11 +53,11 @@ def replace(
         compute: from the plan of the window to the rows of the table.
         tell: more metadata, asked for when the rows stand.
     """
-    plan = history.plan(lake, run_window(context, lake))
+    plan = lake.plan(context)
     if plan.window.empty:
         context.log.info("nothing is loaded that is not computed yet")
         return dg.MaterializeResult(metadata=written(0, plan.window))
-    rows = write_window(compute(plan), table, plan.window, lake)
+    rows = write_window(compute(plan), table, plan.window, lake.lake)
     return dg.MaterializeResult(metadata=written(rows, plan.window, **tell(plan.window)))
 
 
@@ -70,7 +70,7 @@ def quarantine(
     def compute(plan: history.Plan) -> DataFrame:
         return quarantine_frame(spark.session_for(len(plan.snapshots)), plan)
 
-    return replace(context, lake.lake, quality.QUARANTINE, compute)
+    return replace(context, lake, quality.QUARANTINE, compute)
 
 
 @asset_of(
@@ -89,7 +89,7 @@ def progress_queues(
         )
         return queues(frames, plan.window)
 
-    return replace(context, lake.lake, progress.QUEUES, compute)
+    return replace(context, lake, progress.QUEUES, compute)
 
 
 @asset_of(progress.GROUPS, deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS))
@@ -108,9 +108,7 @@ def progress_groups(
             plan.window,
         )
 
-    return replace(
-        context, lake.lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window)
-    )
+    return replace(context, lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window))
 
 
 def _now(lake: Lake, window: Window) -> dict[str, Any]:
@@ -150,15 +148,13 @@ def alerts(
             plan.window,
         )
 
-    return replace(
-        context, lake.lake, alerting.ALERTS, compute, lambda window: {"rules": len(rules)}
-    )
+    return replace(context, lake, alerting.ALERTS, compute, lambda window: {"rules": len(rules)})
 
 
 @asset_of(progress.SNAPSHOTS, deps=keys(alerting.ALERTS))
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""
-    window = run_window(context, lake.lake)
+    window = lake.plan(context).window
     rows = [
         {"snapshot_id": look.snapshot_id, "observed_at": look.observed_at, "cluster": look.cluster}
         for look in history.looks(lake.lake, window)

@@ -10,6 +10,8 @@ from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
 from alerting.rules import Rule, load_rules
+from assets.partitions import Context, run_window
+from lake import history
 from lake.catalog import Lake
 from lake.home import Home
 from lake.memory import Memory
@@ -29,6 +31,7 @@ class LakeResource(dg.ConfigurableResource):
 
     home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
     _lake: Lake | None = PrivateAttr(default=None)
+    _plan: history.Plan | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -37,9 +40,16 @@ class LakeResource(dg.ConfigurableResource):
             self._lake = Lake(Home.of(self.home))
         return self._lake
 
+    def plan(self, context: Context) -> history.Plan:
+        """What a run works on, looked up once: by its first asset after the raw tables."""
+        if self._plan is None:
+            self._plan = history.plan(self.lake, run_window(context, self.lake))
+        return self._plan
+
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
         """Holds the lock while a run has the resource; sensors and schedules read without it."""
+        self._plan = None
         if context.run is None:
             yield self
             return

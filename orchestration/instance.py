@@ -16,6 +16,9 @@ concurrency:
   runs:
     # Runs replace windows of the same tables and share one Spark, so they follow each other.
     max_concurrent_runs: 1
+run_launcher:
+  module: orchestration.launching
+  class: ForkingRunLauncher
 run_retries:
   enabled: true
   max_retries: 0

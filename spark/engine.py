@@ -4,12 +4,11 @@ It is found by the state file in its home. A run that finds it answering uses it
 starts a Spark of its own, so the engine is an accelerator and never a condition.
 """
 
-import json
 import os
 import socket
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -17,12 +16,11 @@ from filelock import FileLock
 
 from lake.catalog import CatalogConfig
 from lake.home import Home
+from lake.service import Service
 from spark.session import LOCAL_MASTER, static_config
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
-
-STOP_SECONDS = 20
 
 
 class EngineError(Exception):
@@ -30,17 +28,13 @@ class EngineError(Exception):
 
 
 @dataclass(frozen=True)
-class Engine:
+class Engine(Service):
     """A started engine.
 
     Attributes:
-        pid: its process.
-        created: start time of that process, so that a reused id is never taken for it.
         port: gRPC port on 127.0.0.1.
     """
 
-    pid: int
-    created: float
     port: int
 
     @property
@@ -48,19 +42,10 @@ class Engine:
         """Its Spark Connect address."""
         return f"sc://127.0.0.1:{self.port}"
 
-    def process(self) -> psutil.Process | None:
-        """Its process, None when it is gone."""
-        try:
-            process = psutil.Process(self.pid)
-            alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-            return process if alive and abs(process.create_time() - self.created) < 1 else None
-        except psutil.NoSuchProcess:
-            return None
-
 
 def running(home: Home) -> Engine | None:
     """The engine of a home when it is alive and listening."""
-    engine = _recorded(home)
+    engine = Engine.read(_state_file(home))
     return engine if engine and engine.process() and _listening(engine.port) else None
 
 
@@ -75,21 +60,21 @@ def up(home: Home, catalog: CatalogConfig, *, port: int | None = None) -> Engine
         engine = running(home)
         if engine:
             return engine
-        _stop(_recorded(home))
+        down(home)
         engine = _start(home, catalog, port or _free_port())
-        _state_file(home).write_text(json.dumps(asdict(engine)))
+        engine.write(_state_file(home))
         try:
             _wait(home, engine)
         except BaseException:
-            _stop(engine)
+            engine.stop()
             raise
         return engine
 
 
 def down(home: Home) -> bool:
     """Stops the engine of a home; False when none ran."""
-    engine = _recorded(home)
-    stopped = _stop(engine)
+    engine = Engine.read(_state_file(home))
+    stopped = engine is not None and engine.stop()
     _state_file(home).unlink(missing_ok=True)
     return stopped
 
@@ -101,13 +86,6 @@ def log_file(home: Home) -> Path:
 
 def _state_file(home: Home) -> Path:
     return home.engine / "engine.json"
-
-
-def _recorded(home: Home) -> Engine | None:
-    try:
-        return Engine(**json.loads(_state_file(home).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
 
 
 def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
@@ -150,19 +128,6 @@ def _wait(home: Home, engine: Engine) -> None:
                 f"{START_SECONDS} s; see {log_file(home)}"
             )
         time.sleep(0.1)
-
-
-def _stop(engine: Engine | None) -> bool:
-    process = engine.process() if engine else None
-    if process is None:
-        return False
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_SECONDS)
-    return True
 
 
 def _listening(port: int) -> bool:

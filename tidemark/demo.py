@@ -21,11 +21,10 @@ import psutil
 
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
+from orchestration import warm
 from orchestration.instance import prepare
 from orchestration.jobs import TICK
-from spark import engine
 from tidemark.errors import CommandError
 
 WORKSPACE = Path(__file__).parent.parent / "workspace.yaml"
@@ -84,8 +83,7 @@ def demo(home: Home, version: str, port: int | None, say: Say) -> Iterator[Demo]
         say("starting the workload, a group of every kind")
         cluster.start_workload("all")
         say("starting the Spark engine")
-        Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
-        engine.up(home, CatalogConfig.of(home))
+        warm.up(home)
         prepare(home)
         environment = {
             **os.environ,
@@ -98,7 +96,7 @@ def demo(home: Home, version: str, port: int | None, say: Say) -> Iterator[Demo]
     finally:
         say("stopping")
         _stop(running.processes.values())
-        engine.down(home)
+        warm.down(home)
         cluster.down(graceful=False)
 
 
@@ -119,9 +117,9 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
                     raise CommandError(
                         f"{name} ended with {process.returncode}; see {_log(running.home, name)}"
                     )
-            if engine.running(running.home) is None:
+            if not warm.is_up(running.home):
                 say("the Spark engine is gone, starting it again")
-                engine.up(running.home, CatalogConfig.of(running.home))
+                warm.up(running.home)
             for record in _finished(instance, running.since):
                 if record.dagster_run.run_id not in told:
                     told.add(record.dagster_run.run_id)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
 from lake.home import Home
-from spark import engine
+from orchestration import warm
 from tests.e2e.conftest import TIDEMARK, environment, run
 from tests.history import Minute, put, rows
 
@@ -19,9 +19,7 @@ pytestmark = pytest.mark.spark
 
 def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
     home = Home.of(tmp_path / "home")
-    lake = Lake(home)
-    assert lake.catalog
-    warm = engine.up(home, CatalogConfig.of(home, {}))
+    lake, engine = Lake(home), warm.up(home)
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     put(home, start, [Minute(0)])
     process = subprocess.Popen(
@@ -35,11 +33,11 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
         while not rows(lake, "quality.results"):  # the engine is at work
             assert process.poll() is None, process.communicate()
             time.sleep(0.2)
-        os.kill(warm.pid, signal.SIGKILL)
+        os.kill(engine.pid, signal.SIGKILL)
         _, told = process.communicate(timeout=120)
     finally:
         process.kill()
-        engine.down(home)
+        warm.down(home)
     lines = [line for line in told.splitlines() if line.startswith("tidemark: ")]
     assert process.returncode == 1 and len(lines) == 1 and "Traceback" not in told, told
 

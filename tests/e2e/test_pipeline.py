@@ -35,13 +35,8 @@ def ticked(warm_home):
     """The lake after a tick for each arrival, without the late one."""
     for minutes in ARRIVALS:
         put(warm_home.home, START, minutes)
-        warm_home.runs.tick()
+        warm_home.tick()
     return warm_home.lake
-
-
-@pytest.fixture
-def jobs(warm_home):
-    return warm_home.runs
 
 
 def runs(home, before=()):
@@ -201,20 +196,16 @@ def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
     assert alone == {f"{CLUSTER}/g-gone/orders"}
 
 
-def test_a_tick_without_anything_new_changes_nothing(ticked, jobs):
+def test_a_tick_without_anything_new_changes_nothing(ticked, warm_home):
     before = computed(ticked)
-    jobs.tick()
+    warm_home.tick()
     assert computed(ticked) == before
 
 
-def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked):
+def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked, warm_home):
     before, known = computed(ticked), {run.run_id for run in runs(ticked.home)}
     assert all(before.values()), "nothing to compare"
-    done = run(
-        ticked.home,
-        ["recompute", "--from", f"{HOURS.start:%Y-%m-%dT%H:%M:%SZ}", "--to", HOURS.end.isoformat()],
-    )
-    assert done.returncode == 0, done.stderr
+    warm_home.recompute(HOURS)
     (backfill,) = runs(ticked.home, known)
     assert backfill.status == dg.DagsterRunStatus.SUCCESS
     after = computed(ticked)
@@ -222,28 +213,28 @@ def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked):
         assert after[name] == before[name], name
 
 
-def test_what_lands_late_is_woven_in(ticked, jobs):
+def test_what_lands_late_is_woven_in(ticked, warm_home):
     """Its neighbours have a new previous observation; a backfill then changes nothing."""
     found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-slow")
     put(ticked.home, START, [LATE])
-    jobs.tick()
+    warm_home.tick()
     woven = computed(ticked)
     late = of(woven["progress.queues"], LATE, topic="orders", consumer_group="g-slow")
     assert len(late) == 6
     assert of(found, LATE) == []
-    jobs.recompute(HOURS)
+    warm_home.recompute(HOURS)
     after = computed(ticked)
     for name in woven:
         assert after[name] == woven[name], name
 
 
-def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, jobs):
+def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, warm_home):
     """The last hour's raw rows are gone: its numbers go too, and no other hour's do."""
     last = Window(HOURS.end - HOUR, HOURS.end)
     before = computed(ticked)
     for table in raw.ALL:
         ticked.replace(table, last, [])
-    jobs.recompute(last)
+    warm_home.recompute(last)
     after = computed(ticked)
     for table in COMPUTED:
         expected = [row for row in before[table.name] if row["observed_at"] not in last]

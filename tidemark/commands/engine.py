@@ -1,4 +1,4 @@
-"""`tidemark engine`: the warm Spark Connect server that ticks share."""
+"""`tidemark engine`: what ticks share, a warm Spark Connect server and imported libraries."""
 
 import typer
 
@@ -9,17 +9,14 @@ app = typer.Typer(no_args_is_help=True)
 def up() -> None:
     """Start the engine of this home, unless it runs."""
     from lab import java
-    from lake.catalog import CatalogConfig, Lake
     from lake.home import Home
-    from spark import engine
+    from orchestration import warm
     from tidemark.progress import steps
 
     java.find("java")
-    home = Home.of()
-    Lake(home).catalog  # noqa: B018  creates the catalog and its tables
     with steps("engine") as report:
         report("starting Spark Connect")
-        started = engine.up(home, CatalogConfig.of(home))
+        started = warm.up(Home.of())
     typer.echo(f"engine {started.remote} pid {started.pid}")
 
 
@@ -27,9 +24,9 @@ def up() -> None:
 def down() -> None:
     """Stop the engine of this home."""
     from lake.home import Home
-    from spark import engine
+    from orchestration import warm
 
-    typer.echo("engine stopped" if engine.down(Home.of()) else "no engine runs")
+    typer.echo("engine stopped" if warm.down(Home.of()) else "no engine runs")
 
 
 @app.command()

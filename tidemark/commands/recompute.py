@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tidemark.handover import hand_over
 from tidemark.progress import steps
 
 app = typer.Typer()
@@ -29,6 +30,7 @@ def recompute(
     first, last = _instant(start), _instant(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
+    hand_over()
     from assets.partitions import FIRST_DAY, HISTORY_DAYS
     from lake.home import Home
     from lake.window import HOUR, Window, ceil_hour

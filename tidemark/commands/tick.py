@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.errors import CommandError
+from tidemark.handover import hand_over
 from tidemark.looking import NamesrvOption, name_servers
 from tidemark.progress import steps
 
@@ -22,6 +23,7 @@ def tick(
     """Take a snapshot, load it, judge it, compute what is not computed yet, and alert."""
     if not no_collect:
         os.environ["TIDEMARK_NAMESRV"] = ";".join(name_servers(namesrv))
+    hand_over()
     from lake.home import Home
     from orchestration import running
 
