@@ -1,5 +1,6 @@
 """What every test may ask for: one Spark session and one real cluster per run of the tests."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from lab.layout import free_port_base
 from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
 from spark.session import SparkResource, session_config
+
+# The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
