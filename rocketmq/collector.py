@@ -15,6 +15,7 @@ from rocketmq.client import RemotingClient
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
+from rocketmq.security import PLAIN, Security
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,7 +34,11 @@ class ClusterTarget:
         connect_timeout: seconds for one connection.
         request_timeout: seconds for one answer.
         total_timeout: seconds after which nothing is waited for any more.
-        in_flight: requests under way at one broker at a time.
+        in_flight: requests under way at one broker at a time; a broker that is busy or slow gets
+            fewer, see `rocketmq.pacing`.
+        max_requests: requests to one broker in one look at most, None for no limit; what is then
+            not asked is a problem in the snapshot.
+        security: account and encryption.
     """
 
     name_servers: tuple[str, ...]
@@ -44,6 +49,8 @@ class ClusterTarget:
     request_timeout: float = 3.0
     total_timeout: float = 8.0
     in_flight: int = 64
+    max_requests: int | None = None
+    security: Security = PLAIN
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -56,12 +63,15 @@ async def collect(target: ClusterTarget) -> Snapshot:
     """
     now = datetime.now(UTC)
     snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
+    snapshot.transport = target.security.transport
     problems = Problems()
     async with RemotingClient(
         connect_timeout=target.connect_timeout,
         request_timeout=target.request_timeout,
         total_timeout=target.total_timeout,
         in_flight=target.in_flight,
+        max_requests=target.max_requests,
+        security=target.security,
     ) as client:
         endpoint, info = await _cluster_info(client, target.name_servers, problems)
         readings = expected_readings(info, endpoint, target, problems)
