@@ -347,8 +347,10 @@ class LabCluster:
             registered = probe.registered(self.namesrv, self.security)
             missing = expected if registered is None else expected - registered
             addresses = [node.address for node in nodes if node.broker]
-            if registered is not None and not missing and not probe.silent(
-                addresses, self.security
+            if (
+                registered is not None
+                and not missing
+                and not probe.silent(addresses, self.security)
             ):
                 return
             if time.monotonic() > deadline:

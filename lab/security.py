@@ -41,9 +41,7 @@ def write_certificates(folder: Path) -> None:
         (folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
         # Java reads keys as PKCS 8 only.
         (folder / f"{name}.key").write_bytes(
-            key.private_bytes(
-                pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
+            key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         )
 
 

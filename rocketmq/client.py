@@ -112,7 +112,8 @@ class RemotingClient:
         operation = f"{RequestCode(code).name} {subject}".rstrip()
         peer = self._peers.get(endpoint)
         if peer is None:
-            peer = self._peers[endpoint] = _Peer(endpoint, Pace(self._in_flight, self._max_requests))
+            pace = Pace(self._in_flight, self._max_requests)
+            peer = self._peers[endpoint] = _Peer(endpoint, pace)
         if self._security.credentials:
             fields = self._security.credentials.sign(fields)
         limit = self._request_timeout if timeout is None else timeout

@@ -56,8 +56,8 @@ class Tls:
 
     Attributes:
         ca: file with the authorities that are trusted; None for those of the system.
-        certificate: file with the client's certificate, where brokers want one.
-        key: file with its private key, without a pass phrase; None when it is in `certificate`.
+        cert: file with the client's certificate, where brokers want one.
+        key: file with its private key, without a pass phrase; None when it is in `cert`.
         verify: whether the other side must prove who it is.
         server_name: the name its certificate must carry; None for the host that is connected to.
             Brokers are known by address, and RocketMQ's own clients never compare names, so many
@@ -65,7 +65,7 @@ class Tls:
     """
 
     ca: str | None = None
-    certificate: str | None = None
+    cert: str | None = None
     key: str | None = None
     verify: bool = True
     server_name: str | None = None
@@ -84,10 +84,10 @@ class Tls:
             context.load_default_certs()
         else:
             _load("CA", self.ca, lambda ca: context.load_verify_locations(cafile=ca))
-        if self.certificate is not None:
+        if self.cert is not None:
             _load(
                 "client certificate or key",
-                self.certificate,
+                self.cert,
                 # The empty pass phrase: else OpenSSL asks for one at the terminal, and waits.
                 lambda chain: context.load_cert_chain(chain, self.key, password=""),
             )

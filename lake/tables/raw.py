@@ -64,8 +64,8 @@ SNAPSHOTS = Table(
         Column(
             "transport",
             STRING,
-            "plain | tls | tls_unverified (verification off: anybody may have answered); NULL where "
-            "nothing was connected to",
+            "plain | tls | tls_unverified (verification off: anybody may have answered); "
+            "NULL where nothing was connected to",
         ),
         Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
     ),
