@@ -31,9 +31,9 @@ from pydantic import (
     model_validator,
 )
 
-from lake.clusters import Account, Cluster, SettingsError, seconds
+from lake.clusters import SHORTEST, Account, Cluster, SettingsError, seconds
 from lake.documents import Document, field, kind, read_list, reason
-from rocketmq.client import split_endpoint
+from rocketmq.endpoint import split_endpoint
 from rocketmq.security import Credentials, Tls
 
 
@@ -114,7 +114,7 @@ class ClusterSettings(Limits):
     cluster: Text | None = None
     acl: AclSettings | None = None
     tls: TlsSettings | None = None
-    every: Seconds | None = None
+    every: Annotated[Seconds, Field(ge=SHORTEST)] | None = None
 
 
 def load_clusters(file: Path) -> list[Cluster]:

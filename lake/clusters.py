@@ -15,6 +15,9 @@ from lake.home import Home
 from rocketmq.collector import ClusterTarget
 from rocketmq.security import Credentials, Security, Tls
 
+SHORTEST = 1.0
+"""Seconds between looks at least: a cluster is not asked harder than that."""
+
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 

@@ -21,9 +21,9 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
     ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
     separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
-    settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules; ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address;
-    ``TIDEMARK_SPARK_MASTER`` a Spark master. Without the last two, the warm engine when one runs,
-    else a Spark in the run's own process.
+    settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
+    ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
+    Without the last two, the warm engine when one runs, else a Spark in the run's own process.
     """
     home = Home.of(environment.get("TIDEMARK_HOME"))
     return {

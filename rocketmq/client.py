@@ -5,15 +5,14 @@ unreachable stays so for its lifetime, so that a dead broker costs one timeout a
 """
 
 import asyncio
-import socket
 import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
 from rocketmq.codes import READ_ONLY, RequestCode, ResponseCode
+from rocketmq.endpoint import resolve, split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
     BudgetError,
@@ -78,6 +77,11 @@ class RemotingClient:
 
     async def __aenter__(self) -> Self:
         return self
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections are TLS."""
+        return self._security.tls is not None
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -237,7 +241,7 @@ class RemotingClient:
         try:
             host, port = split_endpoint(peer.endpoint)
             async with asyncio.timeout_at(until):
-                return await self._open(peer, await _resolve(host, port), port)
+                return await self._open(peer, await resolve(host, port), port)
         except ConnectionRefusedError:
             reason = "connection refused, nothing listens there"
             return self._give_up(peer, RefusedError, reason, operation)
@@ -336,7 +340,8 @@ class _Link(asyncio.Protocol):
         if self._answers or not self.pending:
             self.end(ConnectionLostError, "the connection broke before the answer")
         else:
-            reason = tls_failure(exc) or "closed the connection without an answer"
+            hint = "" if self._client.encrypted else ", does it want TLS?"
+            reason = tls_failure(exc) or f"closed the connection without an answer{hint}"
             self.give_up(NotRocketMQError, reason)
 
     def expire(self, opaque: int) -> None:
@@ -378,55 +383,3 @@ def is_denial(frame: Frame) -> bool:
     if frame.code == ResponseCode.NO_PERMISSION:
         return True
     return frame.code == ResponseCode.SYSTEM_ERROR and "AclException" in (frame.remark or "")
-
-
-def split_endpoint(endpoint: str) -> tuple[str, int]:
-    """``host:port`` or ``[v6]:port`` as its two parts.
-
-    Raises:
-        ValueError: it is neither; the message says so.
-    """
-    host, colon, port = endpoint.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{endpoint!r} is not HOST:PORT")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host.
-
-    The lookup runs in a daemon thread: asyncio's own executor is waited for at exit, and a resolver
-    that hangs would hold the whole process.
-
-    Raises:
-        OSError: nobody knows the host.
-    """
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-            return [host]
-        except OSError:
-            continue
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def settle(addresses: list[str]) -> None:
-        if not found.done():
-            found.set_result(addresses)
-
-    def look_up() -> None:
-        try:
-            known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            known = []
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in known))
-        try:
-            loop.call_soon_threadsafe(settle, addresses)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    threading.Thread(target=look_up, daemon=True, name="resolve").start()
-    addresses = await found
-    if not addresses:
-        raise OSError(f"host name {host!r} is not known")
-    return addresses

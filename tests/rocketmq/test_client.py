@@ -7,8 +7,9 @@ import struct
 import pytest
 
 from rocketmq import admin
-from rocketmq.client import RemotingClient, split_endpoint
+from rocketmq.client import RemotingClient
 from rocketmq.codes import READ_ONLY, RequestCode
+from rocketmq.endpoint import split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
     ConnectError,

@@ -10,9 +10,6 @@ from tidemark.looking import NamesrvOption, clusters, problem_lines
 
 app = typer.Typer()
 
-SHORTEST = 1.0
-"""Seconds between looks at least: a cluster is not asked harder than that."""
-
 
 @app.command()
 def collect(
@@ -46,7 +43,7 @@ def collect(
 
 
 def _seconds(every: str) -> float:
-    from lake.clusters import seconds
+    from lake.clusters import SHORTEST, seconds
 
     try:
         span = seconds(every)
