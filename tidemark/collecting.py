@@ -80,9 +80,14 @@ async def watch(
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
         await _look_and_land(home, cluster, IN_TIME * every, say, complain)
-        due, number = number + 1, max(number + 1, math.ceil((clock() - start) / every))
+        due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
             complain(f"{cluster.key}: left out {number - due} looks, the one before took too long")
+
+
+def next_multiple(number: int, seconds: float, every: float) -> int:
+    """The first multiple of the interval after this one that is not over yet."""
+    return max(number + 1, math.ceil(seconds / every))
 
 
 async def _look_and_land(
