@@ -12,6 +12,7 @@ from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
@@ -73,7 +74,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         max_requests=target.max_requests,
         security=target.security,
     ) as client:
-        endpoint, info = await _cluster_info(client, target.name_servers, problems)
+        endpoint, info = await _cluster_info(client, target, problems)
         readings = expected_readings(info, endpoint, target, problems)
         snapshot.cluster = _display_name(info, target)
         if info:
@@ -161,13 +162,25 @@ def _listing(endpoint: str, message: str) -> Problem:
 
 
 async def _cluster_info(
-    client: RemotingClient, name_servers: tuple[str, ...], problems: Problems
+    client: RemotingClient, target: ClusterTarget, problems: Problems
 ) -> tuple[str, ClusterInfo | None]:
-    """Who is in the cluster, from the first name server that answers."""
-    for endpoint in name_servers:
+    """Who is in the cluster, from the first name server that answers.
+
+    Each may take an equal share of the time, with one left for the brokers: else a silent first one
+    would cost a short look all of it.
+    """
+    clock = asyncio.get_running_loop().time
+    until, servers = clock() + target.total_timeout, target.name_servers
+    for left, endpoint in zip(range(len(servers), 0, -1), servers, strict=True):
+        share = (until - clock()) / (left + 1)
         with problems:
-            return endpoint, await admin.broker_cluster_info(client, endpoint)
-    return name_servers[0] if name_servers else "", None
+            try:
+                async with asyncio.timeout(share):
+                    return endpoint, await admin.broker_cluster_info(client, endpoint)
+            except TimeoutError:
+                operation, reason = "GET_BROKER_CLUSTER_INFO", f"no answer within {share:.3g} s"
+                raise RequestTimeoutError(endpoint, operation, reason) from None
+    return servers[0] if servers else "", None
 
 
 async def _read_all(client: RemotingClient, readings: list[Reading], problems: Problems) -> None:

@@ -33,7 +33,7 @@ async def collect_every(
 ) -> None:
     """Looks at every cluster until SIGTERM or SIGINT; what is under way then is finished.
 
-    A second signal gives up what is under way; of that nothing is landed.
+    A second signal gives up what is under way.
 
     Args:
         home: where snapshots land.
