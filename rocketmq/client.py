@@ -149,8 +149,8 @@ class RemotingClient:
         limit: float,
     ) -> Frame:
         """Ask, and again after a rest while the broker says that it is busy."""
-        pace, clock = peer.pace, self._loop.time
-        for attempt in count():
+        pace, clock, retries = peer.pace, self._loop.time, MAX_RETRIES
+        while True:
             await self._rest(pace)
             link = await self._link(peer, operation)
             if not pace.spend():
@@ -167,9 +167,9 @@ class RemotingClient:
                 return frame
             pace.busy(sent_at, clock())
             too_late = self._deadline is not None and pace.rests_until >= self._deadline
-            if attempt == MAX_RETRIES or too_late:
+            if not retries or too_late:
                 return frame
-        raise AssertionError("count() does not end")
+            retries -= 1
 
     async def _rest(self, pace: Pace) -> None:
         """Leave a busy endpoint alone, but never beyond the deadline."""
