@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from alerting.documents import Document, DocumentError, parse
+from lake.documents import Document, field, kind, read_list, reason
 
 DEFAULT_RULES = Path(__file__).resolve().parent.parent / "rules"
 """The folder of the ready-made rules."""
@@ -193,60 +193,29 @@ def _files(path: Path) -> list[Path]:
 
 def _read(file: Path) -> Iterator[_Written | str]:
     """The rules of one file, and its mistakes as lines."""
-    try:
-        document = parse(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        yield f"{file}: cannot be read: {error.strerror}"
+    document, mistakes = read_list(file, "rules")
+    yield from mistakes
+    if document is None:
         return
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        yield f"{file}:{line}: not UTF-8"
-        return
-    except DocumentError as error:
-        yield f"{file}:{error.line}: {_one_line(str(error))}"
-        return
-
-    for path, line in document.repeated:
-        yield f"{file}:{line}: {_field(path)}: written twice"
-    mistake = _wrong_top(document)
-    if mistake:
-        yield f"{file}:{document.line(mistake[0])}: {mistake[1]}"
-        return
-    for key in set(document.value) - {"rules"}:
-        yield f"{file}:{document.line([key])}: {key}: unknown field, only `rules` is known here"
     for index, item in enumerate(document.value["rules"]):
         yield from _rule(file, document, index, item)
-
-
-def _wrong_top(document: Document) -> tuple[list[str], str] | None:
-    """What is wrong with the document as a whole: where, and the words."""
-    top = document.value
-    if top is None:
-        return [], "empty: write `rules:` and a list of rules"
-    if not isinstance(top, dict):
-        return [], f"a mapping with `rules:` is wanted here, not {_kind(top)}"
-    if "rules" not in top:
-        return [], "rules: missing"
-    if not isinstance(top["rules"], list):
-        return ["rules"], f"rules: a list of rules is wanted, not {_kind(top['rules'])}"
-    return None
 
 
 def _rule(file: Path, document: Document, index: int, item: Any) -> Iterator[_Written | str]:
     base = ("rules", index)
     if not isinstance(item, dict):
         line = document.line(base)
-        yield f"{file}:{line}: {_field(base)}: a rule is a mapping, not {_kind(item)}"
+        yield f"{file}:{line}: {field(base)}: a rule is a mapping, not {kind(item)}"
         return
     try:
         rule = _RULE.validate_python(item)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path = (*base, *_location(detail))
-            yield f"{file}:{document.line(path)}: {_field(path)}: {_reason(detail)}"
+            yield f"{file}:{document.line(path)}: {field(path)}: {reason(detail)}"
         return
     place = (*base, "name")
-    yield _Written(rule, f"{file}:{document.line(place)}: {_field(place)}")
+    yield _Written(rule, f"{file}:{document.line(place)}: {field(place)}")
 
 
 def _duplicates(written: list[_Written]) -> list[str]:
@@ -267,40 +236,3 @@ def _location(detail: ErrorDetails) -> tuple[str | int, ...]:
     if detail["type"].startswith("union_tag"):
         return ("kind",)
     return detail["loc"][1:]
-
-
-def _reason(detail: ErrorDetails) -> str:
-    """What is wrong with a field and, where it helps, what was found, in one line."""
-    context = detail.get("ctx", {})
-    match detail["type"]:
-        case "extra_forbidden":
-            return "unknown field"
-        case "missing" | "union_tag_not_found":
-            return "missing"
-        case "union_tag_invalid":
-            return f"unknown kind {context['tag']!r}, known are {context['expected_tags']}"
-        case "too_short":
-            return "empty, leave it out to mean everything"
-        case _:
-            message = detail["msg"].removeprefix("Input ")
-            return _one_line(f"{message}, not {_short(detail['input'])}")
-
-
-def _field(path: tuple[str | int, ...]) -> str:
-    """``("rules", 2, "threshold")`` as ``rules[2].threshold``."""
-    parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(parts).removeprefix(".")
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}
-    return names.get(type(value), f"{_short(value)}")
-
-
-def _short(value: Any, most: int = 60) -> str:
-    text = repr(list(value) if isinstance(value, tuple) else value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

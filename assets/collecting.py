@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -12,6 +13,7 @@ from lake.landing import land
 from lake.loading import load
 from lake.tables import raw
 from lake.window import HOUR
+from rocketmq.rows import Snapshot
 
 LANDING = dg.AssetKey("landing")
 
@@ -27,29 +29,41 @@ LANDING = dg.AssetKey("landing")
 def landing(
     context: dg.AssetExecutionContext, collector: CollectorResource, lake: LakeResource
 ) -> dg.MaterializeResult:
-    """One snapshot of every broker of the cluster, landed as Parquet files.
+    """One snapshot of every configured cluster, landed as Parquet files.
 
-    Only now can be asked for: brokers have no history.
+    Only now can be asked for: brokers have no history. A cluster that cannot be read has a
+    ``FAILED`` snapshot; the others are not touched by it.
     """
     _refuse_the_past(context)
     home = lake.lake.home
-    snapshot = collector.collect(home)
-    path = land(home, snapshot)
-    for problem in snapshot.problems:
-        context.log.warning(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-    return dg.MaterializeResult(
-        metadata={
-            "snapshot_id": snapshot.snapshot_id,
-            "status": snapshot.status,
-            "brokers_answered": snapshot.brokers_answered,
-            "brokers_expected": snapshot.brokers_expected,
-            "requests": snapshot.requests,
-            "bytes": snapshot.bytes,
-            "duration_ms": snapshot.duration_ms,
-            "problems": [f"{item.endpoint} {item.message}" for item in snapshot.problems[:20]],
-            "path": dg.MetadataValue.path(str(path)),
-        }
-    )
+    snapshots = collector.collect(home)
+    for snapshot in snapshots:
+        land(home, snapshot)
+        for problem in snapshot.problems:
+            context.log.warning(
+                f"{snapshot.cluster}: {problem.endpoint}: {problem.operation}: {problem.message}"
+            )
+    return dg.MaterializeResult(metadata=_described(snapshots))
+
+
+def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
+    """Sums that plot, and each snapshot by its cluster."""
+    shown = ("snapshot_id", "status", "transport", "duration_ms")
+    headers = {snapshot.cluster: snapshot.header() for snapshot in snapshots}
+    sums = ("brokers_answered", "brokers_expected", "requests", "bytes")
+    return {
+        "status": ", ".join(f"{name}: {header['status']}" for name, header in headers.items()),
+        **{name: sum(header[name] for header in headers.values()) for name in sums},
+        "duration_ms": max(header["duration_ms"] for header in headers.values()),
+        "snapshots": {
+            name: {key: header[key] for key in shown} for name, header in headers.items()
+        },
+        "problems": [
+            f"{snapshot.cluster}: {item.endpoint} {item.message}"
+            for snapshot in snapshots
+            for item in snapshot.problems[:20]
+        ],
+    }
 
 
 def _refuse_the_past(context: dg.AssetExecutionContext) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -13,9 +12,9 @@ from alerting.rules import Rule, load_rules
 from assets.partitions import Context, run_window
 from lake import history
 from lake.catalog import Lake
+from lake.clusters import SettingsError, configured
 from lake.home import Home
-from lake.memory import Memory
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from lake.looks import NeverReachedError, look_at_all
 from rocketmq.rows import Snapshot
 
 LOCK_SECONDS = 15 * 60
@@ -70,36 +69,30 @@ class LakeResource(dg.ConfigurableResource):
 
 
 class CollectorResource(dg.ConfigurableResource):
-    """The cluster to look at."""
+    """The clusters to look at. Where their secrets are is known here, and not what they are."""
 
-    namesrv: str = Field(description="name servers, host:port separated by ';'")
-    cluster: str = Field(default="", description="name of the cluster, where it is not told")
+    namesrv: str = Field(default="", description="name servers, host:port separated by ';'")
+    cluster: str = Field(default="", description="which cluster, or what to call it")
+    clusters: str = Field(default="", description="settings file, TIDEMARK_CLUSTERS")
 
-    def collect(self, home: Home) -> Snapshot:
-        """Takes one snapshot, with the brokers remembered from earlier ones.
+    def collect(self, home: Home) -> list[Snapshot]:
+        """Takes one snapshot of every cluster at the same time.
 
         Raises:
-            Failure: when no cluster is configured, or it was never reached under that address:
-                then even its name is not known, and there is nothing to write down.
+            Failure: when no cluster is configured, the settings are wrong, or the only one was
+                never reached under its address: then even its name is not known, and there is
+                nothing to write down.
         """
-        if not self.namesrv:
-            raise dg.Failure(
-                "no cluster to look at: set TIDEMARK_NAMESRV to the name server's HOST:PORT"
-            )
-        memory = Memory.of(home, self.namesrv)
-        target = ClusterTarget(
-            name_servers=tuple(self.namesrv.split(";")),
-            name=self.cluster or None,
-            remembered=memory.remembered(datetime.now(UTC)),
+        try:
+            clusters = configured(home, self.namesrv, self.cluster, self.clusters)
+            if clusters:
+                return look_at_all(home, clusters)
+        except (SettingsError, NeverReachedError) as error:
+            raise dg.Failure(str(error)) from error
+        raise dg.Failure(
+            "no cluster to look at: set TIDEMARK_NAMESRV to the name server's HOST:PORT, or write "
+            f"{home.path / 'clusters.yaml'}"
         )
-        snapshot = collect_snapshot(target)
-        if snapshot.status == "FAILED":
-            if not (self.cluster or memory.cluster):
-                problem = snapshot.problems[0]
-                raise dg.Failure(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-            snapshot.cluster = self.cluster or memory.cluster or ""
-        memory.learn(snapshot)
-        return snapshot
 
 
 class RulesResource(dg.ConfigurableResource):

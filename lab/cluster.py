@@ -20,15 +20,18 @@ from filelock import FileLock
 
 from lab import config as node_config
 from lab import jars, java, layout, probe, processes
+from lab import security as lab_security
 from lab.errors import LabError
 from lab.layout import Node
 from lab.processes import Process
 from lab.state import State, StateFile
 from lab.workloads import WORKLOADS, Workload, require_known
+from rocketmq.security import PLAIN, Security
 
 BOOT_SECONDS = 240.0
 STOP_SECONDS = 40.0
 WORKLOAD = "workload"
+TLS = "tls"
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +72,7 @@ class LabCluster:
         slaves: bool = False,
         port_base: int = layout.DEFAULT_PORT_BASE,
         config: Mapping[str, str] | None = None,
+        secure: bool = False,
         report: Callable[[str], None] = _log.info,
     ) -> Self:
         """Start an empty cluster and wait until every broker is registered and answers.
@@ -82,6 +86,8 @@ class LabCluster:
             slaves: give each master one slave.
             port_base: the name server's port; for the others see `lab.layout`.
             config: broker configuration that wins over the lab's own.
+            secure: ask for an account and for TLS in both directions, see `security`; the workload
+                knows neither.
             report: told what goes on, one line each.
 
         Raises:
@@ -95,11 +101,15 @@ class LabCluster:
             layout.require_free_ports(nodes)
             java.find("java")
             jars.fetch(version, report)
-            for leftover in ("nodes", WORKLOAD):
+            for leftover in ("nodes", WORKLOAD, TLS):
                 shutil.rmtree(cluster.home / leftover, ignore_errors=True)
-            cluster._state.write(State(version=version, nodes=nodes))
+            cluster._state.write(State(version=version, nodes=nodes, secure=secure))
+            extra = config or {}
+            if secure:
+                lab_security.write_certificates(cluster.folder_of_certificates)
+                extra = {**lab_security.broker_properties(version), **extra}
             try:
-                cluster._boot(nodes, config or {}, report)
+                cluster._boot(nodes, extra, report)
             except BaseException:
                 cluster._stop_all(graceful_seconds=0)
                 raise
@@ -131,6 +141,18 @@ class LabCluster:
     def namesrv(self) -> str:
         """Address of the name server, ``127.0.0.1:port``."""
         return self.node(layout.NAMESRV).address
+
+    @property
+    def folder_of_certificates(self) -> Path:
+        """Where a secure lab keeps its authority, and the certificates and keys from it."""
+        return self.home / TLS
+
+    @property
+    def security(self) -> Security:
+        """What those who connect need: account and certificates of a secure lab, else nothing."""
+        if not self._state.read().secure:
+            return PLAIN
+        return lab_security.security(self.folder_of_certificates)
 
     @property
     def brokers(self) -> list[Broker]:
@@ -193,7 +215,7 @@ class LabCluster:
             if node.broker is None:
                 # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
                 brokers = [node for node in self.nodes if node.broker]
-                silent = probe.silent([broker.address for broker in brokers])
+                silent = probe.silent([broker.address for broker in brokers], self.security)
                 waited_for += [broker for broker in brokers if broker.address not in silent]
             self._wait_for(waited_for, time.monotonic() + seconds)
 
@@ -211,6 +233,8 @@ class LabCluster:
             LabError: unknown name, one runs already, or it was not ready in time.
         """
         require_known(name)
+        if self._state.read().secure:
+            raise LabError("the workload has no account and no TLS: start a lab without --secure")
         if self.pid(WORKLOAD) is not None:
             raise LabError(f"a workload runs already in {self.home}")
         with self._locked():
@@ -302,7 +326,9 @@ class LabCluster:
     def _start_node(self, node: Node) -> None:
         folder = self.folder(node.name)
         java_path = java.find("java")
-        command = node_config.command(node, java_path, jars.fetch(self.version), folder)
+        secure = self._state.read().secure
+        options = lab_security.java_options(self.folder_of_certificates) if secure else []
+        command = node_config.command(node, java_path, jars.fetch(self.version), folder, options)
         # Set for the brokers of a shell, ROCKETMQ_HOME and NAMESRV_ADDR would win over our files.
         environment = {
             key: value
@@ -318,10 +344,14 @@ class LabCluster:
         while True:
             for node in nodes:
                 self._require_alive(node)
-            registered = probe.registered(self.namesrv)
+            registered = probe.registered(self.namesrv, self.security)
             missing = expected if registered is None else expected - registered
             addresses = [node.address for node in nodes if node.broker]
-            if registered is not None and not missing and not probe.silent(addresses):
+            if (
+                registered is not None
+                and not missing
+                and not probe.silent(addresses, self.security)
+            ):
                 return
             if time.monotonic() > deadline:
                 names = ", ".join(node.name for node in nodes)

@@ -3,9 +3,10 @@
 What keeps a lab small and local was tried on 4.9.7, 5.3.3 and 5.5.0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lab import security
 from lab.layout import CLUSTER, Node
 
 _HEAP = {"namesrv": 96, "broker": 256}
@@ -110,7 +111,10 @@ def _appender(name: str, folder: Path, pattern: str) -> str:
 
 
 def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """What stands in a node's folder before it starts: relative path -> text."""
+    """What stands in a node's folder before it starts: relative path -> text.
+
+    ``conf/plain_acl.yml`` is read by 4.x, and only where ``extra`` has ``aclEnable``.
+    """
     config = (
         namesrv_config(node, folder)
         if node.broker is None
@@ -119,11 +123,17 @@ def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> d
     logging = logback(folder)
     # 4.9 reads conf/logback_<role>.xml under ROCKETMQ_HOME and dies without; 5.x is told a file.
     names = ("logback.xml", "conf/logback_namesrv.xml", "conf/logback_broker.xml")
-    return {"node.properties": config} | {name: logging for name in names}
+    return {
+        "node.properties": config,
+        "conf/plain_acl.yml": security.plain_acl(),
+        **{name: logging for name in names},
+    }
 
 
-def command(node: Node, java: str, jars: Path, folder: Path) -> list[str]:
-    """The command line that runs a node in its folder."""
+def command(
+    node: Node, java: str, jars: Path, folder: Path, options: Sequence[str] = ()
+) -> list[str]:
+    """The command line that runs a node in its folder, with more options of Java's."""
     role = "namesrv" if node.broker is None else "broker"
     heap = _HEAP[role]
     main = {
@@ -137,6 +147,7 @@ def command(node: Node, java: str, jars: Path, folder: Path) -> list[str]:
         "-XX:TieredStopAtLevel=1",
         *OPENS,
         *(_DISK if role == "broker" else ()),
+        *options,
         f"-Drocketmq.home.dir={folder}",
         f"-Duser.home={folder}",
         f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",

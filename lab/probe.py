@@ -5,13 +5,14 @@ import asyncio
 from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.errors import RemotingError
+from rocketmq.security import PLAIN, Security
 
 
-def registered(namesrv: str) -> set[tuple[str, int]] | None:
+def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:
     """(broker, broker_id) of every broker the name server knows; None when it does not answer."""
 
     async def ask() -> set[tuple[str, int]]:
-        async with RemotingClient(total_timeout=3) as client:
+        async with RemotingClient(total_timeout=3, security=security) as client:
             info = await admin.broker_cluster_info(client, namesrv)
         return {(name, key) for name, group in info.brokers.items() for key in group.addresses}
 
@@ -21,11 +22,11 @@ def registered(namesrv: str) -> set[tuple[str, int]] | None:
         return None
 
 
-def silent(brokers: list[str]) -> list[str]:
+def silent(brokers: list[str], security: Security = PLAIN) -> list[str]:
     """Those of these broker addresses that do not answer now."""
 
     async def ask() -> list[BaseException | object]:
-        async with RemotingClient(total_timeout=3) as client:
+        async with RemotingClient(total_timeout=3, security=security) as client:
             questions = (admin.broker_runtime_info(client, broker) for broker in brokers)
             return await asyncio.gather(*questions, return_exceptions=True)
 

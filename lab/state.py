@@ -15,11 +15,13 @@ class State(BaseModel):
     Attributes:
         version: RocketMQ version of every node.
         nodes: in the order they start.
+        secure: whether it asks for an account and TLS.
         processes: by node name, and ``workload``; a name is absent when it was never started.
     """
 
     version: str
     nodes: list[Node]
+    secure: bool = False
     processes: dict[str, Process] = {}
 
     def running(self) -> dict[str, int]:

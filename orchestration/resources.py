@@ -20,10 +20,10 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """All resources by name.
 
     ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
-    separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_RULES`` a file or
-    folder of alert rules; ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address;
-    ``TIDEMARK_SPARK_MASTER`` a Spark master. Without the last two, the warm engine when one runs,
-    else a Spark in the run's own process.
+    separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
+    settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
+    ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
+    Without the last two, the warm engine when one runs, else a Spark in the run's own process.
     """
     home = Home.of(environment.get("TIDEMARK_HOME"))
     return {
@@ -31,6 +31,7 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         "collector": CollectorResource(
             namesrv=environment.get("TIDEMARK_NAMESRV", ""),
             cluster=environment.get("TIDEMARK_CLUSTER", ""),
+            clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
         "alert_rules": RulesResource(path=environment.get("TIDEMARK_RULES") or str(DEFAULT_RULES)),
         "spark": SparkResource(spark_config=spark_config(home, environment)),

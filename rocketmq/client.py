@@ -5,18 +5,20 @@ unreachable stays so for its lifetime, so that a dead broker costs one timeout a
 """
 
 import asyncio
-import socket
-import threading
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Self
+from typing import Any, Self
 
 from rocketmq.codes import READ_ONLY, RequestCode, ResponseCode
+from rocketmq.endpoint import resolve, split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
+    BudgetError,
     ConnectError,
     ConnectionLostError,
+    DeniedError,
     ForbiddenRequest,
     NotRocketMQError,
     RefusedError,
@@ -27,6 +29,8 @@ from rocketmq.errors import (
     UnreachableError,
 )
 from rocketmq.frame import Frame, FrameError, encode_request, take_frames
+from rocketmq.pacing import BUSY, MAX_RETRIES, Pace
+from rocketmq.security import PLAIN, Security, tls_failure
 
 MAX_RECONNECTS = 3
 """Connections one endpoint may break before it counts as unreachable."""
@@ -40,6 +44,8 @@ class RemotingClient:
         request_timeout: seconds from sending a request to its answer.
         total_timeout: seconds from now after which every request fails; None for no limit.
         in_flight: requests under way at one endpoint at a time; the rest wait their turn.
+        max_requests: requests to one endpoint at most, None for no limit.
+        security: who we are, and whether connections are encrypted.
 
     Attributes:
         requests: requests sent.
@@ -53,12 +59,17 @@ class RemotingClient:
         request_timeout: float = 3.0,
         total_timeout: float | None = None,
         in_flight: int = 64,
+        max_requests: int | None = None,
+        security: Security = PLAIN,
     ):
         self.requests = 0
         self.bytes = 0
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self._in_flight = in_flight
+        self._max_requests = max_requests
+        self._security = security
+        self._tls_context: ssl.SSLContext | None = None
         self._loop = asyncio.get_running_loop()
         self._deadline = None if total_timeout is None else self._loop.time() + total_timeout
         self._opaque = count(1)
@@ -66,6 +77,11 @@ class RemotingClient:
 
     async def __aenter__(self) -> Self:
         return self
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections are TLS."""
+        return self._security.tls is not None
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -100,14 +116,21 @@ class RemotingClient:
         operation = f"{RequestCode(code).name} {subject}".rstrip()
         peer = self._peers.get(endpoint)
         if peer is None:
-            peer = self._peers[endpoint] = _Peer(endpoint, asyncio.Semaphore(self._in_flight))
-        async with peer.slots:
-            link = await self._link(peer, operation)
-            limit = self._request_timeout if timeout is None else timeout
-            frame = await self._ask(link, code, fields, operation, limit)
-        if frame.code != ResponseCode.SUCCESS:
-            raise ResponseError(endpoint, operation, frame.code, frame.remark)
-        return frame
+            pace = Pace(self._in_flight, self._max_requests)
+            peer = self._peers[endpoint] = _Peer(endpoint, pace)
+        if self._security.credentials:
+            fields = self._security.credentials.sign(fields)
+        limit = self._request_timeout if timeout is None else timeout
+        async with peer.pace:
+            frame = await self._ask_patiently(peer, code, fields, operation, limit)
+        if frame.code == ResponseCode.SUCCESS:
+            return frame
+        account, remark = self._security.credentials, frame.remark
+        if account and remark:
+            remark = account.redacted(remark)
+        if is_denial(frame):
+            raise DeniedError(endpoint, operation, frame.code, remark, account is not None)
+        raise ResponseError(endpoint, operation, frame.code, remark)
 
     async def close(self) -> None:
         """Close every connection; requests still under way fail with `ConnectionLostError`."""
@@ -116,6 +139,47 @@ class RemotingClient:
                 peer.link.end(ConnectionLostError, "the client was closed")
         self._peers.clear()
         await asyncio.sleep(0)
+
+    async def _ask_patiently(
+        self,
+        peer: "_Peer",
+        code: RequestCode,
+        fields: Mapping[str, str] | None,
+        operation: str,
+        limit: float,
+    ) -> Frame:
+        """Ask, and again after a rest while the broker says that it is busy."""
+        pace, clock, retries = peer.pace, self._loop.time, MAX_RETRIES
+        while True:
+            await self._rest(pace)
+            link = await self._link(peer, operation)
+            if not pace.spend():
+                reason = f"the budget of {self._max_requests} requests for one look is used up"
+                raise BudgetError(peer.endpoint, operation, reason)
+            sent_at = clock()
+            try:
+                frame = await self._ask(link, code, fields, operation, limit)
+            except RequestTimeoutError:
+                pace.late(sent_at, clock())
+                raise
+            if frame.code not in BUSY:
+                pace.answered(sent_at, clock())
+                return frame
+            pace.busy(sent_at, clock())
+            too_late = self._deadline is not None and pace.rests_until >= self._deadline
+            if not retries or too_late:
+                return frame
+            retries -= 1
+
+    async def _rest(self, pace: Pace) -> None:
+        """Leave a busy endpoint alone, but never beyond the deadline."""
+        while (now := self._loop.time()) < pace.rests_until:
+            until = pace.rests_until
+            if self._deadline is not None:
+                if now >= self._deadline:
+                    return
+                until = min(until, self._deadline)
+            await asyncio.sleep(until - now)
 
     async def _ask(
         self,
@@ -177,7 +241,7 @@ class RemotingClient:
         try:
             host, port = split_endpoint(peer.endpoint)
             async with asyncio.timeout_at(until):
-                return await self._open(peer, await _resolve(host, port), port)
+                return await self._open(peer, await resolve(host, port), port)
         except ConnectionRefusedError:
             reason = "connection refused, nothing listens there"
             return self._give_up(peer, RefusedError, reason, operation)
@@ -185,7 +249,7 @@ class RemotingClient:
             reason = f"no connection within {self._connect_timeout:g} s"
             return self._give_up(peer, ConnectError, reason, operation)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = tls_failure(error) or getattr(error, "strerror", None) or str(error)
             return self._give_up(peer, ConnectError, f"could not connect: {reason}", operation)
 
     async def _open(self, peer: "_Peer", addresses: list[str], port: int) -> "_Link":
@@ -195,7 +259,15 @@ class RemotingClient:
                 return await self._open(peer, [address], port)
             except OSError:
                 continue
-        _, link = await self._loop.create_connection(lambda: _Link(self, peer), addresses[-1], port)
+        secure: dict[str, Any] = {}
+        tls = self._security.tls
+        if tls:
+            self._tls_context = self._tls_context or tls.context()
+            host, _ = split_endpoint(peer.endpoint)
+            secure = {"ssl": self._tls_context, "server_hostname": tls.server_name or host}
+        _, link = await self._loop.create_connection(
+            lambda: _Link(self, peer), addresses[-1], port, **secure
+        )
         return link
 
 
@@ -204,7 +276,7 @@ class _Peer:
     """What is known of one endpoint."""
 
     endpoint: str
-    slots: asyncio.Semaphore
+    pace: Pace
     connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     link: "_Link | None" = None
     connections: int = 0
@@ -268,7 +340,9 @@ class _Link(asyncio.Protocol):
         if self._answers or not self.pending:
             self.end(ConnectionLostError, "the connection broke before the answer")
         else:
-            self.give_up(NotRocketMQError, "closed the connection without an answer")
+            hint = "" if self._client.encrypted else ", does it want TLS?"
+            reason = tls_failure(exc) or f"closed the connection without an answer{hint}"
+            self.give_up(NotRocketMQError, reason)
 
     def expire(self, opaque: int) -> None:
         """The time of one request is over."""
@@ -301,53 +375,11 @@ class _Link(asyncio.Protocol):
                 request.answer.set_exception(error)
 
 
-def split_endpoint(endpoint: str) -> tuple[str, int]:
-    """``host:port`` or ``[v6]:port`` as its two parts.
+def is_denial(frame: Frame) -> bool:
+    """Whether a broker refused us for who we are.
 
-    Raises:
-        ValueError: it is neither; the message says so.
+    5.x answers NO_PERMISSION. 4.x answers SYSTEM_ERROR with the exception of its ACL hook as text.
     """
-    host, colon, port = endpoint.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{endpoint!r} is not HOST:PORT")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host.
-
-    The lookup runs in a daemon thread: asyncio's own executor is waited for at exit, and a resolver
-    that hangs would hold the whole process.
-
-    Raises:
-        OSError: nobody knows the host.
-    """
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-            return [host]
-        except OSError:
-            continue
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def settle(addresses: list[str]) -> None:
-        if not found.done():
-            found.set_result(addresses)
-
-    def look_up() -> None:
-        try:
-            known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            known = []
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in known))
-        try:
-            loop.call_soon_threadsafe(settle, addresses)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    threading.Thread(target=look_up, daemon=True, name="resolve").start()
-    addresses = await found
-    if not addresses:
-        raise OSError(f"host name {host!r} is not known")
-    return addresses
+    if frame.code == ResponseCode.NO_PERMISSION:
+        return True
+    return frame.code == ResponseCode.SYSTEM_ERROR and "AclException" in (frame.remark or "")

@@ -12,9 +12,11 @@ from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
+from rocketmq.security import PLAIN, Security
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,7 +35,11 @@ class ClusterTarget:
         connect_timeout: seconds for one connection.
         request_timeout: seconds for one answer.
         total_timeout: seconds after which nothing is waited for any more.
-        in_flight: requests under way at one broker at a time.
+        in_flight: requests under way at one broker at a time; a broker that is busy or slow gets
+            fewer, see `rocketmq.pacing`.
+        max_requests: requests to one broker in one look at most, None for no limit; what is then
+            not asked is a problem in the snapshot.
+        security: account and encryption.
     """
 
     name_servers: tuple[str, ...]
@@ -44,6 +50,8 @@ class ClusterTarget:
     request_timeout: float = 3.0
     total_timeout: float = 8.0
     in_flight: int = 64
+    max_requests: int | None = None
+    security: Security = PLAIN
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -56,14 +64,17 @@ async def collect(target: ClusterTarget) -> Snapshot:
     """
     now = datetime.now(UTC)
     snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
+    snapshot.transport = target.security.transport
     problems = Problems()
     async with RemotingClient(
         connect_timeout=target.connect_timeout,
         request_timeout=target.request_timeout,
         total_timeout=target.total_timeout,
         in_flight=target.in_flight,
+        max_requests=target.max_requests,
+        security=target.security,
     ) as client:
-        endpoint, info = await _cluster_info(client, target.name_servers, problems)
+        endpoint, info = await _cluster_info(client, target, problems)
         readings = expected_readings(info, endpoint, target, problems)
         snapshot.cluster = _display_name(info, target)
         if info:
@@ -151,13 +162,25 @@ def _listing(endpoint: str, message: str) -> Problem:
 
 
 async def _cluster_info(
-    client: RemotingClient, name_servers: tuple[str, ...], problems: Problems
+    client: RemotingClient, target: ClusterTarget, problems: Problems
 ) -> tuple[str, ClusterInfo | None]:
-    """Who is in the cluster, from the first name server that answers."""
-    for endpoint in name_servers:
+    """Who is in the cluster, from the first name server that answers.
+
+    Each may take an equal share of the time, with one left for the brokers: else a silent first one
+    would cost a short look all of it.
+    """
+    clock = asyncio.get_running_loop().time
+    until, servers = clock() + target.total_timeout, target.name_servers
+    for left, endpoint in zip(range(len(servers), 0, -1), servers, strict=True):
+        share = (until - clock()) / (left + 1)
         with problems:
-            return endpoint, await admin.broker_cluster_info(client, endpoint)
-    return name_servers[0] if name_servers else "", None
+            try:
+                async with asyncio.timeout(share):
+                    return endpoint, await admin.broker_cluster_info(client, endpoint)
+            except TimeoutError:
+                operation, reason = "GET_BROKER_CLUSTER_INFO", f"no answer within {share:.3g} s"
+                raise RequestTimeoutError(endpoint, operation, reason) from None
+    return servers[0] if servers else "", None
 
 
 async def _read_all(client: RemotingClient, readings: list[Reading], problems: Problems) -> None:

@@ -50,6 +50,10 @@ class RequestTimeoutError(RemotingError):
     """The answer to this request did not come in time, or no time was left to ask."""
 
 
+class BudgetError(RemotingError):
+    """All requests that one look may send to this endpoint were sent; this one was not."""
+
+
 class BadAnswerError(RemotingError):
     """An answer whose body cannot be read, or is not what this request gives."""
 
@@ -62,6 +66,16 @@ class ResponseError(RemotingError):
         reason = f"{response_name(code)} {text}".strip()
         super().__init__(endpoint, operation, reason)
         self.code = code
+
+
+class DeniedError(ResponseError):
+    """The broker does not know the account, or its signature is wrong, or it may not ask this."""
+
+    def __init__(self, endpoint: str, operation: str, code: int, remark: str | None, signed: bool):
+        super().__init__(endpoint, operation, code, remark)
+        whom = "the cluster's account" if signed else "requests without an account"
+        self.reason = f"access denied to {whom}: {self.reason}"
+        self.args = (f"{endpoint}: {operation}: {self.reason}",)
 
 
 class ForbiddenRequest(Exception):  # noqa: N818 - a name that is part of the contract

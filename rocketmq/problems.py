@@ -4,15 +4,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from rocketmq.errors import BadAnswerError, RemotingError, ResponseError
+from rocketmq.errors import BadAnswerError, DeniedError, RemotingError, ResponseError
 from rocketmq.rows import Problem
 
 
 class Problems:
     """Collects failed requests: ``with problems: row = await ...`` writes down and goes on.
 
-    A broker that is gone fails everything that is asked of it; of each kind of such failure the
-    first is kept, the others are counted.
+    A broker that is gone, or denies us access, fails everything that is asked of it; of each kind
+    of such failure the first is kept, the others are counted.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,8 @@ class Problems:
         if not isinstance(error, RemotingError):
             return False
         found = Problem(error.endpoint, error.operation, error.code, error.reason)
-        if isinstance(error, ResponseError | BadAnswerError):
+        told_one_by_one = isinstance(error, ResponseError | BadAnswerError)
+        if told_one_by_one and not isinstance(error, DeniedError):
             self.add(found)
         else:
             self._add(found, (error.endpoint, type(error)))

@@ -207,6 +207,7 @@ class Snapshot:
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_expected: addresses, masters and slaves, that should have answered.
         brokers_answered: addresses that did.
+        transport: ``plain`` | ``tls`` | ``tls_unverified``; None where nothing was connected to.
     """
 
     cluster: str
@@ -218,6 +219,7 @@ class Snapshot:
     brokers_answered: int = 0
     requests: int = 0
     bytes: int = 0
+    transport: str | None = None
     problems: list[Problem] = field(default_factory=list)
     brokers: list[Broker] = field(default_factory=list)
     queue_offsets: list[QueueOffset] = field(default_factory=list)
@@ -257,6 +259,7 @@ class Snapshot:
             "requests": self.requests,
             "bytes": self.bytes,
             "duration_ms": self.duration_ms,
+            "transport": self.transport,
             "problems": [_plain(problem) for problem in self.problems],
         }
 

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from lake.clusters import Cluster, configured
+from lake.home import Home
+from rocketmq.collector import collect_snapshot
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
 
@@ -23,10 +25,8 @@ def name_servers(namesrv: str) -> tuple[str, ...]:
     """The name servers of an option's text.
 
     Raises:
-        BadParameter: when it is empty, or one is not ``HOST:PORT``.
+        BadParameter: when one is not ``HOST:PORT``.
     """
-    if not namesrv.strip():
-        raise typer.BadParameter("which cluster? Give --namesrv HOST:PORT or set TIDEMARK_NAMESRV")
     servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -35,22 +35,59 @@ def name_servers(namesrv: str) -> tuple[str, ...]:
     return servers
 
 
+def clusters(home: Home, namesrv: str) -> list[Cluster]:
+    """The clusters that a command is about: at these name servers, else those of the settings file.
+
+    Raises:
+        BadParameter: when there are none, or one name server is not ``HOST:PORT``.
+        SettingsError: when the settings file cannot be used.
+    """
+    servers = name_servers(namesrv) if namesrv.strip() else ()
+    name, path = os.environ.get("TIDEMARK_CLUSTER", ""), os.environ.get("TIDEMARK_CLUSTERS")
+    found = configured(home, ";".join(servers), name, path)
+    if not found:
+        raise typer.BadParameter(
+            "which cluster? Give --namesrv HOST:PORT, set TIDEMARK_NAMESRV, or write "
+            f"{home.path / 'clusters.yaml'}"
+        )
+    return found
+
+
+def one_cluster(home: Home, namesrv: str) -> Cluster:
+    """The cluster that a command is about, which can be about one only.
+
+    Raises:
+        BadParameter: also when there are several.
+        SettingsError: when the settings file cannot be used.
+    """
+    found = clusters(home, namesrv)
+    if len(found) > 1:
+        names = ", ".join(cluster.key for cluster in found)
+        raise typer.BadParameter(f"which cluster? Set TIDEMARK_CLUSTER to one of {names}")
+    return found[0]
+
+
 def look(namesrv: str) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
 
     Raises:
+        BadParameter: when it is not known of which cluster.
+        SettingsError: when its settings cannot be used.
         CommandError: when nothing could be read.
     """
-    target = ClusterTarget(
-        name_servers=name_servers(namesrv), name=os.environ.get("TIDEMARK_CLUSTER") or None
-    )
-    snapshot = collect_snapshot(target)
-    lines = [f"{item.endpoint}: {item.operation}: {item.message}" for item in snapshot.problems]
+    cluster = one_cluster(Home.of(), namesrv)
+    snapshot = collect_snapshot(cluster.target())
+    lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
         raise CommandError(
-            f"{lines[0] if lines else namesrv}; check the address with: tidemark doctor "
-            f"--namesrv {namesrv}"
+            f"{lines[0] if lines else cluster.key}; check the address with: tidemark doctor "
+            f"--namesrv {';'.join(cluster.namesrv)}"
         )
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)
     return snapshot
+
+
+def problem_lines(snapshot: Snapshot) -> list[str]:
+    """What went wrong in a snapshot, one line each."""
+    return [f"{item.endpoint}: {item.operation}: {item.message}" for item in snapshot.problems]

@@ -61,6 +61,12 @@ SNAPSHOTS = Table(
         Column("bytes", BIGINT, "bytes sent and received"),
         Column("duration_ms", BIGINT, "milliseconds from start to end"),
         Column("problems", pa.list_(_PROBLEM), "what could not be read, where and why"),
+        Column(
+            "transport",
+            STRING,
+            "plain | tls | tls_unverified (verification off: anybody may have answered); "
+            "NULL where nothing was connected to",
+        ),
         Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
     ),
     key=("snapshot_id",),

@@ -7,8 +7,9 @@ import struct
 import pytest
 
 from rocketmq import admin
-from rocketmq.client import RemotingClient, split_endpoint
+from rocketmq.client import RemotingClient
 from rocketmq.codes import READ_ONLY, RequestCode
+from rocketmq.endpoint import split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
     ConnectError,
@@ -174,14 +175,14 @@ def test_closing_fails_what_is_under_way(scripted):
 
 def test_response_code_and_remark(scripted):
     async def refuse(reader, writer):
-        writer.write(answer(await next_opaque(reader), code=16, remark="no\nright"))
+        writer.write(answer(await next_opaque(reader), code=22, remark="no\nsuch"))
         await reader.read()
 
     async def use(client, endpoint):
         with pytest.raises(ResponseError) as caught:
             await admin.topic_stats(client, endpoint, "T")
-        assert caught.value.code == 16
-        assert str(caught.value) == f"{endpoint}: GET_TOPIC_STATS_INFO T: NO_PERMISSION no right"
+        assert caught.value.code == 22
+        assert str(caught.value) == f"{endpoint}: GET_TOPIC_STATS_INFO T: QUERY_NOT_FOUND no such"
 
     run(scripted, refuse, use)
 

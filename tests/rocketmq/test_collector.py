@@ -110,6 +110,28 @@ def test_a_silent_name_server(scripted):
     assert snapshot.problems[0].message == "no answer within 0.2 s"
 
 
+def test_a_silent_name_server_leaves_time_for_the_next(scripted):
+    asked = []
+
+    async def silence(reader, writer):
+        await reader.read()
+
+    async def empty(reader, writer):
+        asked.append(await reader.read(1))
+        writer.close()
+
+    async def main():
+        async with scripted(silence) as first, scripted(empty) as second:
+            return await collect(ClusterTarget((first, second), total_timeout=0.9))
+
+    snapshot = asyncio.run(main())
+    assert asked == [b"\0"]
+    assert [problem.message for problem in snapshot.problems] == [
+        "no answer within 0.3 s",
+        "closed the connection without an answer, does it want TLS?",
+    ]
+
+
 def test_importing_the_collector_is_light():
     heavy = ["pandas", "pyarrow", "pydantic", "rich", "pyspark", "dagster", "numpy", "sqlalchemy"]
     code = f"import sys, rocketmq.collector; print([m for m in {heavy} if m in sys.modules])"

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import typer
 
+from rocketmq.collector import collect_snapshot
+from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError, one_line
-from tidemark.looking import NamesrvOption, name_servers
+from tidemark.looking import NamesrvOption, clusters, problem_lines
 
 app = typer.Typer()
 
@@ -80,18 +82,23 @@ def _rules() -> str:
 
 
 def _brokers(namesrv: str) -> str:
-    from rocketmq.collector import ClusterTarget, collect_snapshot
+    from lake.clusters import clusters_file
+    from lake.home import Home
 
-    if not namesrv:
+    home = Home.of()
+    if not namesrv and clusters_file(home, os.environ.get("TIDEMARK_CLUSTERS")) is None:
         return "not asked: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
-    snapshot = collect_snapshot(ClusterTarget(name_servers=name_servers(namesrv)))
-    if snapshot.status != "COMPLETE":
-        problem = snapshot.problems[0]
-        raise CommandError(
-            f"{snapshot.status}: {problem.endpoint}: {problem.operation}: {problem.message}"
-        )
+    snapshots = [collect_snapshot(cluster.target()) for cluster in clusters(home, namesrv)]
+    failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]
+    if failed:
+        lines = [f"{item.cluster} {item.status}: {problem_lines(item)[0]}" for item in failed]
+        raise CommandError("; ".join(lines))
+    return "; ".join(_seen(snapshot) for snapshot in snapshots)
+
+
+def _seen(snapshot: Snapshot) -> str:
     versions = sorted({row.version or "?" for row in snapshot.brokers})
     return (
-        f"{snapshot.brokers_answered} of {snapshot.brokers_expected} answered in "
-        f"{snapshot.duration_ms} ms, {', '.join(versions)}"
+        f"{snapshot.cluster}: {snapshot.brokers_answered} of {snapshot.brokers_expected} answered "
+        f"in {snapshot.duration_ms} ms, {', '.join(versions)}, {snapshot.transport}"
     )

@@ -61,13 +61,20 @@ def up(
     workload: Annotated[
         str | None, typer.Option(help="Start a workload, e.g. all or steady.")
     ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Ask for an account and TLS; without a workload.")
+    ] = False,
     rate: Annotated[float, typer.Option(help="Messages a second of the workload.")] = 20.0,
 ) -> None:
     """Start a name server and brokers, and wait until every broker is registered and answers."""
     with _one_line():
         if workload is not None:
             require_known(workload)
-        cluster = LabCluster.up(home, version, brokers, slaves, port_base, report=_say)
+            if secure:
+                raise LabError("the workload has no account and no TLS: leave out --workload")
+        cluster = LabCluster.up(
+            home, version, brokers, slaves, port_base, secure=secure, report=_say
+        )
         if workload is not None:
             try:
                 _say(f"starting workload {workload}")

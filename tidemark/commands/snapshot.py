@@ -18,7 +18,14 @@ def snapshot(namesrv: NamesrvOption = "", format: Format = Format.table) -> None
         typer.echo(to_json({"snapshot": taken.header(), **rows}))
         return
     header = taken.header()
-    for name in ("snapshot_id", "status", "brokers_answered", "brokers_expected", "duration_ms"):
+    for name in (
+        "snapshot_id",
+        "status",
+        "transport",
+        "brokers_answered",
+        "brokers_expected",
+        "duration_ms",
+    ):
         typer.echo(f"{name:18} {header[name]}")
     for name in TABLES:
         typer.echo(f"{name:18} {len(getattr(taken, name))} rows")

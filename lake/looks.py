@@ -1,0 +1,90 @@
+"""Looking at configured clusters, side by side, with what is remembered of each.
+
+A look never fails for what it met: a cluster that cannot be read gives a ``FAILED`` snapshot, which
+says why, and the others are as if it were not there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lake.clusters import Cluster, SettingsError
+from lake.home import Home
+from lake.memory import Memory
+from rocketmq.collector import collect
+from rocketmq.rows import Problem, Snapshot
+
+_log = logging.getLogger(__name__)
+
+
+class NeverReachedError(Exception):
+    """A cluster that was never reached and has no configured name; nothing can be written down."""
+
+
+async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Snapshot:
+    """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
+
+    Args:
+        home: where the memory lies.
+        cluster: what to look at.
+        seconds: how long it may take, where its own limit is longer.
+
+    Raises:
+        NeverReachedError: it failed and not even the cluster's name is known.
+        OSError: what was seen cannot be remembered, as on a full disk.
+    """
+    memory = Memory.of(home, cluster.key)
+    snapshot = await _collect(cluster, memory, seconds)
+    if snapshot.status == "FAILED":
+        snapshot.cluster = cluster.name or memory.cluster or ""
+        if not snapshot.cluster:
+            problem = snapshot.problems[0]
+            raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
+    memory.learn(snapshot)
+    return snapshot
+
+
+def look_at_all(home: Home, clusters: Sequence[Cluster]) -> list[Snapshot]:
+    """Take one snapshot of each cluster at the same time, for code without an event loop.
+
+    Raises:
+        NeverReachedError: no cluster gave a snapshot.
+        OSError: what was seen cannot be remembered.
+    """
+    found: list[Snapshot | BaseException] = []
+
+    async def looks() -> None:
+        # Not returned: asyncio.run of Python 3.11 would write out the whole result.
+        tasks = (look(home, cluster) for cluster in clusters)
+        found.extend(await asyncio.gather(*tasks, return_exceptions=True))
+
+    asyncio.run(looks())
+    snapshots = [item for item in found if isinstance(item, Snapshot)]
+    errors = [item for item in found if isinstance(item, BaseException)]
+    fatal = [error for error in errors if not isinstance(error, NeverReachedError)]
+    for error in fatal or (errors if not snapshots else ()):
+        raise error
+    return snapshots
+
+
+async def _collect(cluster: Cluster, memory: Memory, seconds: float | None) -> Snapshot:
+    started = datetime.now(UTC)
+    try:
+        target = cluster.target(memory.remembered(started))
+        if seconds is not None:
+            target = replace(target, total_timeout=min(seconds, target.total_timeout))
+        return await collect(target)
+    except SettingsError as error:
+        return _failed(cluster, started, "settings", str(error))
+    except Exception as error:
+        # A mistake of ours that one cluster brings out must not cost the others their snapshot.
+        _log.exception("looking at %s", cluster.key)
+        return _failed(cluster, started, "collect", f"{type(error).__name__}: {error}"[:300])
+
+
+def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:
+    at = started.replace(microsecond=started.microsecond // 1000 * 1000)
+    problem = Problem(cluster.namesrv[0], operation, None, message)
+    return Snapshot("", "remote", at, datetime.now(UTC), problems=[problem])

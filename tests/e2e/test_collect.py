@@ -1,0 +1,64 @@
+"""`tidemark collect --every` on real brokers: a silent one costs its rows and nothing else."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from lab import faults
+from lake.home import Home
+from lake.landing import landed
+from lake.loading import read_landed
+from tests.e2e.conftest import TIDEMARK, environment
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def collecting(tmp_path, cluster):
+    """A collector every second, and the home it lands in."""
+    home = Home.of(tmp_path / "home")
+    process = subprocess.Popen(
+        [str(TIDEMARK), "collect", "--every", "1s", "--namesrv", cluster.namesrv],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield process, home
+    process.kill()
+    process.wait()
+
+
+def lines_until(process, status):
+    """What it says up to the first snapshot of that status, at most 60."""
+    found = []
+    while not found or (found[-1].split()[2] != status and len(found) < 60):
+        found.append(process.stdout.readline())
+        assert found[-1], process.stderr.read()
+    return found
+
+
+def test_it_goes_on_while_a_broker_is_silent(collecting, cluster):
+    process, home = collecting
+    said = lines_until(process, "COMPLETE")
+    faults.stop(cluster, "broker-b")
+    try:
+        said += lines_until(process, "PARTIAL")
+    finally:
+        faults.resume(cluster, "broker-b")
+    said += lines_until(process, "COMPLETE")
+    os.kill(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert all("took too long" in line for line in err.splitlines()), err
+    said += out.splitlines()
+    tables = [read_landed(found) for found in sorted(landed(home))]
+    headers = [table["raw.snapshots"].to_pylist()[0] for table in tables]
+    assert [header["status"] for header in headers] == [line.split()[2] for line in said]
+    for header, table in zip(headers, tables, strict=True):
+        brokers = set(table["raw.queue_offsets"]["broker"].to_pylist())
+        assert "broker-a" in brokers
+        if header["status"] == "COMPLETE":
+            assert "broker-b" in brokers

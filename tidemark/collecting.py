@@ -1,0 +1,130 @@
+"""Collecting again and again: one snapshot of each cluster an interval, landed, for weeks.
+
+Neither Spark nor the lake is needed, so it goes on when they are down, and what has landed is
+loaded by the next tick. Clusters are looked at side by side, each at its own interval.
+"""
+
+import asyncio
+import math
+import random
+import signal
+from collections.abc import Callable, Sequence
+
+from lake.clusters import Cluster
+from lake.home import Home
+from lake.landing import land
+from lake.looks import NeverReachedError, look
+from rocketmq.rows import Snapshot
+from tidemark.errors import one_line
+from tidemark.looking import problem_lines
+
+Say = Callable[[str], None]
+
+IN_TIME = 0.9
+"""The part of an interval after which a look stops waiting, so that the next one is in time."""
+
+JITTER, JITTER_SECONDS = 0.05, 0.5
+"""How late a look may begin, as a part of the interval and in seconds: several collectors that were
+started by the same clock do not ask the same broker in the same instant."""
+
+
+async def collect_every(
+    home: Home, clusters: Sequence[Cluster], every: float, say: Say, complain: Say
+) -> None:
+    """Looks at every cluster until SIGTERM or SIGINT; what is under way then is finished.
+
+    A second signal gives up what is under way.
+
+    Args:
+        home: where snapshots land.
+        clusters: what to look at.
+        every: seconds from look to look, of a cluster that sets none itself.
+        say: told each snapshot, one line.
+        complain: told what kept a snapshot from being landed, one line.
+    """
+    stop = asyncio.Event()
+    watches = [
+        asyncio.create_task(watch(home, cluster, cluster.every or every, stop, say, complain))
+        for cluster in clusters
+    ]
+
+    def end() -> None:
+        if stop.is_set():
+            for task in watches:
+                task.cancel()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    try:
+        await asyncio.gather(*watches)
+    except asyncio.CancelledError:
+        complain("given up what was under way")
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def watch(
+    home: Home, cluster: Cluster, every: float, stop: asyncio.Event, say: Say, complain: Say
+) -> None:
+    """Looks at one cluster at multiples of the interval, until told to stop.
+
+    A look is never begun before the one before is landed; multiples that it overran are left out,
+    so looks neither overlap nor drift.
+    """
+    clock = asyncio.get_running_loop().time
+    start, number = clock(), 0
+    while not await _stopped_by(stop, start + number * every):
+        if number:
+            await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
+        await _look_and_land(home, cluster, IN_TIME * every, say, complain)
+        due, number = number + 1, next_multiple(number, clock() - start, every)
+        if number > due:
+            complain(f"{cluster.key}: left out {number - due} looks, the one before took too long")
+
+
+def next_multiple(number: int, seconds: float, every: float) -> int:
+    """The first multiple of the interval after this one that is not over yet."""
+    return max(number + 1, math.ceil(seconds / every))
+
+
+async def _look_and_land(
+    home: Home, cluster: Cluster, seconds: float, say: Say, complain: Say
+) -> None:
+    try:
+        snapshot = await look(home, cluster, seconds)
+        await asyncio.to_thread(land, home, snapshot)
+    except NeverReachedError as error:
+        complain(f"{cluster.key}: {one_line(error)}; trying again")
+    except OSError as error:
+        complain(
+            f"{cluster.key}: a snapshot could not be landed in {home.landing}: {one_line(error)}; "
+            "trying again"
+        )
+    else:
+        say(snapshot_line(snapshot))
+
+
+async def _stopped_by(stop: asyncio.Event, until: float) -> bool:
+    """Waits until that loop time, or until told to stop; whether it was told to."""
+    try:
+        async with asyncio.timeout_at(until):
+            await stop.wait()
+    except TimeoutError:
+        pass
+    return stop.is_set()
+
+
+def snapshot_line(snapshot: Snapshot) -> str:
+    """A snapshot in one line: when, how much of it, and the first thing that went wrong."""
+    lines = problem_lines(snapshot)
+    more = f" ({len(lines) - 1} more)" if len(lines) > 1 else ""
+    unsure = " tls_unverified" if snapshot.transport == "tls_unverified" else ""
+    return (
+        f"{snapshot.observed_at:%Y-%m-%dT%H:%M:%SZ} {snapshot.cluster} {snapshot.status}{unsure} "
+        f"{snapshot.brokers_answered}/{snapshot.brokers_expected} brokers "
+        f"{len(snapshot.queue_offsets)} queues {snapshot.requests} requests "
+        f"{snapshot.duration_ms} ms" + (f": {lines[0]}{more}" if lines else "")
+    )
