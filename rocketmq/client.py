@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Self
 
-from rocketmq.codes import READ_ONLY, RequestCode, ResponseCode
+from rocketmq.codes import ASKS_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.errors import (
     BadAnswerError,
     ConnectError,
@@ -40,6 +40,7 @@ class RemotingClient:
         request_timeout: seconds from sending a request to its answer.
         total_timeout: seconds from now after which every request fails; None for no limit.
         in_flight: requests under way at one endpoint at a time; the rest wait their turn.
+        ask_clients: let `ASKS_CLIENTS` through too; one of them can make a client commit.
 
     Attributes:
         requests: requests sent.
@@ -53,7 +54,9 @@ class RemotingClient:
         request_timeout: float = 3.0,
         total_timeout: float | None = None,
         in_flight: int = 64,
+        ask_clients: bool = False,
     ):
+        self._allowed = READ_ONLY | ASKS_CLIENTS if ask_clients else READ_ONLY
         self.requests = 0
         self.bytes = 0
         self._connect_timeout = connect_timeout
@@ -95,7 +98,7 @@ class RemotingClient:
             ForbiddenRequest: the code is not on the read-only list; nothing was sent.
             RemotingError: one of its subclasses, see `rocketmq.errors`.
         """
-        if code not in READ_ONLY:
+        if code not in self._allowed:
             raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")
         operation = f"{RequestCode(code).name} {subject}".rstrip()
         peer = self._peers.get(endpoint)

@@ -12,6 +12,7 @@ from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.deep.reader import DeepOptions, look_deep
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
@@ -34,6 +35,8 @@ class ClusterTarget:
         request_timeout: seconds for one answer.
         total_timeout: seconds after which nothing is waited for any more.
         in_flight: requests under way at one broker at a time.
+        deep: also ask what takes a question each, see `rocketmq.deep`; None for not. It has a time
+            limit of its own, after ``total_timeout``.
     """
 
     name_servers: tuple[str, ...]
@@ -44,6 +47,7 @@ class ClusterTarget:
     request_timeout: float = 3.0
     total_timeout: float = 8.0
     in_flight: int = 64
+    deep: DeepOptions | None = None
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -71,6 +75,8 @@ async def collect(target: ClusterTarget) -> Snapshot:
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, problems)
     fill(snapshot, readings)
+    if target.deep:
+        await _look_deep(snapshot, readings, target, target.deep, problems)
     snapshot.problems = problems.rows()
     snapshot.brokers_expected = len(readings)
     snapshot.brokers_answered = sum(reading.answered for reading in readings)
@@ -170,6 +176,25 @@ async def _read_all(client: RemotingClient, readings: list[Reading], problems: P
     await asyncio.gather(
         *(reader.read_connections(groups - reader.reading.known_groups()) for reader in masters)
     )
+
+
+async def _look_deep(
+    snapshot: Snapshot,
+    readings: list[Reading],
+    target: ClusterTarget,
+    options: DeepOptions,
+    problems: Problems,
+) -> None:
+    async with RemotingClient(
+        connect_timeout=target.connect_timeout,
+        request_timeout=target.request_timeout,
+        total_timeout=options.total_timeout,
+        in_flight=target.in_flight,
+        ask_clients=options.ask_clients,
+    ) as client:
+        await look_deep(client, snapshot, readings, options, problems)
+        snapshot.requests += client.requests
+        snapshot.bytes += client.bytes
 
 
 def _without_strangers(readings: list[Reading], problems: Problems) -> list[Reading]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
 
@@ -35,14 +36,20 @@ def name_servers(namesrv: str) -> tuple[str, ...]:
     return servers
 
 
-def look(namesrv: str) -> Snapshot:
+def look(namesrv: str, deep: DeepOptions | None = None) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
+
+    Args:
+        namesrv: an option's text.
+        deep: how deep to look, None for what is read in bulk only.
 
     Raises:
         CommandError: when nothing could be read.
     """
     target = ClusterTarget(
-        name_servers=name_servers(namesrv), name=os.environ.get("TIDEMARK_CLUSTER") or None
+        name_servers=name_servers(namesrv),
+        name=os.environ.get("TIDEMARK_CLUSTER") or None,
+        deep=deep,
     )
     snapshot = collect_snapshot(target)
     lines = [f"{item.endpoint}: {item.operation}: {item.message}" for item in snapshot.problems]
