@@ -73,7 +73,6 @@ class ClientReader:
         await asyncio.gather(
             *(paced(questions, self._ask, AT_ONCE) for questions in by_address.values())
         )
-        fill_pull_offsets(self.snapshot)
 
     def _address(self, question: Question) -> str:
         return self._addresses[question.client.consumer_group, question.client.client_id]
@@ -165,34 +164,3 @@ def broadcast_rows(
                 offset,
                 offset_store="client_file",
             )
-
-
-def fill_pull_offsets(snapshot: Snapshot) -> None:
-    """Where no broker told a pull offset, the one behind the cache of the client that holds it.
-
-    Brokers keep none before 5.1. The client was asked after the queues were read, so what it has
-    pulled since does not count.
-    """
-    written = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
-    pulled: dict[tuple[str, str | None, str, str, int], int] = {}
-    broadcasting = {
-        (it.consumer_group, it.client_id)
-        for it in snapshot.clients
-        if it.message_model == "BROADCASTING"
-    }
-    for it in snapshot.client_queues:
-        pull = (
-            it.cached_max_offset + 1
-            if it.cached_messages and it.cached_max_offset is not None
-            else it.commit_offset
-        )
-        if pull is not None and not it.dropped:
-            client_id = it.client_id if (it.consumer_group, it.client_id) in broadcasting else None
-            pulled[it.consumer_group, client_id, it.broker, it.topic, it.queue_id] = pull
-    for row in snapshot.consumer_offsets:
-        pull = pulled.get((row.consumer_group, row.client_id, row.broker, row.topic, row.queue_id))
-        maximum = written.get((row.broker, row.topic, row.queue_id))
-        if row.pull_offset is None and pull is not None and maximum is not None:
-            pull = min(pull, maximum)
-            if (row.consumer_offset or 0) <= pull:
-                row.pull_offset, row.pull_source = pull, "client_cache"
