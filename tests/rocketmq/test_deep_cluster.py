@@ -262,7 +262,11 @@ def test_store_times_of_what_waits(deep):
         (it.row.broker, it.row.consumer_group, it.row.topic, it.row.queue_id)
         for it in unread(snapshot)
     }
-    told = [row for row in snapshot.consumer_offsets if row.first_unconsumed_at]
+    told = [
+        row
+        for row in snapshot.consumer_offsets
+        if row.first_unconsumed_at and row.broker == "broker-a"
+    ]
     assert {"g-slow", "g-gone", "g-stuck"} <= {row.consumer_group for row in told}
     queues = {(q.broker, q.topic, q.queue_id): q for q in snapshot.queue_offsets}
 
@@ -284,5 +288,6 @@ def test_store_times_of_what_waits(deep):
         key = row.broker, row.consumer_group, row.topic, row.queue_id
         assert key in behind and row.consumer_offset is not None, row
         assert earlier <= row.consumer_offset <= later, row
-        newest = queues[row.broker, row.topic, row.queue_id].newest_stored_at
-        assert row.first_unconsumed_at <= newest or row.consumer_group != "g-gone"
+        if row.consumer_group == "g-gone":  # far behind, so what is newest is newer
+            newest = queues[row.broker, row.topic, row.queue_id].newest_stored_at
+            assert row.first_unconsumed_at < newest
