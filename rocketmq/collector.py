@@ -176,6 +176,14 @@ async def _read_all(client: RemotingClient, readings: list[Reading], problems: P
     await asyncio.gather(
         *(reader.read_connections(groups - reader.reading.known_groups()) for reader in masters)
     )
+    leading = {reader.reading.broker: reader.reading for reader in masters}
+    await asyncio.gather(
+        *(
+            reader.read_pulls(leading[reader.reading.broker])
+            for reader in readers
+            if not reader.reading.is_master and reader.reading.broker in leading
+        )
+    )
 
 
 async def _look_deep(

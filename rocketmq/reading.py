@@ -41,7 +41,7 @@ class Reading:
         is_listed: whether the name server lists it now; else it is remembered from before.
         runtime: the broker's counters (28).
         config: its configuration, allow-listed keys only (26).
-        offsets: consumer offsets (43).
+        offsets: consumer offsets (43); of a slave for its pull offsets only.
         topics: topic configurations (21).
         groups: consumer group configurations (201).
         connections: by group, who is online (203); None for nobody.
@@ -161,6 +161,18 @@ class Reader:
     async def read_connections(self, groups: Iterable[str]) -> None:
         """Ask who of these groups is online here."""
         await asyncio.gather(*(self._connection(group) for group in sorted(groups)))
+
+    async def read_pulls(self, master: Reading) -> None:
+        """Ask a slave that clients may read from how far it has handed messages out.
+
+        The master does not hear of that: its own pull offset stands still meanwhile. Consumer
+        offsets of a slave are old, and nothing is taken of them.
+        """
+        if (self.reading.config or {}).get("slaveReadEnable") != "true":
+            return
+        if master.offsets and master.offsets.pull_offsets is not None:
+            await self._offsets()
+        await asyncio.gather(*(self._consume_stats(*asked) for asked in master.pulls_to_ask()))
 
     async def _runtime(self) -> None:
         with self.problems:
