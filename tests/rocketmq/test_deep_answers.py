@@ -17,6 +17,18 @@ def at(milliseconds):
 
 
 STARTED = {"4.9.7": 1795253372066, "5.3.3": 1795252809368}
+SERVED = {
+    "4.9.7": Stats(11775, 196.25, 1.000679867425852),
+    "5.3.3": Stats(10733, 178.88035199413343, 1.0013995148348573),
+}
+ENTRIES = {
+    "4.9.7": [QueueEntry(66, 0, 300), QueueEntry(65, 2700, 300), QueueEntry(67, 5107, 301)],
+    "5.3.3": [QueueEntry(67, 2812, 352), QueueEntry(65, 5980, 352), QueueEntry(67, 8796, 352)],
+}
+SPANS = {  # first and newest message, the last one consumed, the age of the next one
+    "4.9.7": (1795253373732, 1795253491983, 1795253373970, 118007),
+    "5.3.3": (1795252811747, 1795252924384, 1795252812887, 111506),
+}
 STUCK = {"4.9.7": (7, 1795253491592), "5.3.3": (5, 1795252923863)}
 
 
@@ -93,13 +105,11 @@ def test_allocation_strategy(text, expected):
     assert deep_answers.allocation_strategy(text) == expected
 
 
-def test_broker_stats(recorded):
-    body = recorded("5.3.3", "315_GROUP_GET_NUMS_lab_orders_at_g-fast_m.body")
-    assert deep_answers.decode_broker_stats(body) == {
-        "minute": Stats(10733, 178.88035199413343, 1.0013995148348573),
-        "hour": Stats(0, 0.0, 0.0),
-        "day": Stats(0, 0.0, 0.0),
-    }
+def test_broker_stats(version, recorded):
+    body = recorded(version, "315_GROUP_GET_NUMS_lab_orders_at_g-fast_m.body")
+    idle = Stats(0, 0.0, 0.0)
+    expected = {"minute": SERVED[version], "hour": idle, "day": idle}
+    assert deep_answers.decode_broker_stats(body) == expected
 
 
 def test_a_mean_that_is_no_number():
@@ -108,12 +118,9 @@ def test_a_mean_that_is_no_number():
     assert deep_answers.decode_broker_stats(body)["hour"] == Stats(0, None, None)
 
 
-def test_queue_entries(recorded):
-    assert deep_answers.decode_queue_entries(recorded("5.3.3", "321_query_cq_m.body")) == [
-        QueueEntry(67, 2812, 352),
-        QueueEntry(65, 5980, 352),
-        QueueEntry(67, 8796, 352),
-    ]
+def test_queue_entries(version, recorded):
+    body = recorded(version, "321_query_cq_m.body")
+    assert deep_answers.decode_queue_entries(body) == ENTRIES[version]
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b'{"maxQueueIndex":3,"minQueueIndex":0}'])
@@ -121,14 +128,15 @@ def test_no_entry_out_of_range(body):
     assert deep_answers.decode_queue_entries(body) == []
 
 
-def test_time_spans(recorded):
-    spans = deep_answers.decode_time_spans(recorded("5.3.3", "303_consume_span_m.body"))
+def test_time_spans(version, recorded):
+    spans = deep_answers.decode_time_spans(recorded(version, "303_consume_span_m.body"))
     assert sorted(spans) == list(range(8))
+    oldest, newest, consumed, delay = SPANS[version]
     assert spans[0] == deep_answers.TimeSpan(
-        oldest_stored_at=at(1795252811747),
-        newest_stored_at=at(1795252924384),
-        last_consumed_at=at(1795252812887),
-        delay_ms=111506,
+        oldest_stored_at=at(oldest),
+        newest_stored_at=at(newest),
+        last_consumed_at=at(consumed),
+        delay_ms=delay,
         broker_now=None,
     )
 
