@@ -186,7 +186,8 @@ async def broker_stats(
     try:
         return await _ask(client, endpoint, code, deep_answers.decode_broker_stats, fields, subject)
     except ResponseError as error:
-        if error.code == ResponseCode.SYSTEM_ERROR and error.reason.endswith("not exist"):
+        # The whole remark, "The stats <name> <key> not exist", may be cut for a long key.
+        if error.code == ResponseCode.SYSTEM_ERROR and f"The stats <{name}>" in error.reason:
             return None
         raise
 
@@ -217,7 +218,7 @@ async def running_info(
 ) -> deep_answers.RunningInfo:
     """307: what a member of a group tells of itself. Needs a client that may ask clients.
 
-    Never with stack traces: those stop the member's threads.
+    Never with stack traces: for those the member walks through all its threads.
     """
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
     code, subject = RequestCode.GET_CONSUMER_RUNNING_INFO, f"{group} {client_id}"

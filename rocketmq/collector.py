@@ -61,12 +61,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
     now = datetime.now(UTC)
     snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
     problems = Problems()
-    async with RemotingClient(
-        connect_timeout=target.connect_timeout,
-        request_timeout=target.request_timeout,
-        total_timeout=target.total_timeout,
-        in_flight=target.in_flight,
-    ) as client:
+    async with _client(target, target.total_timeout) as client:
         endpoint, info = await _cluster_info(client, target.name_servers, problems)
         readings = expected_readings(info, endpoint, target, problems)
         snapshot.cluster = _display_name(info, target)
@@ -76,7 +71,10 @@ async def collect(target: ClusterTarget) -> Snapshot:
     readings = _without_strangers(readings, problems)
     fill(snapshot, readings)
     if target.deep:
-        await _look_deep(snapshot, readings, target, target.deep, problems)
+        async with _client(target, target.deep.total_timeout, target.deep.ask_clients) as client:
+            await look_deep(client, snapshot, readings, target.deep, problems)
+            snapshot.requests += client.requests
+            snapshot.bytes += client.bytes
     snapshot.problems = problems.rows()
     snapshot.brokers_expected = len(readings)
     snapshot.brokers_answered = sum(reading.answered for reading in readings)
@@ -96,6 +94,18 @@ def collect_snapshot(target: ClusterTarget) -> Snapshot:
 
     asyncio.run(look())
     return found[0]
+
+
+def _client(
+    target: ClusterTarget, total_timeout: float, ask_clients: bool = False
+) -> RemotingClient:
+    return RemotingClient(
+        connect_timeout=target.connect_timeout,
+        request_timeout=target.request_timeout,
+        total_timeout=total_timeout,
+        in_flight=target.in_flight,
+        ask_clients=ask_clients,
+    )
 
 
 def expected_readings(
@@ -184,25 +194,6 @@ async def _read_all(client: RemotingClient, readings: list[Reading], problems: P
             if not reader.reading.is_master and reader.reading.broker in leading
         )
     )
-
-
-async def _look_deep(
-    snapshot: Snapshot,
-    readings: list[Reading],
-    target: ClusterTarget,
-    options: DeepOptions,
-    problems: Problems,
-) -> None:
-    async with RemotingClient(
-        connect_timeout=target.connect_timeout,
-        request_timeout=target.request_timeout,
-        total_timeout=options.total_timeout,
-        in_flight=target.in_flight,
-        ask_clients=options.ask_clients,
-    ) as client:
-        await look_deep(client, snapshot, readings, options, problems)
-        snapshot.requests += client.requests
-        snapshot.bytes += client.bytes
 
 
 def _without_strangers(readings: list[Reading], problems: Problems) -> list[Reading]:
