@@ -228,13 +228,21 @@ async def running_info(
 
 async def consumer_status(
     client: RemotingClient, endpoint: str, group: str, topic: str, client_id: str
-) -> dict[str, dict[deep_answers.MessageQueue, int]]:
-    """223: offsets in the memory of a member; Java clients only. Needs one that may ask clients."""
+) -> dict[deep_answers.MessageQueue, int]:
+    """223: offsets in the memory of a member; Java clients only. Needs one that may ask clients.
+
+    Raises:
+        BadAnswerError: also when the member did not answer: the broker then says success and
+            leaves it out.
+    """
     fields = {"topic": topic, "group": group, "clientAddr": client_id}
     code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
     decode = deep_answers.decode_consumer_status
     subject = f"{group} {topic} {client_id}"
-    return await _ask(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
+    told = await _ask(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
+    if client_id not in told:
+        raise BadAnswerError(endpoint, f"{code.name} {subject}", "the client did not answer")
+    return told[client_id]
 
 
 async def _ask(

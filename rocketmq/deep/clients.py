@@ -2,7 +2,7 @@
 
 A broker passes the question on (307, 223) and holds a thread until the client answers. 307 has a
 side effect: a client that never committed a queue reads its offset then, gets 0 and commits that.
-So a group with such a queue is asked only when somebody names it.
+So a group that has messages waiting in such a queue is asked only when somebody names it.
 """
 
 import asyncio
@@ -25,18 +25,16 @@ AT_ONCE = 4
 for 10 s."""
 
 
-def groups_to_ask(
-    snapshot: Snapshot, unread: Iterable[Unread], named: Iterable[str] = ()
-) -> list[str]:
+def groups_to_ask(unread: Iterable[Unread], named: Iterable[str] = ()) -> list[str]:
     """The groups named, then those that lag, largest lag first, but those asking would change."""
-    uncommitted = {
-        row.consumer_group for row in snapshot.consumer_offsets if row.consumer_offset is None
-    }
     lags: dict[str, int] = {}
+    changed: set[str] = set()
     for it in unread:
         group = it.row.consumer_group
         lags[group] = lags.get(group, 0) + len(it.offsets)
-    lagging = sorted(lags.keys() - uncommitted, key=lambda group: (-lags[group], group))
+        if it.row.consumer_offset is None:
+            changed.add(group)
+    lagging = sorted(lags.keys() - changed, key=lambda group: (-lags[group], group))
     return list(dict.fromkeys([*named, *lagging]))
 
 
@@ -98,9 +96,8 @@ class ClientReader:
                 told = await admin.consumer_status(
                     self.client, address, group, question.topic, client_id
                 )
-                offsets = told.get(client_id, {})
                 self.snapshot.consumer_offsets += broadcast_rows(
-                    self.snapshot, group, client_id, offsets
+                    self.snapshot, group, client_id, told
                 )
 
 

@@ -112,14 +112,19 @@ def test_the_group_furthest_behind_decides_what_is_sampled():
 
 def test_groups_that_lag_are_asked_the_largest_lag_first():
     snapshot = snapshot_of([("little", 0, 99), ("much", 0, 1), ("none", 0, 100)])
-    assert groups_to_ask(snapshot, unread(snapshot)) == ["much", "little"]
+    assert groups_to_ask(unread(snapshot)) == ["much", "little"]
 
 
 def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
     """The question would make it commit 0 there."""
     snapshot = snapshot_of([("hung", 0, 5), ("hung", 1, None), ("slow", 0, 50)])
-    assert groups_to_ask(snapshot, unread(snapshot)) == ["slow"]
-    assert groups_to_ask(snapshot, unread(snapshot), ["hung"]) == ["hung", "slow"]
+    assert groups_to_ask(unread(snapshot)) == ["slow"]
+    assert groups_to_ask(unread(snapshot), ["hung"]) == ["hung", "slow"]
+
+
+def test_an_empty_queue_holds_nobody_back():
+    snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
+    assert groups_to_ask(unread(snapshot)) == ["slow"]
 
 
 # Counters ----------------------------------------------------------------------------------------
