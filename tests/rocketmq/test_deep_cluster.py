@@ -42,9 +42,21 @@ def deep(target):
                 if row.consumer_group in ASKED
             }
 
+    async def settled():
+        """A look after clients committed and rated what they do: 10 to 20 s after their start."""
+        for _ in range(60):
+            look = await collect(target)
+            stuck = [row for row in look.consumer_offsets if row.consumer_group == "g-stuck"]
+            rated = [row for row in look.client_topics if row.consumer_group == "g-slow"]
+            if all(row.consumer_offset is not None for row in stuck) and any(
+                row.consume_ok_tps for row in rated
+            ):
+                return look
+            await asyncio.sleep(1)
+        raise AssertionError("clients neither commit nor consume")
+
     async def main():
-        first = await collect(replace(target, deep=None))
-        before = await tell(first)
+        before = await tell(await settled())
         snapshot = await collect(target)
         return before, snapshot, await tell(snapshot)
 
