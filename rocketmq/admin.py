@@ -4,16 +4,19 @@ One function per request: ``await topic_stats(client, endpoint, topic)``. Each r
 `rocketmq.errors.RemotingError`; `BadAnswerError` when the body is not what the request gives.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from rocketmq import answers
+from rocketmq import answers, deep_answers
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode, ResponseCode
 from rocketmq.errors import BadAnswerError, ResponseError
 
 T = TypeVar("T")
+
+CLIENT_SECONDS = 12.0
+"""For what a broker passes on to a client: it waits up to 10 s for that (`Broker2Client`)."""
 
 # Name server -------------------------------------------------------------------------------------
 
@@ -110,14 +113,21 @@ async def consumer_connection(
 
 
 async def consume_stats(
-    client: RemotingClient, endpoint: str, group: str, topic: str
-) -> dict[int, answers.ConsumeStats]:
-    """208: a group on the queues of one topic; empty when the group or topic is not known.
+    client: RemotingClient, endpoint: str, group: str, topics: Sequence[str]
+) -> dict[str, dict[int, answers.ConsumeStats]]:
+    """208: a group on the queues of topics; a topic not known there is left out.
 
-    Asked with a topic because without one it leaves out topics the group never committed on.
+    Asked with topics because without it leaves out those the group never committed on.
+
+    Args:
+        client: the transport.
+        endpoint: a master.
+        group: the group.
+        topics: one topic; several from 5.3.2 on only, as older brokers would take it for none.
     """
-    fields = {"consumerGroup": group, "topic": topic}
-    code, subject = RequestCode.GET_CONSUME_STATS, f"{group} {topic}"
+    fields = {"consumerGroup": group}
+    fields |= {"topic": topics[0]} if len(topics) == 1 else {"topicList": ";".join(topics)}
+    code, subject = RequestCode.GET_CONSUME_STATS, f"{group} {' '.join(topics[:3])}"
     return await _ask(client, endpoint, code, answers.decode_consume_stats, fields, subject)
 
 
@@ -164,6 +174,77 @@ async def min_offset(client: RemotingClient, endpoint: str, topic: str, queue_id
     return await _offset(client, endpoint, code, fields, f"{topic} {queue_id}")
 
 
+# One counter, one queue, one client --------------------------------------------------------------
+
+
+async def broker_stats(
+    client: RemotingClient, endpoint: str, name: str, key: str
+) -> dict[str, deep_answers.Stats] | None:
+    """315: a counter by window; None where it counted nothing since the broker's start."""
+    fields = {"statsName": name, "statsKey": key}
+    code, subject = RequestCode.VIEW_BROKER_STATS_DATA, f"{name} {key}"
+    try:
+        return await _ask(client, endpoint, code, deep_answers.decode_broker_stats, fields, subject)
+    except ResponseError as error:
+        # The whole remark, "The stats <name> <key> not exist", may be cut for a long key.
+        if error.code == ResponseCode.SYSTEM_ERROR and f"The stats <{name}>" in error.reason:
+            return None
+        raise
+
+
+async def queue_entries(
+    client: RemotingClient, endpoint: str, topic: str, queue_id: int, index: int, count: int
+) -> list[deep_answers.QueueEntry]:
+    """321: consume-queue entries from ``index`` on; at the end of a file fewer than asked for."""
+    fields = {"topic": topic, "queueId": str(queue_id), "index": str(index), "count": str(count)}
+    code, subject = RequestCode.QUERY_CONSUME_QUEUE, f"{topic} {queue_id} {index}"
+    return await _ask(client, endpoint, code, deep_answers.decode_queue_entries, fields, subject)
+
+
+async def time_spans(
+    client: RemotingClient, endpoint: str, group: str, topic: str
+) -> dict[int, deep_answers.TimeSpan]:
+    """303: store times around a group's progress, by queue.
+
+    Reads up to four messages of every queue from the commit log, and those may be cold.
+    """
+    fields = {"topic": topic, "group": group}
+    code, subject = RequestCode.QUERY_CONSUME_TIME_SPAN, f"{group} {topic}"
+    return await _ask(client, endpoint, code, deep_answers.decode_time_spans, fields, subject)
+
+
+async def running_info(
+    client: RemotingClient, endpoint: str, group: str, client_id: str
+) -> deep_answers.RunningInfo:
+    """307: what a member of a group tells of itself. Needs a client that may ask clients.
+
+    Never with stack traces: for those the member walks through all its threads.
+    """
+    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
+    code, subject = RequestCode.GET_CONSUMER_RUNNING_INFO, f"{group} {client_id}"
+    decode = deep_answers.decode_running_info
+    return await _ask(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
+
+
+async def consumer_status(
+    client: RemotingClient, endpoint: str, group: str, topic: str, client_id: str
+) -> dict[deep_answers.MessageQueue, int]:
+    """223: offsets in the memory of a member; Java clients only. Needs one that may ask clients.
+
+    Raises:
+        BadAnswerError: also when the member did not answer: the broker then says success and
+            leaves it out.
+    """
+    fields = {"topic": topic, "group": group, "clientAddr": client_id}
+    code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+    decode = deep_answers.decode_consumer_status
+    subject = f"{group} {topic} {client_id}"
+    told = await _ask(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
+    if client_id not in told:
+        raise BadAnswerError(endpoint, f"{code.name} {subject}", "the client did not answer")
+    return told[client_id]
+
+
 async def _ask(
     client: RemotingClient,
     endpoint: str,
@@ -171,8 +252,9 @@ async def _ask(
     decode: Callable[[bytes], T],
     fields: Mapping[str, str] | None = None,
     subject: str = "",
+    timeout: float | None = None,
 ) -> T:
-    frame = await client.call(endpoint, code, fields, subject=subject)
+    frame = await client.call(endpoint, code, fields, subject=subject, timeout=timeout)
     return _decoded(partial(decode, frame.body), endpoint, code, subject)
 
 

@@ -179,14 +179,14 @@ class ConsumerConnection:
 
 def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     """Decode a 106 body."""
-    found = _object(loads(body))
+    found = object_of(loads(body))
     brokers = {name: _broker_group(data) for name, data in found["brokerAddrTable"].items()}
     return ClusterInfo(brokers, dict(found["clusterAddrTable"]))
 
 
 def decode_topic_route(body: bytes) -> TopicRoute:
     """Decode a 105 body; its integer keys may be quoted (asked by a client from 4.9.4 on)."""
-    found = _object(loads(body))
+    found = object_of(loads(body))
     groups = [_broker_group(data) for data in found.get("brokerDatas") or ()]
     queues = [
         QueueData(data["brokerName"], data["readQueueNums"], data["writeQueueNums"], data["perm"])
@@ -197,18 +197,18 @@ def decode_topic_route(body: bytes) -> TopicRoute:
 
 def decode_topic_list(body: bytes) -> list[str]:
     """Decode a body of 206 or 305."""
-    return sorted(_object(loads(body)).get("topicList") or ())
+    return sorted(object_of(loads(body)).get("topicList") or ())
 
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
-    table = _object(_object(loads(body))["topicConfigTable"])
+    table = object_of(object_of(loads(body))["topicConfigTable"])
     return {
         topic: TopicConfig(
             topic,
-            _integer(config["readQueueNums"]),
-            _integer(config["writeQueueNums"]),
-            _integer(config["perm"]),
+            integer(config["readQueueNums"]),
+            integer(config["writeQueueNums"]),
+            integer(config["perm"]),
             (config.get("attributes") or {}).get("message.type"),
         )
         for topic, config in table.items()
@@ -217,7 +217,7 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
 
 def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig]:
     """Decode a 201 body."""
-    table = _object(_object(loads(body))["subscriptionGroupTable"])
+    table = object_of(object_of(loads(body))["subscriptionGroupTable"])
     return {
         group: SubscriptionGroupConfig(
             group,
@@ -238,34 +238,34 @@ def decode_broker_config(body: bytes) -> dict[str, str]:
 
 def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
     """Decode a 28 body."""
-    table = _object(_object(loads(body))["table"])
+    table = object_of(object_of(loads(body))["table"])
     return {str(key): str(value) for key, value in table.items() if value is not None}
 
 
 def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     """Decode a 43 body; keys of another form than `OffsetKey` are left out, as Java does."""
-    found = _object(loads(body))
+    found = object_of(loads(body))
     pulls = found.get("pullOffsetTable")
     return ConsumerOffsetTable(
-        _offset_table(_object(found["offsetTable"])),
-        None if pulls is None else _offset_table(_object(pulls)),
+        _offset_table(object_of(found["offsetTable"])),
+        None if pulls is None else _offset_table(object_of(pulls)),
     )
 
 
 def decode_topic_stats(body: bytes) -> dict[int, QueueStats]:
     """Decode a 202 body, which is about one topic: the queue id is key enough."""
-    table = _object(_object(loads(body))["offsetTable"])
+    table = object_of(object_of(loads(body))["offsetTable"])
     stats: dict[int, QueueStats] = {}
     for key, value in table.items():
-        maximum = _integer(value["maxOffset"])
+        maximum = integer(value["maxOffset"])
         stored = instant(value.get("lastUpdateTimestamp")) if maximum > 0 else None
-        stats[dict(key)["queueId"]] = QueueStats(_integer(value["minOffset"]), maximum, stored)
+        stats[dict(key)["queueId"]] = QueueStats(integer(value["minOffset"]), maximum, stored)
     return stats
 
 
 def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     """Decode a 203 body."""
-    found = _object(loads(body))
+    found = object_of(loads(body))
     connections = [
         Connection(
             member["clientId"],
@@ -281,27 +281,27 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
         found.get("consumeType"),
         found.get("messageModel"),
         found.get("consumeFromWhere"),
-        {topic: _subscription(topic, data) for topic, data in sorted(table.items())},
+        {topic: subscription(topic, data) for topic, data in sorted(table.items())},
     )
 
 
-def decode_consume_stats(body: bytes) -> dict[int, ConsumeStats]:
-    """Decode a 208 body that is about one topic."""
-    table = _object(_object(loads(body))["offsetTable"])
-    return {
-        dict(key)["queueId"]: ConsumeStats(
-            _integer(value["brokerOffset"]),
-            _integer(value["consumerOffset"]),
+def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
+    """Decode a 208 body, by topic and queue id."""
+    found: dict[str, dict[int, ConsumeStats]] = {}
+    for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
+        queue = dict(key)
+        found.setdefault(queue["topic"], {})[queue["queueId"]] = ConsumeStats(
+            integer(value["brokerOffset"]),
+            integer(value["consumerOffset"]),
             value.get("pullOffset"),
             instant(value.get("lastTimestamp")),
         )
-        for key, value in table.items()
-    }
+    return found
 
 
 def decode_consumer_ids(body: bytes) -> list[str]:
     """Decode a 38 body."""
-    return sorted(_object(loads(body)).get("consumerIdList") or ())
+    return sorted(object_of(loads(body)).get("consumerIdList") or ())
 
 
 def instant(milliseconds: Any) -> datetime | None:
@@ -314,13 +314,23 @@ def instant(milliseconds: Any) -> datetime | None:
         return None
 
 
-def _object(value: Any) -> dict[Any, Any]:
+def object_of(value: Any) -> dict[Any, Any]:
+    """The value, when it is an object.
+
+    Raises:
+        TypeError: it is not.
+    """
     if type(value) is not dict:
         raise TypeError(f"an object was expected, not {type(value).__name__}")
     return value
 
 
-def _integer(value: Any) -> int:
+def integer(value: Any) -> int:
+    """The value, when it is an integer.
+
+    Raises:
+        TypeError: it is not.
+    """
     if type(value) is not int:
         raise TypeError(f"an integer was expected, not {type(value).__name__}")
     return value
@@ -337,10 +347,11 @@ def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
     for name, offsets in table.items():
         key = parse_offset_key(name)
         if key:
-            known[key] = _object(offsets)
+            known[key] = object_of(offsets)
     return known
 
 
-def _subscription(topic: str, data: dict[str, Any]) -> Subscription:
+def subscription(topic: str, data: dict[str, Any]) -> Subscription:
+    """A `SubscriptionData` object of a body."""
     tags: list[str] = sorted(data.get("tagsSet") or ())
     return Subscription(topic, data.get("expressionType"), data.get("subString"), tags)

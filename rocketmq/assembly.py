@@ -30,12 +30,14 @@ def fill(snapshot: Snapshot, readings: Iterable[Reading]) -> None:
     """Write the rows of all tables into a snapshot, each sorted by its key."""
     readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
     masters = [reading for reading in readings if reading.is_master]
+    slaves = [reading for reading in readings if not reading.is_master]
     online = online_groups(masters)
     snapshot.brokers = [broker_row(reading) for reading in readings]
     snapshot.clients = client_rows(masters)
     for reading in masters:
         snapshot.queue_offsets += queue_rows(reading)
-        snapshot.consumer_offsets += consumer_rows(reading, online)
+        own = [slave for slave in slaves if slave.broker == reading.broker]
+        snapshot.consumer_offsets += consumer_rows(reading, own, online)
         snapshot.topics += topic_rows(reading)
         snapshot.consumer_groups += group_rows(reading)
 
@@ -151,9 +153,9 @@ def _subscriptions(connections: Iterable[ConsumerConnection]) -> list[Subscripti
 
 
 def consumer_rows(
-    reading: Reading, online: dict[str, list[ConsumerConnection]]
+    reading: Reading, slaves: list[Reading], online: dict[str, list[ConsumerConnection]]
 ) -> Iterator[ConsumerOffset]:
-    """The progress of every group on one master.
+    """The progress of every group on one master; its slaves only tell what they handed out.
 
     What is committed, as read; for a group online in cluster mode also each readable queue of its
     subscriptions that never committed. None at all when the offsets could not be read: then it is
@@ -172,7 +174,7 @@ def consumer_rows(
             continue  # deleted while we looked
         committed = reading.offsets.offsets.get(key, {})
         known = reading.topic_stats.get(key.topic)
-        pulls = _pull_offsets(reading, key, online)
+        pulls = _pull_offsets(reading, slaves, key, online)
         store = "broker_broadcast" if key.broadcast else "broker"
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
             # Left over from when the topic had more queues, or readable and never writable before
@@ -229,18 +231,44 @@ def _is_rival(
 
 
 def _pull_offsets(
-    reading: Reading, key: OffsetKey, online: dict[str, list[ConsumerConnection]]
+    reading: Reading,
+    slaves: list[Reading],
+    key: OffsetKey,
+    online: dict[str, list[ConsumerConnection]],
 ) -> PullOffset:
     """What tells the next offset to hand out, and where it was read, for the queues of a key.
 
-    A broker keeps it in memory only, and with reads from slaves it stands still: then it lies
-    behind the commit. GET_CONSUME_STATS shows the commit instead; the table of 5.5 is taken as
-    read, for here alone `consumer_offset <= pull_offset` can be judged. Clients of a broadcasting
-    group each pull for themselves: there is no such offset.
+    The largest over the replicas: each knows what it handed out itself. A slave is asked after the
+    queues were read; what it handed out since does not count. Clients of a broadcasting group each
+    pull for themselves: there is no such offset.
     """
+    group = online.get(key.consumer_group, ())
+    if key.broadcast or any(member.message_model == "BROADCASTING" for member in group):
+        return lambda queue_id, offset: (None, None)
+    of_master = _pull_offsets_of(reading, key)
+    of_slaves = [_pull_offsets_of(slave, key) for slave in slaves]
+    written = reading.topic_stats.get(key.topic) or {}
 
-    def unknown(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
-        return None, None
+    def furthest(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        pull, source = of_master(queue_id, offset)
+        for tell in of_slaves:
+            found, found_in = tell(queue_id, offset)
+            if found is not None and queue_id in written:
+                found = min(found, written[queue_id].max_offset)
+                if found > (offset or 0) and (pull is None or found > pull):
+                    pull, source = found, found_in
+        return pull, source
+
+    return furthest
+
+
+def _pull_offsets_of(reading: Reading, key: OffsetKey) -> PullOffset:
+    """The same of one replica.
+
+    A broker keeps it in memory only, and with reads from slaves that of the master stands still:
+    then it lies behind the commit. GET_CONSUME_STATS shows the commit instead; the table of 5.5 is
+    taken as read, for here alone `consumer_offset <= pull_offset` can be judged.
+    """
 
     def of_table(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
         pull = table.get(queue_id, NEVER_COMMITTED)
@@ -255,14 +283,11 @@ def _pull_offsets(
             return None, None
         return found.pull_offset, "consume_stats"
 
-    group = online.get(key.consumer_group, ())
-    if key.broadcast or any(member.message_model == "BROADCASTING" for member in group):
-        return unknown
     if reading.offsets and reading.offsets.pull_offsets is not None:
         table = reading.offsets.pull_offsets.get(key, {})
         return of_table
     stats = reading.consume_stats.get((key.consumer_group, key.topic), {})
-    return of_consume_stats if stats else unknown
+    return of_consume_stats
 
 
 def _whole(table: dict[str, str], key: str) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
-from rocketmq.codes import READ_ONLY, RequestCode, ResponseCode
+from rocketmq.codes import ASKS_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.endpoint import resolve, split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
@@ -46,6 +46,7 @@ class RemotingClient:
         in_flight: requests under way at one endpoint at a time; the rest wait their turn.
         max_requests: requests to one endpoint at most, None for no limit.
         security: who we are, and whether connections are encrypted.
+        ask_clients: let `ASKS_CLIENTS` through too; one of them can make a client commit.
 
     Attributes:
         requests: requests sent.
@@ -61,7 +62,9 @@ class RemotingClient:
         in_flight: int = 64,
         max_requests: int | None = None,
         security: Security = PLAIN,
+        ask_clients: bool = False,
     ):
+        self._allowed = READ_ONLY | ASKS_CLIENTS if ask_clients else READ_ONLY
         self.requests = 0
         self.bytes = 0
         self._connect_timeout = connect_timeout
@@ -111,7 +114,7 @@ class RemotingClient:
             ForbiddenRequest: the code is not on the read-only list; nothing was sent.
             RemotingError: one of its subclasses, see `rocketmq.errors`.
         """
-        if code not in READ_ONLY:
+        if code not in self._allowed:
             raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")
         operation = f"{RequestCode(code).name} {subject}".rstrip()
         peer = self._peers.get(endpoint)

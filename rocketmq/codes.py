@@ -3,7 +3,8 @@
 `RequestCode` *is* the allow-list: the transport sends nothing else. A code belongs here only when
 the request changes nothing in a broker or a client, in any version from 4.9 to 5.5. Not here though
 they look like reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE falsifies pull
-offsets and delivery counts, 307 GET_CONSUMER_RUNNING_INFO makes a client commit, 355 writes files.
+offsets and delivery counts, 355 writes files. One exception has a permission of its own, see
+`ASKS_CLIENTS`.
 """
 
 from enum import IntEnum
@@ -29,17 +30,28 @@ class RequestCode(IntEnum):
     GET_CONSUMER_CONNECTION_LIST = 203
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
     GET_CONSUME_STATS = 208
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS = 223
     QUERY_TOPIC_CONSUME_BY_WHO = 300
     QUERY_CONSUME_TIME_SPAN = 303
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305
+    GET_CONSUMER_RUNNING_INFO = 307
     VIEW_BROKER_STATS_DATA = 315
     QUERY_CONSUME_QUEUE = 321
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
 
 
-READ_ONLY = frozenset(RequestCode)
-"""The codes the transport lets through."""
+ASKS_CLIENTS = frozenset(
+    {RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS}
+)
+"""What a broker passes on to a client, holding a thread until that answers (up to 10 s).
+
+307 has a side effect: a client that never committed a queue reads its offset from the broker then,
+gets 0, and commits that.
+"""
+
+READ_ONLY = frozenset(RequestCode) - ASKS_CLIENTS
+"""What the transport lets through; with permission to ask clients also `ASKS_CLIENTS`."""
 
 
 class ResponseCode(IntEnum):

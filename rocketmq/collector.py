@@ -12,6 +12,7 @@ from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.deep.reader import DeepOptions, look_deep
 from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
@@ -40,6 +41,8 @@ class ClusterTarget:
         max_requests: requests to one broker in one look at most, None for no limit; what is then
             not asked is a problem in the snapshot.
         security: account and encryption.
+        deep: also ask what takes a question each, see `rocketmq.deep`; None for not. It has a time
+            limit of its own, after ``total_timeout``.
     """
 
     name_servers: tuple[str, ...]
@@ -52,6 +55,7 @@ class ClusterTarget:
     in_flight: int = 64
     max_requests: int | None = None
     security: Security = PLAIN
+    deep: DeepOptions | None = None
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -66,14 +70,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
     snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
     snapshot.transport = target.security.transport
     problems = Problems()
-    async with RemotingClient(
-        connect_timeout=target.connect_timeout,
-        request_timeout=target.request_timeout,
-        total_timeout=target.total_timeout,
-        in_flight=target.in_flight,
-        max_requests=target.max_requests,
-        security=target.security,
-    ) as client:
+    async with _client(target, target.total_timeout) as client:
         endpoint, info = await _cluster_info(client, target, problems)
         readings = expected_readings(info, endpoint, target, problems)
         snapshot.cluster = _display_name(info, target)
@@ -82,6 +79,11 @@ async def collect(target: ClusterTarget) -> Snapshot:
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, problems)
     fill(snapshot, readings)
+    if target.deep:
+        async with _client(target, target.deep.total_timeout, target.deep.ask_clients) as client:
+            await look_deep(client, snapshot, readings, target.deep, problems)
+            snapshot.requests += client.requests
+            snapshot.bytes += client.bytes
     snapshot.problems = problems.rows()
     snapshot.brokers_expected = len(readings)
     snapshot.brokers_answered = sum(reading.answered for reading in readings)
@@ -101,6 +103,20 @@ def collect_snapshot(target: ClusterTarget) -> Snapshot:
 
     asyncio.run(look())
     return found[0]
+
+
+def _client(
+    target: ClusterTarget, total_timeout: float, ask_clients: bool = False
+) -> RemotingClient:
+    return RemotingClient(
+        connect_timeout=target.connect_timeout,
+        request_timeout=target.request_timeout,
+        total_timeout=total_timeout,
+        in_flight=target.in_flight,
+        max_requests=target.max_requests,
+        security=target.security,
+        ask_clients=ask_clients,
+    )
 
 
 def expected_readings(
@@ -192,6 +208,14 @@ async def _read_all(client: RemotingClient, readings: list[Reading], problems: P
     groups = {group for reader in masters for group in reader.reading.known_groups()}
     await asyncio.gather(
         *(reader.read_connections(groups - reader.reading.known_groups()) for reader in masters)
+    )
+    leading = {reader.reading.broker: reader.reading for reader in masters}
+    await asyncio.gather(
+        *(
+            reader.read_pulls(leading[reader.reading.broker])
+            for reader in readers
+            if not reader.reading.is_master and reader.reading.broker in leading
+        )
     )
 
 

@@ -23,6 +23,8 @@ from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
 from rocketmq.problems import Problems
 
 PULL_OFFSET_SINCE = version_order("V5_1_0")
+TOPIC_LIST_SINCE = version_order("V5_3_2")
+UNKNOWN_VERSION = version_order(None)
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class Reading:
         is_listed: whether the name server lists it now; else it is remembered from before.
         runtime: the broker's counters (28).
         config: its configuration, allow-listed keys only (26).
-        offsets: consumer offsets (43).
+        offsets: consumer offsets (43); of a slave for its pull offsets only.
         topics: topic configurations (21).
         groups: consumer group configurations (201).
         connections: by group, who is online (203); None for nobody.
@@ -104,27 +106,32 @@ class Reading:
         normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
         return sorted(normal | (self.consumed_topics() & self.topics.keys()))
 
-    def pulls_to_ask(self) -> list[tuple[str, str]]:
-        """(group, topic) whose pull offsets only GET_CONSUME_STATS (208) can tell.
+    def pulls_to_ask(self) -> list[tuple[str, list[str]]]:
+        """(group, topics) whose pull offsets only GET_CONSUME_STATS (208) can tell.
 
         Nothing where the offset table told them already (5.5) or the broker has none (before 5.1);
-        nothing for broadcasting groups, whose clients each pull for themselves.
+        nothing for broadcasting groups, whose clients each pull for themselves. One entry per group
+        from 5.3.2 on, where a request takes many topics; before that one per topic.
         """
         if self.offsets is None or self.offsets.pull_offsets is not None:
             return []
-        version = (self.runtime or {}).get("brokerVersionDesc")
-        if version and version_order(version) < PULL_OFFSET_SINCE:
+        version = version_order((self.runtime or {}).get("brokerVersionDesc"))
+        if UNKNOWN_VERSION < version < PULL_OFFSET_SINCE:
             return []
         progressed: dict[str, set[str]] = {}
         for key in self.offsets.offsets:
             progressed.setdefault(key.consumer_group, set()).add(key.topic)
-        return [
-            (group, topic)
-            for group, connection in sorted(self.connections.items())
-            if connection and connection.message_model != "BROADCASTING"
-            for topic in sorted(progressed.get(group, set()) | connection.subscriptions.keys())
-            if self.topics is None or topic in self.topics
-        ]
+        asked: list[tuple[str, list[str]]] = []
+        for group, connection in sorted(self.connections.items()):
+            if connection is None or connection.message_model == "BROADCASTING":
+                continue
+            topics = sorted(progressed.get(group, set()) | connection.subscriptions.keys())
+            topics = [topic for topic in topics if self.topics is None or topic in self.topics]
+            if version >= TOPIC_LIST_SINCE:
+                asked += [(group, topics)] if topics else []
+            else:
+                asked += [(group, [topic]) for topic in topics]
+        return asked
 
 
 @dataclass(slots=True, frozen=True)
@@ -155,6 +162,18 @@ class Reader:
         """Ask who of these groups is online here."""
         await asyncio.gather(*(self._connection(group) for group in sorted(groups)))
 
+    async def read_pulls(self, master: Reading) -> None:
+        """Ask a slave that clients may read from how far it has handed messages out.
+
+        The master does not hear of that: its own pull offset stands still meanwhile. Consumer
+        offsets of a slave are old, and nothing is taken of them.
+        """
+        if (self.reading.config or {}).get("slaveReadEnable") != "true":
+            return
+        if master.offsets and master.offsets.pull_offsets is not None:
+            await self._offsets()
+        await asyncio.gather(*(self._consume_stats(*asked) for asked in master.pulls_to_ask()))
+
     async def _runtime(self) -> None:
         with self.problems:
             self.reading.runtime = await admin.broker_runtime_info(
@@ -183,11 +202,10 @@ class Reader:
                 self.client, self.reading.address, group
             )
 
-    async def _consume_stats(self, group: str, topic: str) -> None:
+    async def _consume_stats(self, group: str, topics: list[str]) -> None:
         with self.problems:
-            self.reading.consume_stats[group, topic] = await admin.consume_stats(
-                self.client, self.reading.address, group, topic
-            )
+            found = await admin.consume_stats(self.client, self.reading.address, group, topics)
+            self.reading.consume_stats |= {(group, topic): it for topic, it in found.items()}
 
     async def _topic_stats(self, topic: str) -> None:
         with self.problems:

@@ -1,6 +1,7 @@
 """Taking one snapshot for a command: which cluster, and what to say of what went wrong."""
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from lake.clusters import Cluster, configured
 from lake.home import Home
 from rocketmq.collector import collect_snapshot
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
 
@@ -67,8 +69,12 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def look(namesrv: str) -> Snapshot:
+def look(namesrv: str, deep: DeepOptions | None = None) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
+
+    Args:
+        namesrv: an option's text.
+        deep: how deep to look, None for what is read in bulk only.
 
     Raises:
         BadParameter: when it is not known of which cluster.
@@ -76,7 +82,7 @@ def look(namesrv: str) -> Snapshot:
         CommandError: when nothing could be read.
     """
     cluster = one_cluster(Home.of(), namesrv)
-    snapshot = collect_snapshot(cluster.target())
+    snapshot = collect_snapshot(replace(cluster.target(), deep=deep))
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
         raise CommandError(

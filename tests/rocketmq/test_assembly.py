@@ -240,5 +240,41 @@ def test_what_a_recorded_broker_is_asked_next(version, recorded):
     measured = reading.topics_to_measure()
     assert "lab_orders" in measured and "%RETRY%g-slow" in measured and "TBW102" not in measured
     reading.connections["g-fast"] = online("lab_orders", "not-here")
-    pairs = [("g-fast", "%RETRY%g-fast"), ("g-fast", "lab_orders")]
-    assert reading.pulls_to_ask() == ([] if version == "4.9.7" else pairs)
+    asked = [("g-fast", ["%RETRY%g-fast", "lab_orders"])]
+    assert reading.pulls_to_ask() == ([] if version == "4.9.7" else asked)
+    if version == "5.3.3":
+        # Before 5.3.2 a broker does not know the list of topics and would take it for none.
+        for older in ("V5_1_0", "V5_3_1", None):
+            reading.runtime = {"brokerVersionDesc": older} if older else None
+            assert reading.pulls_to_ask() == [(group, [t]) for group, ts in asked for t in ts]
+
+
+# Slaves
+
+
+def slave(pulls=None, stats=None):
+    """A slave whose clients read from it, with what it says of T: stale commits and its pulls."""
+    offsets = None if pulls is None else ConsumerOffsetTable({KEY: {0: 3}}, {KEY: pulls})
+    told = {} if stats is None else {("g", "T"): {0: ConsumeStats(100, 3, stats, None)}}
+    return Reading("broker-a", 1, "a:2", False, offsets=offsets, consume_stats=told)
+
+
+@pytest.mark.parametrize(
+    ("replica", "pull", "source"),
+    [
+        (slave(stats=80), 80, "consume_stats"),
+        (slave(stats=40), 50, "consume_stats"),  # it handed out less than the master
+        (slave(stats=130), 100, "consume_stats"),  # asked later than the queue was read
+        (slave(pulls={0: 80}), 80, "consumer_offset_table"),
+        (slave(), 50, "consume_stats"),
+    ],
+)
+def test_the_pull_offset_is_the_largest_over_replicas(replica, pull, source):
+    stats = {("g", "T"): {0: ConsumeStats(100, 50, 50, None)}}
+    reading = master(offsets={0: 50}, connections={"g": online("T")}, consume_stats=stats)
+    assert progress(reading, replica)[A0] == (50, pull, source, "broker")
+
+
+def test_a_slave_says_nothing_of_what_was_consumed():
+    assert progress(master(offsets={0: 50}), slave(pulls={0: 3}))[A0] == (50, None, None, "broker")
+    assert progress(slave(pulls={0: 80})) == {}

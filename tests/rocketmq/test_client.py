@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.codes import READ_ONLY, RequestCode
+from rocketmq.codes import ASKS_CLIENTS, READ_ONLY, RequestCode
 from rocketmq.endpoint import split_endpoint
 from rocketmq.errors import (
     BadAnswerError,
@@ -77,6 +77,50 @@ def test_what_is_not_on_the_list_is_not_sent(scripted, code):
 
 def test_the_list_holds_no_code_that_writes():
     assert not READ_ONLY & set(NEVER)
+    assert set(NEVER) & (READ_ONLY | ASKS_CLIENTS) == {307}
+
+
+def test_clients_are_asked_with_permission_only_and_never_for_stack_traces(scripted):
+    asked = []
+
+    async def behave(reader, writer):
+        for body in (b"{}", b'{"consumerTable":{}}'):
+            (total,) = struct.unpack(">i", await reader.readexactly(4))
+            content = await reader.readexactly(total)
+            header = json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])
+            asked.append((header["code"], header["extFields"]))
+            writer.write(answer(header["opaque"], body))
+        await reader.read()
+
+    async def use(client, endpoint):
+        await admin.running_info(client, endpoint, "g", "c")
+        with pytest.raises(BadAnswerError, match="did not answer"):  # it is left out
+            await admin.consumer_status(client, endpoint, "g", "T", "c")
+
+    with pytest.raises(ForbiddenRequest):
+        run(scripted, behave, use)
+    assert asked == []
+    run(scripted, behave, use, ask_clients=True)
+    assert asked == [
+        (307, {"clientId": "c", "consumerGroup": "g", "jstackEnable": "false"}),
+        (223, {"clientAddr": "c", "group": "g", "topic": "T"}),
+    ]
+
+
+def test_a_counter_that_does_not_exist_is_no_failure(scripted):
+    remarks = [f"The stats <TOPIC_PUT_NUMS> <{'T' * 400}> not exist", "something broke"]
+
+    async def behave(reader, writer):
+        for remark in remarks:
+            writer.write(answer(await next_opaque(reader), code=1, remark=remark))
+        await reader.read()
+
+    async def use(client, endpoint):
+        assert await admin.broker_stats(client, endpoint, "TOPIC_PUT_NUMS", "T" * 400) is None
+        with pytest.raises(ResponseError, match="something broke"):
+            await admin.broker_stats(client, endpoint, "TOPIC_PUT_NUMS", "T")
+
+    run(scripted, behave, use)
 
 
 # Matching ----------------------------------------------------------------------------------------

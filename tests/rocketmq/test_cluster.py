@@ -133,8 +133,13 @@ def test_pull_offsets_against_consume_stats(cluster, target):
         at = addresses(snapshot)
         rows = [c for c in snapshot.consumer_offsets if c.pull_offset is not None]
         keys = {(c.broker, c.consumer_group, c.topic) for c in rows}
-        pairs = {key: admin.consume_stats(client, at[key[0]], *key[1:]) for key in keys}
-        return await gathered(pairs)
+        found = await gathered(
+            {
+                (broker, group, topic): admin.consume_stats(client, at[broker], group, [topic])
+                for broker, group, topic in keys
+            }
+        )
+        return {key: stats.get(key[2], {}) for key, stats in found.items()}
 
     before, snapshot, after = asyncio.run(asked_around(target, question))
     pulled = [c for c in snapshot.consumer_offsets if c.pull_offset is not None]

@@ -160,6 +160,8 @@ USAGE = {
     "no such format": (["lag", "--namesrv", "127.0.0.1:1", "--format", "xml"], "xml"),
     "lag of nothing": (["lag"], "--namesrv"),
     "snapshot of nothing": (["snapshot"], "--namesrv"),
+    "a group for nothing": (["snapshot", "--group", "g"], "--deep"),
+    "no clients for nothing": (["snapshot", "--no-clients"], "--deep"),
     "tick of nothing": (["tick"], "--namesrv"),
     "no port": (["lag", "--namesrv", "localhost"], "HOST:PORT"),
     "no number": (["lag", "--namesrv", "localhost:http"], "HOST:PORT"),

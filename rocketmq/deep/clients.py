@@ -1,0 +1,163 @@
+"""What clients tell of themselves: their queues, rates, strategy and subscriptions.
+
+A broker passes the question on (307, 223) and holds a thread until the client answers. 307 has a
+side effect: a client that never committed a queue reads its offset then, gets 0 and commits that.
+So a group that has messages waiting in such a queue is asked only when somebody names it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from rocketmq import admin
+from rocketmq.client import RemotingClient
+from rocketmq.deep.pacing import paced
+from rocketmq.deep.unread import Unread
+from rocketmq.deep_answers import MessageQueue, RunningInfo
+from rocketmq.problems import Problems
+from rocketmq.reading import Reading
+from rocketmq.rows import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
+
+AT_ONCE = 4
+"""Questions passed on at once by one broker: a client that hangs holds one of its 16 admin threads
+for 10 s."""
+
+
+def groups_to_ask(unread: Iterable[Unread], named: Iterable[str] = ()) -> list[str]:
+    """The groups named, then those that lag, largest lag first, but those asking would change."""
+    lags: dict[str, int] = {}
+    changed: set[str] = set()
+    for it in unread:
+        group = it.row.consumer_group
+        lags[group] = lags.get(group, 0) + len(it.offsets)
+        if it.row.consumer_offset is None:
+            changed.add(group)
+    lagging = sorted(lags.keys() - changed, key=lambda group: (-lags[group], group))
+    return list(dict.fromkeys([*named, *lagging]))
+
+
+class Question(NamedTuple):
+    """A question to one client; about a topic's offsets (223), or about itself (307)."""
+
+    client: Client
+    topic: str | None = None
+
+
+@dataclass(slots=True)
+class ClientReader:
+    """Asks clients, each through the first master it is connected to, and fills the snapshot.
+
+    Attributes:
+        limit: questions at most.
+    """
+
+    client: RemotingClient
+    problems: Problems
+    snapshot: Snapshot
+    limit: int
+    _addresses: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    async def read(self, masters: Iterable[Reading], groups: Iterable[str]) -> None:
+        """Ask the members of groups, and every broadcasting Java client for its offsets."""
+        for reading in masters:
+            for group, connection in reading.connections.items():
+                for member in connection.connections if connection else ():
+                    self._addresses.setdefault((group, member.client_id), reading.address)
+        by_address: dict[str, list[Question]] = {}
+        for question in islice(self._questions(groups), self.limit):
+            by_address.setdefault(self._address(question), []).append(question)
+        await asyncio.gather(
+            *(paced(questions, self._ask, AT_ONCE) for questions in by_address.values())
+        )
+
+    def _address(self, question: Question) -> str:
+        return self._addresses[question.client.consumer_group, question.client.client_id]
+
+    def _questions(self, groups: Iterable[str]) -> Iterator[Question]:
+        members: dict[str, list[Client]] = {}
+        for client in self.snapshot.clients:
+            members.setdefault(client.consumer_group, []).append(client)
+        for group in groups:
+            yield from (Question(client) for client in members.get(group, ()))
+        for client in self.snapshot.clients:
+            if client.message_model == "BROADCASTING" and client.language == "JAVA":
+                yield from (Question(client, it.topic) for it in client.subscriptions)
+
+    async def _ask(self, question: Question) -> None:
+        group, client_id = question.client.consumer_group, question.client.client_id
+        address = self._address(question)
+        with self.problems:
+            if question.topic is None:
+                info = await admin.running_info(self.client, address, group, client_id)
+                fill_client(self.snapshot, question.client, info)
+            else:
+                told = await admin.consumer_status(
+                    self.client, address, group, question.topic, client_id
+                )
+                self.snapshot.consumer_offsets += broadcast_rows(
+                    self.snapshot, group, client_id, told
+                )
+
+
+def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
+    """Write down what a client told of itself."""
+    member = client.consumer_group, client.client_id
+    client.thread_count = info.thread_count
+    client.allocation_strategy = info.allocation_strategy
+    client.started_at = info.started_at
+    if info.subscriptions is not None:
+        client.subscriptions, client.subscriptions_source = info.subscriptions, "client"
+    for at, queue in info.queues.items():
+        snapshot.client_queues.append(
+            ClientQueue(
+                *member,
+                topic=at.topic,
+                broker=at.broker,
+                queue_id=at.queue_id,
+                commit_offset=queue.commit_offset,
+                cached_min_offset=queue.cached_min_offset,
+                cached_max_offset=queue.cached_max_offset,
+                cached_messages=queue.cached_messages,
+                cached_mib=queue.cached_mib,
+                locked=queue.locked,
+                dropped=queue.dropped,
+                last_pull_at=queue.last_pull_at,
+                last_consume_at=queue.last_consume_at,
+            )
+        )
+    for topic, status in info.topics.items():
+        snapshot.client_topics.append(
+            ClientTopic(
+                *member,
+                topic=topic,
+                pull_rt_ms=status.pull_rt_ms,
+                pull_tps=status.pull_tps,
+                consume_rt_ms=status.consume_rt_ms,
+                consume_ok_tps=status.consume_ok_tps,
+                consume_failed_tps=status.consume_failed_tps,
+                consume_failed_last_hour=status.consume_failed_last_hour,
+            )
+        )
+
+
+def broadcast_rows(
+    snapshot: Snapshot, group: str, client_id: str, offsets: dict[MessageQueue, int]
+) -> Iterator[ConsumerOffset]:
+    """The progress of one broadcasting client, on queues the snapshot has offsets of.
+
+    It is what the client writes to its own file every 5 s (`LocalFileOffsetStore`).
+    """
+    known = {(it.broker, it.topic, it.queue_id) for it in snapshot.queue_offsets}
+    for at, offset in offsets.items():
+        if (at.broker, at.topic, at.queue_id) in known and offset >= 0:
+            yield ConsumerOffset(
+                at.broker,
+                group,
+                at.topic,
+                at.queue_id,
+                client_id,
+                offset,
+                offset_store="client_file",
+            )

@@ -1,0 +1,105 @@
+"""A deep look: after the rest of a snapshot was read, what takes a question each."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+
+from rocketmq.client import RemotingClient
+from rocketmq.deep.clients import ClientReader, groups_to_ask
+from rocketmq.deep.stats import Counted, StatsReader
+from rocketmq.deep.store_times import StoreTimeReader
+from rocketmq.deep.tags import TagReader, filtered_ranges
+from rocketmq.deep.unread import unread
+from rocketmq.problems import Problems
+from rocketmq.reading import Reading
+from rocketmq.rows import Snapshot
+
+
+@dataclass(slots=True, frozen=True)
+class DeepOptions:
+    """How deep to look, and what it may cost. A limit of 0 leaves that part out.
+
+    Attributes:
+        ask_clients: ask clients at all (307, 223).
+        groups: groups whose clients are asked whether they lag or not, also where asking makes a
+            client commit, see `rocketmq.deep.clients`.
+        max_clients: questions to clients, all together.
+        max_stats: requests for counters (315) to one address, masters and slaves.
+        tag_sample_size: consume-queue entries sampled of one queue (321).
+        max_tag_requests: requests for them to one broker; each takes up to 16.
+        max_store_times: requests for store times (303) to one broker, a group and topic each.
+        total_timeout: seconds for all of it.
+    """
+
+    ask_clients: bool = True
+    groups: tuple[str, ...] = ()
+    max_clients: int = 100
+    max_stats: int = 20_000
+    tag_sample_size: int = 256
+    max_tag_requests: int = 2_000
+    max_store_times: int = 50
+    total_timeout: float = 30.0
+
+
+ORDER = {
+    "consumer_offsets": ("broker", "consumer_group", "topic", "queue_id"),
+    "client_queues": ("consumer_group", "client_id", "topic", "broker", "queue_id"),
+    "client_topics": ("consumer_group", "client_id", "topic"),
+    "broker_stats": ("broker", "broker_id", "stats_name", "stats_key"),
+    "queue_tags": ("broker", "topic", "queue_id", "position"),
+}
+"""What the rows of a table are sorted by: answers come in any order."""
+
+
+async def look_deep(
+    client: RemotingClient,
+    snapshot: Snapshot,
+    readings: Iterable[Reading],
+    options: DeepOptions,
+    problems: Problems,
+) -> None:
+    """Fill `rows.DEEP` and what else only single questions tell.
+
+    Store times come first and alone: progress has hardly moved then, and nothing delays answers
+    that are compared with a clock.
+
+    Args:
+        client: the transport, with permission to ask clients if the options want that.
+        snapshot: filled with all else.
+        readings: what it was filled from.
+        options: limits.
+        problems: where failures go.
+    """
+    answered = [reading for reading in readings if reading.answered]
+    masters = {reading.broker: reading for reading in answered if reading.is_master}
+    behind = list(unread(snapshot))
+    online = {it.consumer_group for it in snapshot.clients}
+    times = [
+        StoreTimeReader(client, problems, broker, master.address, options.max_store_times)
+        for broker, master in masters.items()
+    ]
+    await asyncio.gather(*(reader.read(behind, online) for reader in times))
+    stats = [
+        StatsReader(client, problems, reading, options.max_stats)
+        for reading in answered
+        if reading.broker in masters
+    ]
+    tags = [
+        TagReader(client, problems, broker, master.address, options.max_tag_requests)
+        for broker, master in masters.items()
+    ]
+    parts = [reader.read(Counted.of(snapshot, masters[reader.reading.broker])) for reader in stats]
+    parts += [
+        reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)
+        for reader in tags
+    ]
+    if options.ask_clients:
+        clients = ClientReader(client, problems, snapshot, options.max_clients)
+        groups = groups_to_ask(behind, options.groups)
+        parts.append(clients.read(masters.values(), groups))
+    await asyncio.gather(*parts)
+    snapshot.broker_stats = [row for reader in stats for row in reader.rows]
+    snapshot.queue_tags = [row for reader in tags for row in reader.rows]
+    for table, names in ORDER.items():
+        getattr(snapshot, table).sort(key=attrgetter(*names))

@@ -1,0 +1,273 @@
+"""What requests about one client, counter or queue are answered with; beside `rocketmq.answers`.
+
+Each ``decode_*`` is pure and raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for a
+body that is not its request's. Clients other than Java's tell less: what they leave out is None.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rocketmq.answers import instant, integer, object_of, subscription
+from rocketmq.fastjson import loads
+from rocketmq.rows import Subscription
+
+STRATEGIES = {
+    "AllocateMessageQueueAveragely": "AVG",
+    "AllocateMessageQueueAveragelyByCircle": "AVG_BY_CIRCLE",
+    "AllocateMessageQueueConsistentHash": "CONSISTENT_HASH",
+    "AllocateMessageQueueByConfig": "CONFIG",
+    "AllocateMessageQueueByMachineRoom": "MACHINE_ROOM",
+    "AllocateMachineRoomNearby": "MACHINE_ROOM_NEARBY",
+}
+"""Java class to what `AllocateMessageQueueStrategy.getName` says."""
+
+WINDOWS = {"minute": "statsMinute", "hour": "statsHour", "day": "statsDay"}
+"""``stats_window`` to its name in a 315 body."""
+
+_FIRST_CLOCK_MS = 1_262_304_000_000
+"""2010 in milliseconds: a delay beyond it is no delay, but the broker's clock."""
+
+
+@dataclass(slots=True, frozen=True)
+class MessageQueue:
+    """A queue as clients name it."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class ProcessQueue:
+    """What lies in a client of one queue (307); instants by the client's clock.
+
+    Attributes:
+        commit_offset: next offset to consume, in the client's memory: up to 5 s ahead of the
+            broker; None where a POP client holds the queue.
+        cached_min_offset: first message of the cache, 0 when that is empty.
+        cached_max_offset: last message of the cache, 0 when that is empty.
+        cached_messages: messages in the cache; of a POP client those it has not acknowledged.
+        locked: the client's own mark; says something for ordered consumption only.
+    """
+
+    commit_offset: int | None
+    cached_min_offset: int | None
+    cached_max_offset: int | None
+    cached_messages: int | None
+    cached_mib: int | None
+    locked: bool | None
+    dropped: bool | None
+    last_pull_at: datetime | None
+    last_consume_at: datetime | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumeStatus:
+    """A client's statistics of one topic (307): the last minute, failures of the last hour.
+
+    Attributes:
+        pull_rt_ms: milliseconds of a pull that found messages.
+        consume_rt_ms: milliseconds of a listener call; of the last hour where the last minute had
+            none (`ConsumerStatsManager`).
+    """
+
+    pull_rt_ms: float | None
+    pull_tps: float | None
+    consume_rt_ms: float | None
+    consume_ok_tps: float | None
+    consume_failed_tps: float | None
+    consume_failed_last_hour: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class RunningInfo:
+    """What a client tells of itself (307).
+
+    Attributes:
+        thread_count: consuming threads; None for clients that poll.
+        allocation_strategy: one of `STRATEGIES`, or the simple name of another class.
+        subscriptions: its own, sorted by topic; None where it tells none.
+    """
+
+    thread_count: int | None
+    allocation_strategy: str | None
+    started_at: datetime | None
+    subscriptions: list[Subscription] | None
+    queues: dict[MessageQueue, ProcessQueue]
+    topics: dict[str, ConsumeStatus]
+
+
+@dataclass(slots=True, frozen=True)
+class Stats:
+    """A counter over one window (315); a mean is None where the broker had no number."""
+
+    sum: int
+    tps: float | None
+    avgpt: float | None
+
+
+@dataclass(slots=True, frozen=True)
+class QueueEntry:
+    """One entry of a consume queue (321)."""
+
+    tags_code: int
+    physical_offset: int
+    size: int
+
+
+@dataclass(slots=True, frozen=True)
+class TimeSpan:
+    """Store times of one queue around a group's progress (303), by the broker's clock.
+
+    Attributes:
+        oldest_stored_at: of the first message still there.
+        newest_stored_at: of the last one.
+        last_consumed_at: of message ``consumer_offset - 1``; of the first one at offset 0.
+        delay_ms: the broker's now minus the store time of message ``consumer_offset``; 0 without a
+            lag; None where that message cannot be read.
+        broker_now: the broker's clock. It shows where no message can be read, for then the store
+            time is -1.
+    """
+
+    oldest_stored_at: datetime | None
+    newest_stored_at: datetime | None
+    last_consumed_at: datetime | None
+    delay_ms: int | None
+    broker_now: datetime | None
+
+
+def decode_running_info(body: bytes) -> RunningInfo:
+    """Decode a 307 body."""
+    found = object_of(loads(body))
+    properties = object_of(found.get("properties") or {})
+    told = found.get("subscriptionSet")
+    queues = dict(_queues(found.get("mqPopTable"), _pop_queue))
+    queues |= dict(_queues(found.get("mqTable"), _process_queue))
+    return RunningInfo(
+        _number_in(properties, "PROP_THREADPOOL_CORE_SIZE"),
+        allocation_strategy(properties.get("allocateMessageQueueStrategy")),
+        instant(_number_in(properties, "PROP_CONSUMER_START_TIMESTAMP")),
+        None
+        if told is None
+        else sorted((subscription(it["topic"], it) for it in told), key=lambda it: it.topic),
+        queues,
+        {topic: _status(it) for topic, it in (found.get("statusTable") or {}).items()},
+    )
+
+
+def allocation_strategy(text: str | None) -> str | None:
+    """``AVG`` for the text of a Java object, ``a.b.AllocateMessageQueueAveragely@6a787b9f``.
+
+    An unknown class by its simple name; None when there is no text.
+    """
+    found = re.match(r"[\w.$]+", text or "")
+    if not found:
+        return None
+    qualified = found[0].rstrip(".").rpartition(".")[2]
+    inner = qualified.rpartition("$")[2]
+    name = inner if inner[:1].isalpha() else qualified
+    return STRATEGIES.get(name, name)
+
+
+def decode_broker_stats(body: bytes) -> dict[str, Stats]:
+    """Decode a 315 body, by window."""
+    found = object_of(loads(body))
+    return {
+        window: Stats(
+            integer(found[name]["sum"]),
+            _real(found[name].get("tps")),
+            _real(found[name].get("avgpt")),
+        )
+        for window, name in WINDOWS.items()
+    }
+
+
+def decode_queue_entries(body: bytes) -> list[QueueEntry]:
+    """Decode a 321 body; without one, or with ``null``, the index was out of range: no entry."""
+    found = loads(body) if body else None
+    return [
+        QueueEntry(
+            integer(entry["tagsCode"]), integer(entry["physicOffset"]), integer(entry["physicSize"])
+        )
+        for entry in ((object_of(found).get("queueData") or ()) if found is not None else ())
+    ]
+
+
+def decode_time_spans(body: bytes) -> dict[int, TimeSpan]:
+    """Decode a 303 body, which is about one topic: the queue id is key enough."""
+    spans: dict[int, TimeSpan] = {}
+    for span in object_of(loads(body)).get("consumeTimeSpanSet") or ():
+        delay = integer(span["delayTime"])
+        is_clock = delay >= _FIRST_CLOCK_MS
+        spans[integer(span["messageQueue"]["queueId"])] = TimeSpan(
+            instant(span.get("minTimeStamp")),
+            instant(span.get("maxTimeStamp")),
+            instant(span.get("consumeTimeStamp")),
+            None if is_clock or delay < 0 else delay,
+            instant(delay - 1) if is_clock else None,
+        )
+    return spans
+
+
+def decode_consumer_status(body: bytes) -> dict[str, dict[MessageQueue, int]]:
+    """Decode a 223 body: by client id, the offsets in its memory."""
+    table = object_of(loads(body)).get("consumerTable") or {}
+    return {
+        client_id: {_message_queue(key): integer(offset) for key, offset in offsets.items()}
+        for client_id, offsets in table.items()
+    }
+
+
+def _queues(table: Any, decode: Any) -> Iterator[tuple[MessageQueue, ProcessQueue]]:
+    for key, info in (table or {}).items():
+        yield _message_queue(key), decode(object_of(info))
+
+
+def _message_queue(key: Any) -> MessageQueue:
+    named = dict(key)
+    return MessageQueue(named["topic"], named["brokerName"], integer(named["queueId"]))
+
+
+def _process_queue(info: dict[str, Any]) -> ProcessQueue:
+    commit = info.get("commitOffset")
+    return ProcessQueue(
+        None if commit == -1 else commit,  # neither the client nor the broker has one
+        info.get("cachedMsgMinOffset"),
+        info.get("cachedMsgMaxOffset"),
+        info.get("cachedMsgCount"),
+        info.get("cachedMsgSizeInMiB"),
+        info.get("locked"),
+        info.get("droped"),  # so RocketMQ spells it
+        instant(info.get("lastPullTimestamp")),
+        instant(info.get("lastConsumeTimestamp")),
+    )
+
+
+def _pop_queue(info: dict[str, Any]) -> ProcessQueue:
+    unacknowledged, popped_at = info.get("waitAckCount"), instant(info.get("lastPopTimestamp"))
+    dropped = info.get("droped")
+    return ProcessQueue(None, None, None, unacknowledged, None, None, dropped, popped_at, None)
+
+
+def _status(info: dict[str, Any]) -> ConsumeStatus:
+    return ConsumeStatus(
+        _real(info.get("pullRT")),
+        _real(info.get("pullTPS")),
+        _real(info.get("consumeRT")),
+        _real(info.get("consumeOKTPS")),
+        _real(info.get("consumeFailedTPS")),
+        info.get("consumeFailedMsgs"),
+    )
+
+
+def _number_in(properties: dict[str, Any], name: str) -> int | None:
+    text = str(properties.get(name, ""))
+    return int(text) if text.isdecimal() else None
+
+
+def _real(value: Any) -> float | None:
+    """A Java double, which is null where it was no number."""
+    return None if value is None else float(value)

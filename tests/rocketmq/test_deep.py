@@ -1,0 +1,181 @@
+"""What a deep look asks for, and of whom: bounded, spread, and never what would change a group."""
+
+import asyncio
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketmq.answers import QueueStats
+from rocketmq.deep.clients import groups_to_ask
+from rocketmq.deep.pacing import paced
+from rocketmq.deep.stats import Counted
+from rocketmq.deep.tags import filtered_ranges
+from rocketmq.deep.unread import stratified, unread
+from rocketmq.reading import Reading
+from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
+
+
+def snapshot_of(consumers, clients=(), queues=((0, 100), (0, 100))):
+    """Topic T on broker-a, queues of (min, max); consumers of (group, queue, offset)."""
+    return Snapshot(
+        "lab",
+        "remote",
+        datetime(2026, 11, 21, tzinfo=UTC),
+        queue_offsets=[QueueOffset("broker-a", "T", it, *ends) for it, ends in enumerate(queues)],
+        consumer_offsets=[
+            ConsumerOffset("broker-a", group, "T", queue, None, offset)
+            for group, queue, offset in consumers
+        ],
+        clients=list(clients),
+    )
+
+
+def member(group, tags, expression_type="TAG"):
+    subscription = Subscription("T", expression_type, " || ".join(tags) or "*", list(tags))
+    client = Client(group, f"{group}-0", None, "JAVA", None, None, "CLUSTERING", None)
+    client.subscriptions = [subscription]
+    return client
+
+
+# Unread ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queue", "offset", "expected"),
+    [
+        ((0, 100), 40, range(40, 100)),
+        ((60, 100), 40, range(60, 100)),  # expired before it was consumed
+        ((10, 100), None, range(10, 100)),  # never committed
+        ((0, 100), 100, None),
+        ((0, 100), 120, None),
+        ((None, None), 5, None),
+    ],
+)
+def test_unread(queue, offset, expected):
+    found = [it.offsets for it in unread(snapshot_of([("g", 0, offset)], queues=[queue]))]
+    assert found == ([expected] if expected else [])
+
+
+@given(
+    first=st.integers(0, 10**12),
+    length=st.integers(0, 10**7),
+    size=st.integers(0, 300),
+    run=st.integers(1, 40),
+    seed=st.integers(0, 2**32),
+)
+def test_a_sample_covers_the_whole_range(first, length, size, run, seed):
+    offsets = range(first, first + length)
+    runs = stratified(offsets, size, run, Random(seed))
+    taken = [offset for part in runs for offset in part]
+    assert taken == sorted(set(taken)), "in order, without duplicates"
+    assert len(taken) <= size and all(offset in offsets for offset in taken)
+    assert all(len(part) > 0 for part in runs)
+    if length <= size:
+        assert taken == list(offsets)
+    elif size:
+        run = min(run, size)
+        strata = size // run
+        assert len(runs) == strata and all(len(part) == run for part in runs)
+        for number, part in enumerate(runs):  # one in every stratum, so none of it is left out
+            assert first + length * number // strata <= part[0]
+            assert part[-1] < first + length * (number + 1) // strata
+
+
+def test_a_sample_meets_tags_that_come_in_turn():
+    """Equal steps would meet the same one of three tags every time."""
+    runs = stratified(range(30_000), 250, 1, Random(7))
+    shares = [sum(run[0] % 3 == tag for run in runs) / len(runs) for tag in range(3)]
+    assert all(0.2 < share < 0.47 for share in shares)
+
+
+# Tags --------------------------------------------------------------------------------------------
+
+
+def test_only_groups_online_with_tags_are_sampled():
+    members = [member("tags", ["A"]), member("all", []), member("sql", ["A"], "SQL92")]
+    rows = [("tags", 0, 90), ("all", 0, 10), ("sql", 0, 10), ("offline", 0, 10), ("tags", 1, 100)]
+    snapshot = snapshot_of(rows, members)
+    assert filtered_ranges(snapshot, unread(snapshot), "broker-a") == {("T", 0): range(90, 100)}
+    assert filtered_ranges(snapshot, unread(snapshot), "broker-b") == {}
+
+
+def test_the_group_furthest_behind_decides_what_is_sampled():
+    snapshot = snapshot_of([("a", 0, 90), ("b", 0, 20)], [member("a", ["A"]), member("b", ["B"])])
+    assert filtered_ranges(snapshot, unread(snapshot), "broker-a") == {("T", 0): range(20, 100)}
+
+
+# Clients -----------------------------------------------------------------------------------------
+
+
+def test_groups_that_lag_are_asked_the_largest_lag_first():
+    snapshot = snapshot_of([("little", 0, 99), ("much", 0, 1), ("none", 0, 100)])
+    assert groups_to_ask(unread(snapshot)) == ["much", "little"]
+
+
+def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
+    """The question would make it commit 0 there."""
+    snapshot = snapshot_of([("hung", 0, 5), ("hung", 1, None), ("slow", 0, 50)])
+    assert groups_to_ask(unread(snapshot)) == ["slow"]
+    assert groups_to_ask(unread(snapshot), ["hung"]) == ["hung", "slow"]
+
+
+def test_an_empty_queue_holds_nobody_back():
+    snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
+    assert groups_to_ask(unread(snapshot)) == ["slow"]
+
+
+# Counters ----------------------------------------------------------------------------------------
+
+
+def counted(**answers):
+    stats = {"T": {0: QueueStats(0, 9, None), 1: QueueStats(0, 9, None)}, "rmq_sys_x": {}}
+    master = Reading("broker-a", 0, "a:1", True, topic_stats=stats, **answers)
+    rows = [("g", 0, 5), ("CID_RMQ_SYS_TRANS", 0, 5)]
+    return Counted.of(snapshot_of(rows, [member("online", [])]), master)
+
+
+def test_counters_of_topics_and_groups():
+    keys = [(it.name, it.key) for it in counted().counters("V4_9_7")]
+    assert keys == [
+        ("TOPIC_PUT_NUMS", "T"),
+        ("TOPIC_PUT_SIZE", "T"),
+        ("GROUP_GET_NUMS", "T@g"),
+        ("GROUP_GET_SIZE", "T@g"),
+        ("SNDBCK_PUT_NUMS", "T@g"),
+        ("GROUP_GET_NUMS", "T@online"),
+        ("GROUP_GET_SIZE", "T@online"),
+        ("SNDBCK_PUT_NUMS", "T@online"),
+    ]
+
+
+def test_pop_is_counted_from_5_0_on():
+    names = {it.name for it in counted().counters("V5_0_0")}
+    assert {"GROUP_ACK_NUMS", "GROUP_CK_NUMS"} <= names
+
+
+def test_latencies_of_what_was_served():
+    served = {"T@g"}
+    by_queue = [it.key for it in counted().latencies(served, by_queue=True)]
+    assert by_queue == ["0@T@g", "1@T@g"]
+    assert [it.key for it in counted().latencies(served, by_queue=False)] == ["T@g"]
+
+
+# Pacing ------------------------------------------------------------------------------------------
+
+
+def test_so_many_at_once_and_no_more():
+    under_way, most, done = 0, 0, []
+
+    async def ask(item):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        done.append(item)
+
+    asyncio.run(paced(range(50), ask, 4))
+    assert (most, sorted(done)) == (4, list(range(50)))

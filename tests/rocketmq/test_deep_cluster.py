@@ -1,0 +1,305 @@
+"""A deep look at a real cluster, against what the same brokers and clients say when asked alone.
+
+Everything moves meanwhile, so a value lies between what was told before the look and after it.
+"""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rocketmq import admin
+from rocketmq.client import RemotingClient
+from rocketmq.codes import RequestCode
+from rocketmq.collector import ClusterTarget, collect, collect_snapshot
+from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.unread import unread
+from rocketmq.rows import DEEP
+
+pytestmark = pytest.mark.cluster
+
+ASKED = ("g-slow", "g-filter", "g-stuck", "g-inconsistent", "g-idle", "g-broadcast")
+
+
+@pytest.fixture(scope="module")
+def target(cluster):
+    return ClusterTarget((cluster.namesrv,), deep=DeepOptions(groups=ASKED))
+
+
+@pytest.fixture(scope="module")
+def deep(target):
+    """A deep look, with what its clients told before and after it, and the address of brokers."""
+
+    async def tell(snapshot):
+        at = {(row.broker, row.broker_id): row.address for row in snapshot.brokers}
+        address = at["broker-a", 0]
+        async with RemotingClient(ask_clients=True) as client:
+            return {
+                (row.consumer_group, row.client_id): await admin.running_info(
+                    client, address, row.consumer_group, row.client_id
+                )
+                for row in snapshot.clients
+                if row.consumer_group in ASKED
+            }
+
+    async def settled():
+        """A look after clients committed and rated what they do: 10 to 20 s after their start."""
+        for _ in range(60):
+            look = await collect(target)
+            stuck = [row for row in look.consumer_offsets if row.consumer_group == "g-stuck"]
+            rated = [row for row in look.client_topics if row.consumer_group == "g-slow"]
+            if all(row.consumer_offset is not None for row in stuck) and any(
+                row.consume_ok_tps for row in rated
+            ):
+                return look
+            await asyncio.sleep(1)
+        raise AssertionError("clients neither commit nor consume")
+
+    async def main():
+        before = await tell(await settled())
+        snapshot = await collect(target)
+        return before, snapshot, await tell(snapshot)
+
+    return asyncio.run(main())
+
+
+def ask(snapshot, broker, question):
+    """What a master answers to ``question(client, address)``."""
+    (address,) = [b.address for b in snapshot.brokers if (b.broker, b.broker_id) == (broker, 0)]
+
+    async def main():
+        async with RemotingClient() as client:
+            return await question(client, address)
+
+    return asyncio.run(main())
+
+
+def test_a_deep_look_is_complete(deep):
+    _, snapshot, _ = deep
+    assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
+    assert all(getattr(snapshot, table) for table in ("client_queues", "client_topics"))
+    assert snapshot.broker_stats
+
+
+def test_a_look_that_is_not_deep_asks_nothing_of_it(target):
+    snapshot = collect_snapshot(replace(target, deep=None))
+    assert [getattr(snapshot, table) for table in DEEP] == [[], [], [], []]
+    assert {row.subscriptions_source for row in snapshot.clients} == {"group"}
+    assert {row.first_unconsumed_at for row in snapshot.consumer_offsets} == {None}
+
+
+def test_clients_against_each_asked_alone(deep):
+    before, snapshot, _ = deep
+    members = {(it.consumer_group, it.client_id): it for it in snapshot.clients}
+    for key, told in before.items():
+        row = members[key]
+        assert row.subscriptions_source == "client" and row.subscriptions == told.subscriptions
+        assert (row.thread_count, row.allocation_strategy) == (told.thread_count, "AVG")
+        assert row.started_at == told.started_at
+    tags = {
+        tuple(it.tags)
+        for (group, _), row in members.items()
+        for it in row.subscriptions
+        if group == "g-inconsistent" and it.topic == "lab_orders"
+    }
+    assert tags == {("A",), ("B",)}  # GET_CONSUMER_CONNECTION_LIST shows one of the two
+
+
+def test_client_queues_against_each_client_asked_alone(deep):
+    before, snapshot, after = deep
+    rows = {}
+    for row in snapshot.client_queues:
+        key = row.consumer_group, row.client_id, row.topic, row.broker, row.queue_id
+        assert key not in rows
+        rows[key] = row
+    for member, told in before.items():
+        expected = {(it.topic, it.broker, it.queue_id) for it in told.queues}
+        assert {key[2:] for key in rows if key[:2] == member} == expected
+        for queue, first in told.queues.items():
+            last = after[member].queues[queue]
+            row = rows[(*member, queue.topic, queue.broker, queue.queue_id)]
+            assert first.commit_offset <= row.commit_offset <= last.commit_offset, row
+            assert first.last_pull_at <= row.last_pull_at <= last.last_pull_at, row
+            assert (row.dropped, row.locked) == (False, first.locked)
+    held = {row.client_id for row in snapshot.client_queues if row.topic == "lab_orders"}
+    idle = {client for group, client in before if group == "g-idle"} - held
+    assert len(idle) == 2, "10 clients on 8 queues"
+    (stuck,) = [
+        row
+        for row in snapshot.client_queues
+        if row.consumer_group == "g-stuck" and row.topic == "lab_orders" and row.commit_offset == 0
+    ]
+    assert (stuck.cached_messages, stuck.cached_min_offset, stuck.cached_max_offset) == (1, 0, 0)
+
+
+def test_client_topics(deep):
+    before, snapshot, after = deep
+    rows = {(r.consumer_group, r.client_id, r.topic): r for r in snapshot.client_topics}
+    assert len(rows) == len(snapshot.client_topics)
+    for member, told in before.items():
+        assert {key[2] for key in rows if key[:2] == member} >= set(told.topics)
+        assert {key[2] for key in rows if key[:2] == member} <= set(after[member].topics)
+    slow = rows["g-slow", "127.0.0.1@g-slow-0", "lab_orders"]
+    assert slow.consume_rt_ms >= 190 and 0 < slow.consume_ok_tps < 12  # 200 ms, 2 threads
+    assert slow.consume_failed_last_hour == 0
+
+
+def test_a_group_that_never_committed_was_not_made_to(deep, target):
+    _, snapshot, _ = deep
+    hung = [row for row in snapshot.consumer_offsets if row.topic == "lab_hung"]
+    if all(row.consumer_offset is None for row in hung):  # no earlier test made it
+        assert not [row for row in snapshot.client_queues if row.consumer_group == "g-hung"]
+        again = collect_snapshot(target).consumer_offsets
+        assert {row.consumer_offset for row in again if row.topic == "lab_hung"} == {None}
+
+
+def test_every_broadcasting_client_has_its_own_progress(deep):
+    before, snapshot, after = deep
+    rows = [row for row in snapshot.consumer_offsets if row.client_id]
+    assert {row.consumer_group for row in rows} == {"g-broadcast"}
+    assert len(rows) == 16 and {row.offset_store for row in rows} == {"client_file"}
+    for row in rows:
+        member = row.consumer_group, row.client_id
+        offsets = [
+            next(
+                queue.commit_offset
+                for at, queue in told[member].queues.items()
+                if (at.topic, at.broker, at.queue_id) == (row.topic, row.broker, row.queue_id)
+            )
+            for told in (before, after)
+        ]
+        assert offsets[0] <= row.consumer_offset <= offsets[1], row
+
+
+def test_counters_of_every_address_and_window(deep, cluster):
+    _, snapshot, _ = deep
+    keys = [
+        (r.broker, r.broker_id, r.stats_name, r.stats_key, r.stats_window)
+        for r in snapshot.broker_stats
+    ]
+    assert len(keys) == len(set(keys))
+    addresses = {(broker.broker, broker.broker_id) for broker in cluster.brokers}
+    assert {key[:2] for key in keys} == addresses
+    assert {key[4] for key in keys} == {"minute", "hour", "day"}
+    names = {key[2] for key in keys}
+    assert names == {
+        "TOPIC_PUT_NUMS",
+        "TOPIC_PUT_SIZE",
+        "GROUP_GET_NUMS",
+        "GROUP_GET_SIZE",
+        "SNDBCK_PUT_NUMS",
+        "GROUP_ACK_NUMS",
+        "GROUP_CK_NUMS",
+        "GROUP_GET_LATENCY",
+    }
+    minute = {
+        (row.stats_name, row.stats_key): row
+        for row in snapshot.broker_stats
+        if (row.broker, row.stats_window) == ("broker-a", "minute")
+    }
+    assert minute["GROUP_ACK_NUMS", "lab_orders@g-fast"].sum == 0  # "not exist": nothing happened
+    fast = minute["GROUP_GET_NUMS", "lab_orders@g-fast"]
+    assert (fast.topic, fast.consumer_group) == ("lab_orders", "g-fast")
+
+
+def test_counters_against_each_asked_alone(target):
+    """A broker renews a window every 10 s; until then a counter is told alike."""
+    asked = [
+        ("TOPIC_PUT_NUMS", "lab_orders"),
+        ("TOPIC_PUT_SIZE", "lab_orders"),
+        ("GROUP_GET_NUMS", "lab_orders@g-fast"),
+        ("GROUP_GET_LATENCY", "0@lab_orders@g-fast"),
+        ("SNDBCK_PUT_NUMS", "lab_orders@g-retry"),
+    ]
+
+    async def question(client, address):
+        return {pair: await admin.broker_stats(client, address, *pair) for pair in asked}
+
+    snapshot = collect_snapshot(replace(target, deep=None))
+    for _ in range(5):
+        before = ask(snapshot, "broker-a", question)
+        snapshot = collect_snapshot(replace(target, deep=DeepOptions(ask_clients=False)))
+        if before == ask(snapshot, "broker-a", question):
+            break
+    rows = {
+        (row.stats_name, row.stats_key, row.stats_window): (row.sum, row.tps, row.avgpt)
+        for row in snapshot.broker_stats
+        if row.broker == "broker-a"
+    }
+    for pair, told in before.items():
+        assert told, pair
+        for window, stats in told.items():
+            assert rows[(*pair, window)] == (stats.sum, stats.tps, stats.avgpt), (pair, window)
+    assert not snapshot.client_queues
+
+
+def test_samples_of_tags_against_each_entry_asked_alone(target):
+    for _ in range(40):  # a group that keeps up has something unread between two commits
+        options = DeepOptions(ask_clients=False, max_stats=0, max_store_times=0, tag_sample_size=3)
+        snapshot = collect_snapshot(replace(target, deep=options))
+        if snapshot.queue_tags:
+            break
+    assert snapshot.queue_tags and not snapshot.broker_stats and not snapshot.client_queues
+    rows = {(row.broker, row.topic, row.queue_id, row.position): row for row in snapshot.queue_tags}
+    assert len(rows) == len(snapshot.queue_tags) and {key[1] for key in rows} == {"lab_orders"}
+    filtered = {"g-filter", "g-inconsistent", "g-retry", "g-dlq"}
+    behind: dict[tuple, range] = {}
+    for it in unread(snapshot):
+        key = it.row.broker, it.row.topic, it.row.queue_id
+        if it.row.consumer_group in filtered and len(it.offsets) > len(behind.get(key, ())):
+            behind[key] = it.offsets
+    for key, offsets in behind.items():
+        sampled = [row for at, row in rows.items() if at[:3] == key]
+        if key[1] == "lab_orders":
+            assert len(sampled) == min(3, len(offsets)), key
+
+    async def question(client, address):
+        return {key: await admin.queue_entries(client, address, *key[1:], count=1) for key in rows}
+
+    for key, (entry,) in ask(snapshot, "broker-a", question).items():
+        row = rows[key]
+        assert row.position in behind[key[:3]]
+        assert (row.tags_code, row.physical_offset, row.size) == (
+            entry.tags_code,
+            entry.physical_offset,
+            entry.size,
+        )
+    assert {row.tags_code for row in rows.values()} <= {ord(tag) for tag in "ABC"}
+
+
+def test_store_times_of_what_waits(deep):
+    """The broker is asked which message was stored then; and nothing is told of who keeps up."""
+    _, snapshot, _ = deep
+    behind = {
+        (it.row.broker, it.row.consumer_group, it.row.topic, it.row.queue_id)
+        for it in unread(snapshot)
+    }
+    told = [
+        row
+        for row in snapshot.consumer_offsets
+        if row.first_unconsumed_at and row.broker == "broker-a"
+    ]
+    assert {"g-slow", "g-gone", "g-stuck"} <= {row.consumer_group for row in told}
+    queues = {(q.broker, q.topic, q.queue_id): q for q in snapshot.queue_offsets}
+
+    async def question(client, address):
+        found = []
+        for row in told:
+            at = row.first_unconsumed_at.timestamp() * 1000
+            fields = {"topic": row.topic, "queueId": str(row.queue_id)}
+            around = []
+            for time in (at - 1000, at + 1000):  # half of an answer's time is not known
+                fields["timestamp"] = str(round(time))
+                code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+                answer = await client.call(address, code, fields)
+                around.append(int(answer.fields["offset"]))
+            found.append((row, *around))
+        return found
+
+    for row, earlier, later in ask(snapshot, "broker-a", question):
+        key = row.broker, row.consumer_group, row.topic, row.queue_id
+        assert key in behind and row.consumer_offset is not None, row
+        assert earlier <= row.consumer_offset <= later, row
+        if row.consumer_group == "g-gone":  # far behind, so what is newest is newer
+            newest = queues[row.broker, row.topic, row.queue_id].newest_stored_at
+            assert row.first_unconsumed_at < newest
