@@ -33,6 +33,10 @@ PLAIN, EXT, BATCH = "consumequeue", "consumequeue_ext", "batchconsumequeue"
 _ROCKSDB = ("CURRENT", "MANIFEST-*", "*.sst")
 """What every RocksDB folder holds."""
 
+_CONFIG_IN_ROCKSDB = ("consumerOffsets", "topics", "subscriptionGroups", "rdb")
+"""Folders of ``config/`` for configuration in RocksDB (5.1.4), and for all of it in one (5.3.2).
+Others say nothing: the users and rights of 5.3 are always kept there."""
+
 
 @dataclass(slots=True, frozen=True)
 class Extent:
@@ -183,7 +187,8 @@ def _require_store(root: Path) -> None:
     if next(root.glob("dledger-*"), None):
         reason = "a DLedger store: its commit log has another form; ask the broker instead"
         raise FileError(root, reason)
-    for folder in (*root.glob("*consumequeue*"), *root.glob("config/*")):
+    configs = (root / "config" / name for name in _CONFIG_IN_ROCKSDB)
+    for folder in (*root.glob("*consumequeue*"), *configs):
         if folder.is_dir() and any(next(folder.glob(name), None) for name in _ROCKSDB):
             reason = (
                 f"{folder.relative_to(root)} is RocksDB, no files to read; ask the broker instead"
