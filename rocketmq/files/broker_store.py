@@ -153,7 +153,7 @@ class BrokerStore:
             log.list_again()
             record = log.record(place)
         if record is None and log.min_offset is not None and place >= log.min_offset:
-            segment = log.segment_at(place)
+            segment = log.segment_before(place)
             reason = f"no message at {place}, where one of {topic} {queue_id} should be"
             raise FileError(segment.path if segment else log.folder, reason)
         return instant(record.stored_ms) if record else None

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from rocketmq.files.errors import FileError
@@ -60,13 +61,12 @@ class CommitLog(MappedFiles):
 
     def faults(self) -> Iterator[FileError]:
         """What is wrong with the files as a row: cut off, or missing in between."""
-        following = [*(segment.start for segment in self.segments[1:]), None]
-        for segment, start in zip(self.segments, following, strict=True):
+        for segment, following in zip_longest(self.segments, self.segments[1:]):
             if segment.size < self.largest:
                 reason = f"is cut off: {segment.size} bytes, {self.largest} are expected"
                 yield FileError(segment.path, reason)
-            elif start is not None and segment.end != start:
-                reason = f"ends at {segment.end}, the next file begins at {start}"
+            elif following and segment.end != following.start:
+                reason = f"ends at {segment.end}, the next file begins at {following.start}"
                 yield FileError(segment.path, reason)
 
     def record(self, offset: int) -> Record | None:

@@ -86,12 +86,15 @@ class MappedFiles:
         """Length of the largest file, 0 without any."""
         return max((segment.size for segment in self.segments), default=0)
 
+    def segment_before(self, offset: int) -> Segment | None:
+        """The last file that begins at an offset or before it, also where it ends before."""
+        place = bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1
+        return self.segments[place] if place >= 0 else None
+
     def segment_at(self, offset: int) -> Segment | None:
         """The file that holds an offset; None where there is none."""
-        place = bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1
-        if place < 0 or offset >= self.segments[place].end:
-            return None
-        return self.segments[place]
+        segment = self.segment_before(offset)
+        return segment if segment and offset < segment.end else None
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes from an offset on, at most `size`, fewer where the file ends.
