@@ -61,7 +61,7 @@ def read_store(
         cluster = cluster or config.cluster or _not_told(root, "cluster")
         broker = broker or config.broker or _not_told(root, "broker")
         snapshot = Snapshot(cluster, "store", at)
-        deployment = frozenset({broker, cluster, config.cluster or cluster})
+        deployment = frozenset({broker, config.cluster or cluster})
         look = _Look(store, config.problems)
         reading = config.reading(broker, str(root), deployment)
         look.measure(reading, config.since_5)
