@@ -10,7 +10,9 @@
 Nothing is locked and nothing is written, so a broker may run meanwhile, or have been killed.
 """
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +61,7 @@ class BrokerStore:
     Attributes:
         root: the folder.
         commit_log: its commit log.
+        unlisted: topics whose queues could not be listed, with the reason.
     """
 
     def __init__(self, root: Path) -> None:
@@ -70,10 +73,12 @@ class BrokerStore:
         self.root = root
         _require_store(root)
         self.commit_log = CommitLog(root)
+        self.unlisted: dict[str, FileError] = {}
         self._file_sizes = {PlainConsumeQueue: 0, BatchConsumeQueue: 0}
         # All files of a kind are equally long, or the broker would refuse to start.
         for topic, queue_id in self.queues():
-            with self.queue(topic, queue_id) as queue:
+            # What is wrong with a queue is said by whoever asks for it.
+            with suppress(FileError), self.queue(topic, queue_id) as queue:
                 largest = max(self._file_sizes[type(queue)], queue.files.largest)
                 self._file_sizes[type(queue)] = largest
 
@@ -94,19 +99,19 @@ class BrokerStore:
         return any((self.root / name).is_dir() for name in (PLAIN, BATCH))
 
     def queues(self) -> Iterator[tuple[str, int]]:
-        """(topic, queue id) of every queue that has a folder.
+        """(topic, queue id) of every queue that has a folder; see `unlisted`.
 
         Raises:
-            FileError: a folder cannot be listed.
+            FileError: the folder of all topics cannot be listed.
         """
-        try:
-            for kind in (PLAIN, BATCH):
-                for folder in sorted((self.root / kind).glob("*/*")):
-                    if folder.name.isdecimal() and folder.is_dir():
-                        yield folder.parent.name, int(folder.name)
-        except OSError as error:
-            path = Path(error.filename or self.root)
-            raise FileError(path, error.strerror or "cannot be listed") from error
+        for kind in (PLAIN, BATCH):
+            for topic in _folders(self.root / kind):
+                try:
+                    names = _folders(self.root / kind / topic)
+                except FileError as error:
+                    self.unlisted[topic] = error
+                    continue
+                yield from ((topic, int(name)) for name in names if name.isdecimal())
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         """One queue, open; one without a folder is empty.
@@ -179,6 +184,17 @@ class BrokerStore:
                     entry.physical_offset,
                     entry.size,
                 )
+
+
+def _folders(folder: Path) -> list[str]:
+    """Names of the folders in a folder, sorted; none where it is absent."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FileError(folder, error.strerror or "cannot be listed") from error
 
 
 def _require_store(root: Path) -> None:

@@ -20,7 +20,6 @@ from rocketmq.reading import Reading
 from rocketmq.rows import Broker, Problem, Snapshot
 
 _COMMIT_LOG = "READ commitlog"
-_EMPTY = Extent(0, 0, None)
 
 Queue = tuple[str, int]
 """(topic, queue id)."""
@@ -91,7 +90,7 @@ class _Look:
         self.store = store
         self._problems = {(problem.endpoint, ""): problem for problem in problems}
         self._extents: dict[Queue, Extent | None] = {}
-        self._without_folder: Extent | None = _EMPTY
+        self._queues_are_lost = False
 
     @property
     def problems(self) -> list[Problem]:
@@ -104,6 +103,8 @@ class _Look:
         """
         for queue in self.store.queues():
             self._extents[queue] = self._extent(queue)
+        for topic, error in self.store.unlisted.items():
+            self._add(error, f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}")
         self._check_commit_log()
         for topic in reading.topics_to_measure():
             config = (reading.topics or {}).get(topic)
@@ -147,7 +148,11 @@ class _Look:
         return list(range(max(config.write_queues, readable)))
 
     def _stats(self, queue: Queue) -> QueueStats:
-        extent = self._extents.get(queue, self._without_folder)
+        if queue not in self._extents:
+            # Never written to, or for the first time since the folders were listed.
+            lost = queue[0] in self.store.unlisted or self._queues_are_lost
+            self._extents[queue] = None if lost else self._extent(queue)
+        extent = self._extents[queue]
         if extent is None:
             return QueueStats(None, None, None)
         newest = self._stored_at(queue, extent.max_offset - 1) if extent.last else None
@@ -175,7 +180,7 @@ class _Look:
             reason = "no commit log here: oldest offsets and store times are not known"
             self._add(FileError(log.folder, reason), _COMMIT_LOG)
         if not self.store.has_queues and log.record(log.min_offset or 0):
-            self._without_folder = None
+            self._queues_are_lost = True
             reason = "no consume queues here, though there are messages: offsets are not known"
             self._add(FileError(self.store.root, reason), RequestCode.GET_TOPIC_STATS_INFO.name)
 

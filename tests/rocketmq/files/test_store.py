@@ -1,5 +1,7 @@
 """A store folder as a snapshot: small stores, and what can be wrong with them."""
 
+import errno
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -208,6 +210,25 @@ def test_a_broken_queue_file_is_unknown_and_the_rest_is_read(small):
     assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(None, None), (0, 1)]
     assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
     assert found.brokers[0].dispatch_behind_bytes is None
+
+
+@pytest.mark.parametrize("inside", ["", "0"])
+def test_a_folder_that_may_not_be_listed_is_unknown(small, inside, monkeypatch):
+    """Root may list everything, so the refusal is made up."""
+    closed, scandir = small.root / "consumequeue" / "t" / inside, os.scandir
+
+    def refuse(path):
+        if os.fspath(path) == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = read_store(small.root)
+    (problem,) = found.problems
+    assert (problem.endpoint, problem.message) == (str(closed), "Permission denied")
+    empty = (0, 0) if inside else (None, None)
+    assert [(row.min_offset, row.max_offset) for row in queues(found)] == [(None, None), empty]
+    assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
 
 
 def test_a_commit_log_that_is_cut_off(small):
