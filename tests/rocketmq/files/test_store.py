@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +14,7 @@ from rocketmq.files.store import read_store
 from rocketmq.files.store_config import StoreConfig
 from rocketmq.rows import ConsumerOffset, QueueOffset
 from tests.rocketmq.conftest import FIXTURES
-from tests.rocketmq.files.conftest import LOG_FILE, STORED, topic_config
+from tests.rocketmq.files.conftest import CQ_FILE, LOG_FILE, STORED, topic_config
 
 
 def stored(number):
@@ -186,6 +187,48 @@ def test_a_file_that_is_rewritten_meanwhile(tmp_path):
     timer.start()
     assert read_rewritten(path, decode) == ("whole", None)
     timer.join()
+
+
+def test_a_broker_that_writes_meanwhile(store):
+    """It puts a message into the log, then into its queue, and begins files of zeros as needed."""
+    total = 400
+    store.configure({"t": 1}, {"t@g": {0: 0}})
+    places = [store.put("t") for _ in range(total)]
+    queue = store.root / "consumequeue" / "t" / "0"
+    queue.mkdir(parents=True)
+
+    def write(folder, size, at, data):
+        path = folder / f"{at // size * size:020d}"
+        if not path.exists():
+            unfinished = folder / "new"
+            unfinished.write_bytes(bytes(size))
+            unfinished.rename(path)
+        with path.open("r+b") as file:
+            file.seek(at % size)
+            file.write(data)
+
+    def produce():
+        for number, place in enumerate(places):
+            end = places[number + 1] if number + 1 < total else len(store.log)
+            message, rest = store.log[place : place + 120], store.log[place + 120 : end]
+            write(store.root / "commitlog", LOG_FILE, place, bytes(message))
+            if rest:  # nothing more in this file
+                write(store.root / "commitlog", LOG_FILE, place + 120, bytes(rest))
+            write(queue, CQ_FILE, number * 20, struct.pack(">qiq", place, 120, 0))
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    seen, more = [], True
+    while more:
+        more = producer.is_alive()
+        found = read_store(store.root)
+        assert found.problems == []
+        (row,) = queues(found)
+        assert row.newest_stored_at == (stored(row.max_offset - 1) if row.max_offset else None)
+        seen.append(row.max_offset)
+        log_end = found.brokers[0].commit_log_max_offset
+        assert log_end >= (places[row.max_offset - 1] + 120 if row.max_offset else 0)
+    assert seen == sorted(seen) and seen[-1] == total
 
 
 def test_topics_unknown(small):
