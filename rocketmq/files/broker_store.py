@@ -137,6 +137,8 @@ class BrokerStore:
                 # Also where the only file is blank: nothing was put, or all of it long ago.
                 first = queue.max_offset(size)
                 return Extent(first, first, None)
+            if not self.commit_log.segments:
+                self.commit_log.list_again()  # a new broker may have begun it meanwhile
             oldest = self.commit_log.min_offset
             minimum = None if oldest is None else queue.min_offset(oldest, size)
             return Extent(minimum, last.position + last.messages, last)
