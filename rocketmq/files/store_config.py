@@ -129,8 +129,8 @@ def _offsets(body: bytes) -> tuple[answers.ConsumerOffsetTable, bool]:
     for table in (found.offsets, found.pull_offsets or {}):
         for key, offsets in table.items():
             for queue_id, offset in offsets.items():
-                _require_long(queue_id, f"queue of {key}")
-                _require_long(offset, f"offset of {key}")
+                _require_integer(queue_id, 0, 2**31, f"queue of {key}")
+                _require_integer(offset, -1, 2**63, f"offset of {key}")
     return found, b'"dataVersion"' in body
 
 
@@ -148,8 +148,8 @@ def _delay_offsets(body: bytes) -> dict[int, int]:
     return {int(level): int(offset) for level, offset in table.items()}
 
 
-def _require_long(value: object, what: str) -> None:
-    if type(value) is not int or not -1 <= value < 2**63:
+def _require_integer(value: object, least: int, end: int, what: str) -> None:
+    if type(value) is not int or not least <= value < end:
         raise ValueError(f"{what} is {value!r}")
 
 
