@@ -32,6 +32,7 @@ class Look:
         observed_at: its start.
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
+        source: where it was read; None counts as ``remote``.
     """
 
     snapshot_id: str
@@ -39,6 +40,12 @@ class Look:
     observed_at: datetime
     status: str
     brokers_read: frozenset[str]
+    source: str | None = None
+
+    @property
+    def is_of_all_brokers(self) -> bool:
+        """Whether a broker missing from it was silent: files tell of their own broker only."""
+        return self.source in (None, "remote")
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ def plan(lake: Lake, window: Window) -> Plan:
 
 def looks(lake: Lake, window: Window) -> list[Look]:
     """The loaded snapshots of a window in order of time."""
-    columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read")
+    columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read", "source")
     found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
     return sorted(
         (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
@@ -161,7 +168,7 @@ def _silent(known: Sequence[Look], inside: Sequence[Look]) -> Iterable[Silent]:
     newest: dict[str, dict[str, Look]] = {}
     for look in known:
         brokers = newest.setdefault(look.cluster, {})
-        if look.snapshot_id in targets:
+        if look.snapshot_id in targets and look.is_of_all_brokers:
             for broker, last in sorted(brokers.items()):
                 young = look.observed_at - last.observed_at <= MEMORY
                 if broker not in look.brokers_read and young:

@@ -20,17 +20,17 @@ from lake.tables import TABLES
 from rocketmq import rows
 from rocketmq.rows import Snapshot
 
-_SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-(.+)")
+_SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
 
 @dataclass(frozen=True, order=True)
 class Landed:
-    """A landed snapshot, as its folder's name tells it.
+    """A landed snapshot, as its folder tells it.
 
     Attributes:
         observed_at: start of the snapshot.
         snapshot_id: its id, the folder's name.
-        cluster: its cluster.
+        cluster: its cluster, the folder above.
         path: the folder.
     """
 
@@ -76,12 +76,13 @@ def land(home: Home, snapshot: Snapshot) -> Path:
 def landed(home: Home) -> Iterator[Landed]:
     """Every landed snapshot, oldest hours of a cluster first; what is unfinished is not shown."""
     for hour in sorted(home.landing.glob("[!.]*/*/*")):
+        cluster = hour.parent.parent.name
         for entry in os.scandir(hour):
             match = _SNAPSHOT_ID.fullmatch(entry.name)
             if match and entry.is_dir():
                 observed_at = _instant(match[1])
                 if observed_at is not None:
-                    yield Landed(observed_at, entry.name, match[2], Path(entry.path))
+                    yield Landed(observed_at, entry.name, cluster, Path(entry.path))
 
 
 def _instant(text: str) -> datetime | None:

@@ -8,6 +8,7 @@ tables that already hold the snapshot, so nothing is ever loaded twice.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -181,7 +182,9 @@ def _with_brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> pa.Tabl
     }
     brokers = tables.get(raw.BROKERS.name)
     if unheard and brokers is not None:
-        read -= {row["broker"] for row in brokers.to_pylist() if row["address"] in unheard}
+        # A broker read from its store has the folder for an address, its problems files in it.
+        silent = {str(place) for at in unheard for place in (at, *PurePath(at).parents)}
+        read -= {row["broker"] for row in brokers.to_pylist() if row["address"] in silent}
     names = pa.array([sorted(name for name in read if name)], type=pa.list_(pa.string()))
     position = header.column_names.index("brokers_read")
     return header.set_column(position, header.schema.field(position), names)

@@ -128,10 +128,13 @@ class ConsumerOffsetTable:
 
 @dataclass(slots=True, frozen=True)
 class QueueStats:
-    """How far a queue is written; ``newest_stored_at`` is the store time of ``max_offset - 1``."""
+    """How far a queue is written; ``newest_stored_at`` is the store time of ``max_offset - 1``.
 
-    min_offset: int
-    max_offset: int
+    A broker tells both offsets; None where its files were read and cannot be.
+    """
+
+    min_offset: int | None
+    max_offset: int | None
     newest_stored_at: datetime | None
 
 

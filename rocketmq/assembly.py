@@ -253,8 +253,9 @@ def _pull_offsets(
         pull, source = of_master(queue_id, offset)
         for tell in of_slaves:
             found, found_in = tell(queue_id, offset)
-            if found is not None and queue_id in written:
-                found = min(found, written[queue_id].max_offset)
+            end = written[queue_id].max_offset if queue_id in written else None
+            if found is not None and end is not None:
+                found = min(found, end)
                 if found > (offset or 0) and (pull is None or found > pull):
                     pull, source = found, found_in
         return pull, source

@@ -191,7 +191,7 @@ class QueueTag:
     topic: str
     queue_id: int
     position: int
-    tags_code: int
+    tags_code: int | None
     physical_offset: int | None
     size: int | None
 
@@ -208,6 +208,8 @@ class Snapshot:
         brokers_expected: addresses, masters and slaves, that should have answered.
         brokers_answered: addresses that did.
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None where nothing was connected to.
+        part: tells snapshots of one cluster and instant apart, where several parts of it are read
+            on their own: the broker's name for a line of ``stats.log``.
     """
 
     cluster: str
@@ -231,12 +233,14 @@ class Snapshot:
     client_topics: list[ClientTopic] = field(default_factory=list)
     broker_stats: list[BrokerStats] = field(default_factory=list)
     queue_tags: list[QueueTag] = field(default_factory=list)
+    part: str | None = None
 
     @property
     def snapshot_id(self) -> str:
-        """``20261119T231500123Z-<cluster>``: start, UTC, milliseconds."""
+        """``20261119T231500123Z-<cluster>[-<part>]``: start, UTC, milliseconds."""
         at = self.observed_at.astimezone(UTC)
-        return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z-{self.cluster}"
+        of = self.cluster if self.part is None else f"{self.cluster}-{self.part}"
+        return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z-{of}"
 
     @property
     def duration_ms(self) -> int | None:

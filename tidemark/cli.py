@@ -13,7 +13,7 @@ from tidemark.errors import one_line
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
     "lag": "Show how far every group has got, now.",
-    "collect": "Land snapshots of every configured cluster, once or again and again.",
+    "collect": "Land snapshots: of clusters, once or again and again, or of files.",
     "tick": "Take a snapshot, load, judge, compute and alert, once.",
     "show": "Print rows of any table.",
     "recompute": "Compute whole hours of the past again.",

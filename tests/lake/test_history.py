@@ -31,6 +31,10 @@ def look(minutes, brokers=BOTH, status=None, cluster="lab"):
     }
 
 
+def of_files(minutes, source, *brokers):
+    return look(minutes, brokers) | {"source": source, "snapshot_id": f"{source}-{minutes}"}
+
+
 def loaded(lake, *looks):
     lake.append(raw.SNAPSHOTS, list(looks))
 
@@ -186,3 +190,10 @@ def test_hours_of_an_instant():
 def test_a_window_cannot_end_before_it_starts():
     with pytest.raises(ValueError, match="before it starts"):
         Window(at(1), at(0))
+
+
+def test_files_tell_of_their_own_broker_only(lake):
+    """Statistics of the past and a store of one broker make no other broker silent."""
+    loaded(lake, look(1), of_files(2, "stats_log"), of_files(3, "store", "a"), look(4, ["a"]))
+    found = plan(lake, Window(at(2), at(5)))
+    assert found.silent == (Silent(name(4), "b", name(1)),)

@@ -1,6 +1,7 @@
-"""`tidemark collect`: land snapshots, and nothing more."""
+"""`tidemark collect`: land snapshots, and nothing more; the next tick loads them."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,29 +11,59 @@ from tidemark.looking import NamesrvOption, clusters, problem_lines
 
 app = typer.Typer()
 
+_FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
+_CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
+_LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
+_EVERY = typer.Option(metavar="SPAN", help="Again and again, e.g. 10s or 1m; once without.")
+
 
 @app.command()
 def collect(
     namesrv: NamesrvOption = "",
-    every: Annotated[
-        str, typer.Option(metavar="SPAN", help="Again and again, e.g. 10s or 1m; once without.")
+    every: Annotated[str, _EVERY] = "",
+    store: Annotated[Path | None, _FOLDER] = None,
+    local_offsets: Annotated[Path | None, _CLIENTS] = None,
+    stats_log: Annotated[list[Path] | None, _LOGS] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="More files of --stats-log.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(envvar="TIDEMARK_CLUSTER", help="What the cluster of files is called.")
     ] = "",
+    broker: Annotated[str, typer.Option(help="Name of the broker group the files are of.")] = "",
 ) -> None:
-    """Take a snapshot of every configured cluster and land it; the next tick loads it."""
+    """Take a snapshot of every configured cluster, or of files of RocketMQ, and land it."""
+    sources = {"--store": store, "--local-offsets": local_offsets, "--stats-log": stats_log}
+    given = [name for name, source in sources.items() if source]
+    if len(given) > 1:
+        raise typer.BadParameter(f"give one of {', '.join(given)}")
+    if files and not stats_log:
+        raise typer.BadParameter(f"{files[0]}: files are for --stats-log")
+    if given and every:
+        raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
+    from tidemark import files as from_files
+
+    if store:
+        from_files.land_store(store, cluster, broker)
+    elif local_offsets:
+        from_files.land_local_offsets(local_offsets, cluster)
+    elif stats_log:
+        from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker)
+    else:
+        _look(namesrv, every)
+
+
+def _look(namesrv: str, every: str) -> None:
     from lake.home import Home
+    from lake.landing import land
+    from lake.looks import look_at_all
+    from tidemark.collecting import collect_every, snapshot_line
 
     home = Home.of()
     chosen = clusters(home, namesrv)
-    span = _seconds(every) if every else None
-    if span is not None:
-        from tidemark.collecting import collect_every
-
-        asyncio.run(collect_every(home, chosen, span, typer.echo, _complain))
+    if every:
+        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, _complain))
         return
-    from lake.landing import land
-    from lake.looks import look_at_all
-    from tidemark.collecting import snapshot_line
-
     snapshots = look_at_all(home, chosen)
     for snapshot in snapshots:
         land(home, snapshot)

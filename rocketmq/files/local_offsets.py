@@ -1,0 +1,110 @@
+"""Offsets that broadcasting clients keep in files of their own (`LocalFileOffsetStore`).
+
+``<folder>/<client id>/<group>/offsets.json``, where the folder is ``~/.rocketmq_offsets`` of the
+client's user, or its ``rocketmq.client.localOffsetStoreDir``. Queues that a client no longer has
+stay in its file with their old offsets.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rocketmq.fastjson import loads
+from rocketmq.files.errors import FileError
+from rocketmq.files.rewritten import backup_of, read_rewritten
+from rocketmq.rows import ConsumerOffset, Snapshot
+
+NAME = "offsets.json"
+OPERATION = "READ " + NAME
+
+Queue = tuple[str, str, int]
+"""(broker, topic, queue id)."""
+
+
+def read_local_offsets(
+    folder: Path | str, *, cluster: str, observed_at: datetime | None = None
+) -> Snapshot:
+    """Read every client's offsets below a folder, or below a copy of one, once.
+
+    Args:
+        folder: the one that holds a folder for each client.
+        cluster: what Tidemark calls the cluster they consume from; the files do not tell.
+        observed_at: when a copy was taken; None for now.
+
+    Returns:
+        A snapshot of consumer offsets. A file that is missing, corrupt or does not hold offsets is
+        a problem, and its ``.bak`` is read in its place where that is good; the others are read.
+        ``FAILED`` when none could be.
+
+    Raises:
+        FileError: there is no such folder, or no client's file below it.
+    """
+    root = Path(folder)
+    started = datetime.now(UTC)
+    at = (observed_at or started).astimezone(UTC)
+    snapshot = Snapshot(
+        cluster, "local_offsets", at.replace(microsecond=at.microsecond // 1000 * 1000)
+    )
+    files = sorted(set(_files(root)))
+    if not files:
+        raise FileError(root, f"no <client id>/<group>/{NAME} below it")
+    good = 0
+    for path in files:
+        try:
+            offsets, wrong = read_rewritten(path, decode_offsets)
+        except FileError as error:
+            snapshot.problems.append(error.problem(OPERATION))
+            continue
+        good += 1
+        if wrong:
+            snapshot.problems.append(wrong.problem(OPERATION))
+        snapshot.consumer_offsets += _rows(path, offsets)
+    snapshot.status = "FAILED" if not good else "PARTIAL" if snapshot.problems else "COMPLETE"
+    snapshot.finished_at = snapshot.observed_at + (datetime.now(UTC) - started)
+    return snapshot
+
+
+def decode_offsets(body: bytes) -> dict[Queue, int]:
+    """The next offset to consume by queue, from the text of an ``offsets.json``.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is no such text.
+    """
+    found: dict[Queue, int] = {}
+    for key, offset in _object(_object(loads(body))["offsetTable"]).items():
+        if not isinstance(key, tuple):
+            raise ValueError(f"{key!r} is no queue")
+        queue = dict(key)
+        place = queue["brokerName"], queue["topic"], queue["queueId"]
+        known = [type(part) for part in place] == [str, str, int] and all(place[:2])
+        if not known or place[2] < 0:
+            raise ValueError(f"{queue} is no queue")
+        if type(offset) is not int or not 0 <= offset < 2**63:
+            raise ValueError(f"{offset!r} is no offset ({place[1]} {place[2]})")
+        found[place] = offset
+    return found
+
+
+def _object(value: Any) -> dict[Any, Any]:
+    if type(value) is not dict:
+        raise TypeError(f"an object was expected, not {type(value).__name__}")
+    return value
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Where a client's offsets are, or were before it died rewriting them."""
+    if not root.is_dir():
+        raise FileError(root, "no such folder")
+    for name in (NAME, backup_of(Path(NAME)).name):
+        for path in root.glob(f"*/*/{name}"):
+            yield path.with_name(NAME)
+
+
+def _rows(path: Path, offsets: dict[Queue, int]) -> Iterator[ConsumerOffset]:
+    group = path.parent.name
+    client_id = path.parent.parent.name
+    for (broker, topic, queue_id), offset in sorted(offsets.items()):
+        yield ConsumerOffset(
+            broker, group, topic, queue_id, client_id, offset, offset_store="client_file"
+        )

@@ -1,0 +1,192 @@
+"""A broker's store folder as a snapshot: what a live look at that broker gives when it is quiet.
+
+The answers of the broker's requests are put together from its files and go the same way into rows
+(`rocketmq.assembly`). What only a running broker knows stays unknown: who is online, so also which
+of its queues a group never committed on, pull offsets before 5.5, rates and configuration.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from rocketmq.answers import QueueStats, TopicConfig, instant
+from rocketmq.assembly import fill
+from rocketmq.codes import RequestCode
+from rocketmq.files.broker_store import BrokerStore, Extent
+from rocketmq.files.errors import FileError
+from rocketmq.files.store_config import StoreConfig
+from rocketmq.reading import Reading
+from rocketmq.rows import Broker, Problem, Snapshot
+
+_COMMIT_LOG = "READ commitlog"
+
+Queue = tuple[str, int]
+"""(topic, queue id)."""
+
+
+def read_store(
+    folder: Path | str,
+    *,
+    cluster: str | None = None,
+    broker: str | None = None,
+    observed_at: datetime | None = None,
+) -> Snapshot:
+    """Read a store folder, or a copy of one, once.
+
+    Args:
+        folder: the broker's ``storePathRootDir``.
+        cluster: what Tidemark calls the cluster; None for RocketMQ's own name of it.
+        broker: name of the broker group; None for the one that the topics tell.
+        observed_at: when a copy was taken; None for now.
+
+    Returns:
+        A snapshot. ``COMPLETE``, or ``PARTIAL`` when a file could not be read: its problems say
+        which (``endpoint`` is the path), the rest is read. Consumer offsets are read before queue
+        offsets. ``first_unconsumed_at`` and ``newest_stored_at`` are exact.
+
+    Raises:
+        FileError: the folder is no store, holds RocksDB or DLedger, nothing in it can be read, or
+            it does not tell the name that was not given.
+    """
+    root = Path(folder)
+    started = datetime.now(UTC)
+    at = (observed_at or started).astimezone(UTC)
+    at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+    with BrokerStore(root) as store:
+        config = StoreConfig.of(root)
+        if config.offsets is None and config.topics is None and not store.has_queues:
+            raise FileError(root, f"nothing to read: {config.problems[0].message}")
+        cluster = cluster or config.cluster or _not_told(root, "cluster")
+        broker = broker or config.broker or _not_told(root, "broker")
+        snapshot = Snapshot(cluster, "store", at)
+        deployment = frozenset({broker, config.cluster or cluster})
+        look = _Look(store, config.problems)
+        reading = config.reading(broker, str(root), deployment)
+        look.measure(reading, config.since_5)
+        fill(snapshot, [reading])
+        look.add_store_times(snapshot)
+        look.add_broker(snapshot.brokers[0])
+    snapshot.problems = look.problems
+    snapshot.brokers_expected = snapshot.brokers_answered = 1
+    snapshot.status = "PARTIAL" if snapshot.problems else "COMPLETE"
+    snapshot.finished_at = at + (datetime.now(UTC) - started)
+    return snapshot
+
+
+def _not_told(root: Path, what: str) -> NoReturn:
+    reason = f"does not tell the {what}'s name: give it with --{what} NAME"
+    raise FileError(root / "config" / "topics.json", reason)
+
+
+class _Look:
+    """One look at the queues of a store.
+
+    Attributes:
+        problems: what could not be read, each file once.
+    """
+
+    def __init__(self, store: BrokerStore, problems: Iterable[Problem]) -> None:
+        self.store = store
+        self._problems = {(problem.endpoint, ""): problem for problem in problems}
+        self._extents: dict[Queue, Extent | None] = {}
+        self._queues_are_lost = False
+
+    @property
+    def problems(self) -> list[Problem]:
+        return list(self._problems.values())
+
+    def measure(self, reading: Reading, since_5: bool) -> None:
+        """Add to the reading what the broker would answer about its queues.
+
+        Queues that nothing was put into have no folder; those with a broken file are unknown.
+        """
+        for queue in self.store.queues():
+            self._extents[queue] = self._extent(queue)
+        for topic, error in self.store.unlisted.items():
+            self._add(error, f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}")
+        self._check_commit_log()
+        for topic in reading.topics_to_measure():
+            config = (reading.topics or {}).get(topic)
+            reading.topic_stats[topic] = {
+                queue_id: self._stats((topic, queue_id))
+                for queue_id in self._queue_ids(topic, config, since_5)
+            }
+
+    def add_store_times(self, snapshot: Snapshot) -> None:
+        """Write into consumer rows when the first message not consumed was stored."""
+        known: dict[tuple[Queue, int], datetime | None] = {}
+        for row in snapshot.consumer_offsets:
+            queue, offset = (row.topic, row.queue_id), row.consumer_offset
+            extent = self._extents.get(queue)
+            if extent is None or extent.min_offset is None or offset is None:
+                continue
+            if extent.min_offset <= offset < extent.max_offset:
+                if (queue, offset) not in known:
+                    known[queue, offset] = self._stored_at(queue, offset)
+                row.first_unconsumed_at = known[queue, offset]
+
+    def add_broker(self, row: Broker) -> None:
+        """Write into the broker's row what its commit log tells."""
+        log, extents = self.store.commit_log, self._extents.values()
+        dispatched = max((_end(extent) for extent in extents if extent), default=0)
+        try:
+            row.commit_log_min_offset = log.min_offset
+            row.commit_log_max_offset, behind = log.end_and_behind(dispatched)
+            row.dispatch_behind_bytes = behind if all(extents) else None
+            oldest = log.record(log.min_offset or 0)
+            row.earliest_stored_at = instant(oldest.stored_ms) if oldest else None
+        except FileError as error:
+            self._add(error, _COMMIT_LOG)
+
+    def _queue_ids(self, topic: str, config: TopicConfig | None, since_5: bool) -> list[int]:
+        """The queues GET_TOPIC_STATS_INFO tells of; those with files where topics are unknown."""
+        if config is None:
+            return sorted(queue_id for name, queue_id in self._extents if name == topic)
+        # Before 5.0 queues that are read and not written any more are left out.
+        readable = config.read_queues if since_5 else 0
+        return list(range(max(config.write_queues, readable)))
+
+    def _stats(self, queue: Queue) -> QueueStats:
+        if queue not in self._extents:
+            # Never written to, or for the first time since the folders were listed.
+            lost = queue[0] in self.store.unlisted or self._queues_are_lost
+            self._extents[queue] = None if lost else self._extent(queue)
+        extent = self._extents[queue]
+        if extent is None:
+            return QueueStats(None, None, None)
+        newest = self._stored_at(queue, extent.max_offset - 1) if extent.last else None
+        return QueueStats(extent.min_offset, extent.max_offset, newest)
+
+    def _extent(self, queue: Queue) -> Extent | None:
+        try:
+            return self.store.extent(*queue)
+        except FileError as error:
+            self._add(error, f"{RequestCode.GET_TOPIC_STATS_INFO.name} {queue[0]}")
+            return None
+
+    def _stored_at(self, queue: Queue, offset: int) -> datetime | None:
+        try:
+            return self.store.stored_at(*queue, offset)
+        except FileError as error:
+            self._add(error, _COMMIT_LOG)
+            return None
+
+    def _check_commit_log(self) -> None:
+        log = self.store.commit_log
+        for fault in log.faults():
+            self._add(fault, _COMMIT_LOG)
+        if not log.segments and any(extent and extent.last for extent in self._extents.values()):
+            reason = "no commit log here: oldest offsets and store times are not known"
+            self._add(FileError(log.folder, reason), _COMMIT_LOG)
+        if not self.store.has_queues and log.record(log.min_offset or 0):
+            self._queues_are_lost = True
+            reason = "no consume queues here, though there are messages: offsets are not known"
+            self._add(FileError(self.store.root, reason), RequestCode.GET_TOPIC_STATS_INFO.name)
+
+    def _add(self, error: FileError, operation: str) -> None:
+        self._problems.setdefault((str(error.path), operation), error.problem(operation))
+
+
+def _end(extent: Extent) -> int:
+    return extent.last.physical_offset + extent.last.size if extent.last else 0

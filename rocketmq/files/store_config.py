@@ -1,0 +1,159 @@
+"""The configuration files of a store that tell of progress, as the answers a broker gives of them.
+
+``config/consumerOffset.json``, ``topics.json`` and ``subscriptionGroup.json`` are the bodies of
+requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from rocketmq import answers
+from rocketmq.codes import RequestCode
+from rocketmq.fastjson import loads
+from rocketmq.files.errors import FileError
+from rocketmq.files.rewritten import read_rewritten
+from rocketmq.names import SYSTEM_TOPICS
+from rocketmq.reading import Reading
+from rocketmq.rows import Problem
+
+T = TypeVar("T")
+
+READ = "READ"
+"""Operation of a problem with a file when what it should tell is known from elsewhere or needless;
+else it is the request that stays unanswered."""
+
+MAX_QUEUES = 100_000
+"""Queues of one topic on one broker; a damaged number must not become as many rows."""
+
+_MEMBERS = re.compile(r"rmq_sys_SYNC_BROKER_MEMBER_(.+)")
+
+
+@dataclass(slots=True)
+class StoreConfig:
+    """The files of ``config/`` that tell of progress; None for one that cannot be read.
+
+    Attributes:
+        offsets: progress of all groups, ``consumerOffset.json``.
+        topics: ``topics.json``.
+        groups: ``subscriptionGroup.json``.
+        delay_offsets: by delay level, the next message of ``SCHEDULE_TOPIC_XXXX`` (queue
+            ``level - 1``) to be delivered, ``delayOffset.json``; None on brokers without.
+        since_5: whether a broker from 5.0 on wrote them.
+        problems: what could not be read.
+    """
+
+    offsets: answers.ConsumerOffsetTable | None = None
+    topics: dict[str, answers.TopicConfig] | None = None
+    groups: dict[str, answers.SubscriptionGroupConfig] | None = None
+    delay_offsets: dict[int, int] | None = None
+    since_5: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, root: Path) -> "StoreConfig":
+        """Read what there is, consumer offsets first."""
+        config, folder = cls(), root / "config"
+
+        def read(name: str, decode: Callable[[bytes], T], operation: RequestCode) -> T | None:
+            try:
+                found, wrong = read_rewritten(folder / name, decode)
+            except FileError as error:
+                config.problems.append(error.problem(operation.name))
+                return None
+            if wrong:
+                config.problems.append(wrong.problem(f"{READ} {name}"))
+            return found
+
+        offsets = read("consumerOffset.json", _offsets, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        topics = read("topics.json", _topics, RequestCode.GET_ALL_TOPIC_CONFIG)
+        config.groups = read(
+            "subscriptionGroup.json",
+            answers.decode_subscription_groups,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        )
+        config.offsets, versioned = offsets or (None, False)
+        config.topics, attributed = topics or (None, False)
+        # Consumer offsets are written every 5 s by whatever broker runs, topics when they change.
+        config.since_5 = versioned if offsets else attributed
+        config._read_delay_offsets(folder / "delayOffset.json")
+        return config
+
+    def _read_delay_offsets(self, path: Path) -> None:
+        try:
+            self.delay_offsets, wrong = read_rewritten(path, _delay_offsets)
+        except FileError as error:
+            wrong = error if path.exists() else None  # a slave has none
+        if wrong:
+            self.problems.append(wrong.problem(f"{READ} {path.name}"))
+
+    @property
+    def cluster(self) -> str | None:
+        """RocketMQ's name of the cluster: it has a topic, and another one for replies."""
+        return _only(
+            topic for topic in self.topics or () if f"{topic}_REPLY_TOPIC" in (self.topics or ())
+        )
+
+    @property
+    def broker(self) -> str | None:
+        """The broker group's name: it has a topic, from 5.0 on one more with its name in it."""
+        topics = self.topics or {}
+        members = (_MEMBERS.fullmatch(topic) for topic in topics)
+        return _only(found[1] for found in members if found) or _only(
+            topic
+            for topic, config in topics.items()
+            # 1: new topics inherit their configuration, which but for these only TBW102 says.
+            if config.perm & 1 and config.read_queues == config.write_queues == 1
+            if topic != self.cluster and topic not in SYSTEM_TOPICS
+        )
+
+    def reading(self, broker: str, address: str, deployment: frozenset[str]) -> Reading:
+        """The answers of the broker that these files would be, but for its queues."""
+        return Reading(
+            broker,
+            broker_id=0,
+            address=address,
+            is_master=True,
+            deployment=deployment,
+            offsets=self.offsets,
+            topics=self.topics,
+            groups=self.groups,
+        )
+
+
+def _offsets(body: bytes) -> tuple[answers.ConsumerOffsetTable, bool]:
+    """Progress of all groups, and whether a broker from 5.0 on wrote it: with a version."""
+    found = answers.decode_consumer_offsets(body)
+    for table in (found.offsets, found.pull_offsets or {}):
+        for key, offsets in table.items():
+            for queue_id, offset in offsets.items():
+                _require_integer(queue_id, 0, 2**31, f"queue of {key}")
+                _require_integer(offset, -1, 2**63, f"offset of {key}")
+    return found, b'"dataVersion"' in body
+
+
+def _topics(body: bytes) -> tuple[dict[str, answers.TopicConfig], bool]:
+    """All topics, and whether a broker from 5.0 on wrote them: with attributes."""
+    found = answers.decode_topic_configs(body)
+    for topic, config in found.items():
+        if not 0 <= config.read_queues <= MAX_QUEUES or not 0 <= config.write_queues <= MAX_QUEUES:
+            raise ValueError(f"{topic} has {config.read_queues} and {config.write_queues} queues")
+    return found, b'"attributes"' in body
+
+
+def _delay_offsets(body: bytes) -> dict[int, int]:
+    table = loads(body)["offsetTable"]
+    return {int(level): int(offset) for level, offset in table.items()}
+
+
+def _require_integer(value: object, least: int, end: int, what: str) -> None:
+    if type(value) is not int or not least <= value < end:
+        raise ValueError(f"{what} is {value!r}")
+
+
+def _only(names: Iterable[str]) -> str | None:
+    """The name that all of them are, None without any or with several."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,107 @@
+"""Broadcast clients' offset files: real ones, and what can be wrong with them."""
+
+import shutil
+
+import pytest
+
+from rocketmq.files.errors import FileError
+from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
+from rocketmq.rows import ConsumerOffset
+from tests.rocketmq.conftest import FIXTURES
+
+
+@pytest.fixture
+def clients(tmp_path):
+    folder = tmp_path / "offsets"
+    shutil.copytree(FIXTURES / "stores" / "5.3.3" / "rocketmq_offsets", folder)
+    return folder
+
+
+def of_client(snapshot, number):
+    client_id = f"127.0.0.1@g-broadcast-{number}"
+    return [row for row in snapshot.consumer_offsets if row.client_id == client_id]
+
+
+def file_of(clients, number):
+    return clients / f"127.0.0.1@g-broadcast-{number}" / "g-broadcast" / "offsets.json"
+
+
+def test_real_files(clients):
+    found = read_local_offsets(clients, cluster="lab")
+    assert (found.cluster, found.source, found.status) == ("lab", "local_offsets", "COMPLETE")
+    assert found.problems == [] and found.queue_offsets == found.brokers == []
+    first = ConsumerOffset(
+        "broker-a",
+        "g-broadcast",
+        "lab_bcast",
+        0,
+        "127.0.0.1@g-broadcast-0",
+        3276,
+        offset_store="client_file",
+    )
+    assert of_client(found, 0)[0] == first
+    assert [row.queue_id for row in of_client(found, 1)] == list(range(8))
+
+
+def test_what_the_real_classes_write(golden):
+    for printed in golden.values():
+        offsets = decode_offsets(printed["LocalOffset pretty"].encode())
+        assert offsets and {broker for broker, _, _ in offsets} == {"broker-a"}
+
+
+QUEUE = '{"brokerName":"b","queueId":1,"topic":"t"}'
+
+TAMPERED = {
+    "truncated": '{"offsetTable":{{"brokerName":"b","que',
+    "no table": "{}",
+    "a list": "[]",
+    "negative": f'{{"offsetTable":{{{QUEUE}:-5}}}}',
+    "text": f'{{"offsetTable":{{{QUEUE}:"5"}}}}',
+    "a fraction": f'{{"offsetTable":{{{QUEUE}:5.5}}}}',
+    "beyond 64 bits": f'{{"offsetTable":{{{QUEUE}:{2**63}}}}}',
+    "true": f'{{"offsetTable":{{{QUEUE}:true}}}}',
+    "key is text": '{"offsetTable":{"t":5}}',
+    "key without topic": '{"offsetTable":{{"brokerName":"b","queueId":1}:5}}',
+    "queue id is text": '{"offsetTable":{{"brokerName":"b","queueId":"1","topic":"t"}:5}}',
+    "reference": '{"offsetTable":{"$ref":"$"}}',
+    "binary": "\x00\xff",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("text", TAMPERED.values(), ids=TAMPERED)
+def test_a_bad_file_is_reported_and_the_rest_is_read(clients, text):
+    path = file_of(clients, 0)
+    path.write_text(text, encoding="latin-1")
+    found = read_local_offsets(clients, cluster="lab")
+    assert found.status == "PARTIAL"
+    (problem,) = found.problems
+    assert (problem.endpoint, problem.operation) == (str(path), "READ offsets.json")
+    assert problem.message.endswith("read offsets.json.bak instead")
+    assert len(of_client(found, 0)) == len(of_client(found, 1)) == 8
+
+    path.with_name("offsets.json.bak").write_text(text, encoding="latin-1")
+    found = read_local_offsets(clients, cluster="lab")
+    assert [problem.endpoint for problem in found.problems] == [str(path)]
+    assert (len(of_client(found, 0)), len(of_client(found, 1))) == (0, 8)
+
+
+def test_only_the_previous_content_is_left(clients):
+    file_of(clients, 0).unlink()
+    found = read_local_offsets(clients, cluster="lab")
+    assert [problem.endpoint for problem in found.problems] == [str(file_of(clients, 0))]
+    assert len(of_client(found, 0)) == 8
+
+
+def test_nothing_can_be_read(clients):
+    for number in (0, 1):
+        shutil.rmtree(file_of(clients, number).parent)
+        file_of(clients, number).mkdir(parents=True)
+    found = read_local_offsets(clients, cluster="lab")
+    assert (found.status, len(found.problems), found.consumer_offsets) == ("FAILED", 2, [])
+
+
+def test_no_files(tmp_path):
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(FileError, match=str(folder)):
+            read_local_offsets(folder, cluster="lab")

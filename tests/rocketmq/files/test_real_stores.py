@@ -1,0 +1,181 @@
+"""Stores of real brokers against what the same brokers say: running, stopped, killed.
+
+Groups may still consume what is left when producers stop, and offsets reach the file 5 s later: a
+row is compared with a look before and one after, and has to equal them where these are equal.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from lab import faults, processes
+from lake.tables import TABLES as DECLARED
+from rocketmq import admin
+from rocketmq.client import RemotingClient
+from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.files.broker_store import BrokerStore
+from rocketmq.files.local_offsets import read_local_offsets
+from rocketmq.files.stats_log import read_stats_log
+from rocketmq.files.store import read_store
+
+pytestmark = pytest.mark.cluster
+
+PERSIST_SECONDS = 30
+"""A broker writes consumer offsets every 5 s; more only on a machine that is busy."""
+
+ONLY_LIVE = {"pull_offset": None, "pull_source": None, "first_unconsumed_at": None}
+"""Of a consumer row: what no file tells, and what a look does not ask for."""
+
+
+def folder(cluster, broker):
+    return cluster.folder(broker) / "store"
+
+
+def look(cluster):
+    return collect_snapshot(ClusterTarget((cluster.namesrv,)))
+
+
+def wait_for_persist(cluster, *brokers):
+    """Until what was committed before this call is in the brokers' files."""
+    for broker in brokers:
+        path = folder(cluster, broker) / "config" / "consumerOffset.json"
+        since = time.time()
+        while not path.exists() or path.stat().st_mtime <= since:
+            assert time.time() < since + PERSIST_SECONDS, f"{path} is not written"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def quiet(cluster):
+    """The cluster without producers."""
+    cluster.stop_producers()
+    yield cluster
+    cluster.start_producers()
+
+
+def by_key(snapshot, table, broker):
+    names = [
+        name for name in DECLARED[f"raw.{table}"].key if name not in ("snapshot_id", "client_id")
+    ]
+    rows = getattr(snapshot, table)
+    return {
+        tuple(getattr(row, name) for name in names): row for row in rows if row.broker == broker
+    }
+
+
+def compare(store, before, after, broker):
+    """Every row of a store against the looks around it; returns how many offsets stood still."""
+    assert (store.status, store.problems) == ("COMPLETE", [])
+    for table in ("topics", "consumer_groups"):
+        assert by_key(store, table, broker) == by_key(after, table, broker)
+    still = 0
+    for table, offset in (("queue_offsets", "max_offset"), ("consumer_offsets", "consumer_offset")):
+        first, last = by_key(before, table, broker), by_key(after, table, broker)
+        found = by_key(store, table, broker)
+        # Who is online no file tells, so neither what such a group never committed on.
+        known, told, later = (
+            {key for key, row in rows.items() if getattr(row, offset) is not None}
+            for rows in (first, found, last)
+        )
+        assert known <= told <= later
+        for key in known:
+            row = found[key]
+            if table == "consumer_offsets":
+                row = replace(row, **ONLY_LIVE)
+                first[key], last[key] = (replace(it[key], **ONLY_LIVE) for it in (first, last))
+            if first[key] == last[key]:
+                assert row == first[key]
+                still += 1
+            values = [getattr(it, offset) for it in (first[key], row, last[key])]
+            assert values == sorted(values), key
+    (mine,) = store.brokers
+    (theirs,) = [row for row in after.brokers if row.broker == broker]
+    assert mine.commit_log_min_offset == theirs.commit_log_min_offset
+    assert mine.earliest_stored_at == theirs.earliest_stored_at
+    assert mine.commit_log_max_offset <= theirs.commit_log_max_offset
+    return still
+
+
+def test_running_brokers(quiet):
+    before = look(quiet)
+    wait_for_persist(quiet, "broker-a", "broker-b")
+    stores = {name: read_store(folder(quiet, name)) for name in ("broker-a", "broker-b")}
+    after = look(quiet)
+    for broker, store in stores.items():
+        assert store.cluster == before.cluster
+        assert compare(store, before, after, broker) > (100 if broker == "broker-a" else 10)
+
+
+def test_a_stopped_and_a_killed_broker(quiet):
+    """broker-b: what its groups consume they have consumed soon."""
+    for graceful_seconds in (60, 0):
+        before = look(quiet)
+        wait_for_persist(quiet, "broker-b")
+        after = look(quiet)
+        process = quiet.process("broker-b")
+        processes.stop([process], graceful_seconds=graceful_seconds)
+        try:
+            found = read_store(folder(quiet, "broker-b"))
+            assert compare(found, before, after, "broker-b") > 10
+        finally:
+            faults.restart(quiet, "broker-b")
+
+
+def test_store_times_against_the_broker(quiet):
+    """GET_CONSUME_STATS tells when the last consumed message was stored."""
+    snapshot = look(quiet)
+    pairs = {
+        (row.broker, row.consumer_group, row.topic)
+        for row in snapshot.consumer_offsets
+        if row.offset_store == "broker"
+    }
+    addresses = {row.broker: row.address for row in snapshot.brokers}
+
+    async def ask():
+        async with RemotingClient() as client:
+            return {
+                pair: await admin.consume_stats(client, addresses[pair[0]], *pair[1:])
+                for pair in sorted(pairs)
+            }
+
+    compared = 0
+    for (broker, _, topic), queues in asyncio.run(ask()).items():
+        with BrokerStore(folder(quiet, broker)) as store:
+            for queue_id, stats in queues.items():
+                if stats.consumer_offset > 0:
+                    found = store.stored_at(topic, queue_id, stats.consumer_offset - 1)
+                    assert found == stats.last_consumed_at, (topic, queue_id, stats)
+                    compared += 1
+    assert compared > 50
+
+
+def test_tags_of_every_message(quiet):
+    """lab_orders has tags A, B, C in turn."""
+    (row, *_) = [row for row in look(quiet).queue_offsets if row.topic == "lab_orders"]
+    with BrokerStore(folder(quiet, row.broker)) as store:
+        found = list(store.queue_tags(row.broker, row.topic, row.queue_id, 0, row.max_offset))
+    assert [tag.position for tag in found] == list(range(row.min_offset, row.max_offset))
+    assert {tag.tags_code for tag in found} == {ord("A"), ord("B"), ord("C")}
+
+
+def test_broadcast_clients(quiet):
+    clients = read_local_offsets(quiet.home / "workload" / "broadcast-offsets", cluster="lab")
+    assert clients.status == "COMPLETE"
+    assert {(row.consumer_group, row.topic) for row in clients.consumer_offsets} >= {
+        ("g-broadcast", "lab_broadcast")
+    }
+    assert len({row.client_id for row in clients.consumer_offsets}) == 2
+
+
+def test_the_statistics_a_broker_logs(quiet):
+    log = quiet.folder("broker-a") / "logs" / "stats.log"
+    if "Stats In One Minute" not in log.read_text():
+        pytest.skip("the broker did not run over a full minute yet")
+    rows = [
+        row
+        for taken in read_stats_log([log], cluster="lab", broker="broker-a")
+        for row in taken.broker_stats
+    ]
+    assert {row.topic for row in rows if row.stats_name == "TOPIC_PUT_NUMS"} >= {"lab_orders"}

@@ -1,0 +1,128 @@
+"""`tidemark collect` of files: what lands, what is said, how it ends."""
+
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from lake.catalog import Lake
+from lake.home import Home
+from lake.landing import landed
+from lake.loading import load, read_landed
+from lake.tables import raw
+from rocketmq.files.store import read_store
+from tests.e2e.conftest import run
+from tests.rocketmq.conftest import FIXTURES
+from tests.rocketmq.files.conftest import StoreBuilder
+
+LOG = FIXTURES / "stores" / "4.9.7" / "stats.log"
+CLIENTS = FIXTURES / "stores" / "5.3.3" / "rocketmq_offsets"
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of(tmp_path / "home")
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = StoreBuilder(tmp_path / "store")
+    for _ in range(3):
+        made.put("t")
+    made.write()
+    made.configure({"t": 2}, {"t@g": {0: 1}})
+    return made
+
+
+def collect(home, *arguments):
+    return run(home, ["collect", *map(str, arguments)], timeout=60)
+
+
+def test_a_store(home, store):
+    done = collect(home, "--store", store.root)
+    assert (done.returncode, done.stderr) == (0, "")
+    (item,) = landed(home)
+    assert done.stdout.startswith(f"{item.snapshot_id}: COMPLETE, 1 brokers, 2 queue_offsets")
+    assert len(done.stdout.splitlines()) == 1
+    rows = pq.read_table(item.path / "queue_offsets.parquet").to_pylist()
+    assert [(row["queue_id"], row["max_offset"]) for row in rows] == [(0, 3), (1, 0)]
+    (header,) = pq.read_table(item.path / "snapshots.parquet").to_pylist()
+    assert (header["source"], header["cluster"]) == ("store", "lab")
+    lake = Lake(home)
+    assert load(lake).snapshots == [item.snapshot_id]
+    assert lake.read(raw.QUEUE_OFFSETS).num_rows == 2
+
+
+def test_a_store_with_a_broken_file(home, store):
+    path = store.root / "config" / "subscriptionGroup.json"
+    path.write_text("{")
+    done = collect(home, "--store", store.root, "--cluster", "mine", "--broker", "b")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"PARTIAL: {path}: GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ")
+    (item,) = landed(home)
+    assert item.cluster == "mine" and item.snapshot_id.endswith("Z-mine")
+
+
+@pytest.mark.parametrize(("lost", "read"), [("consumerOffset.json", []), ("nothing", ["broker-a"])])
+def test_a_store_without_progress_counts_as_silent(home, store, lost, read):
+    """Else its groups would be gone instead of unknown."""
+    (store.root / "config" / lost).unlink(missing_ok=True)
+    assert read_store(store.root).queue_offsets
+    assert collect(home, "--store", store.root).returncode == 0
+    (item,) = landed(home)
+    assert read_landed(item)["raw.snapshots"]["brokers_read"].to_pylist() == [read]
+
+
+def test_local_offsets(home, tmp_path):
+    clients = tmp_path / "clients"
+    shutil.copytree(CLIENTS, clients)
+    (bad,) = clients.glob("*-1/*/offsets.json")
+    bad.write_text("tampered")
+    done = collect(home, "--local-offsets", clients, "--cluster", "lab")
+    assert done.returncode == 0
+    assert [line.startswith(f"PARTIAL: {bad}: ") for line in done.stderr.splitlines()] == [True]
+    (item,) = landed(home)
+    rows = pq.read_table(item.path / "consumer_offsets.parquet").to_pylist()
+    assert len(rows) == 16 and {row["offset_store"] for row in rows} == {"client_file"}
+
+
+def test_stats_log_twice(home):
+    for told in ("COMPLETE, 130 broker_stats", "landed before"):
+        done = collect(home, "--cluster", "lab", "--broker", "broker-a", "--stats-log", LOG, LOG)
+        assert (done.returncode, done.stderr) == (0, "")
+        first, second = done.stdout.splitlines()
+        assert first == f"20261121T093200000Z-lab-broker-a: {told}"
+        assert second.startswith("20261121T093300000Z-lab-broker-a: ")
+    collect(home, "--cluster", "lab", "--broker", "broker-b", "--stats-log", LOG)
+    found = sorted(landed(home))
+    assert [item.cluster for item in found] == ["lab"] * 4
+    lake = Lake(home)
+    assert len(load(lake).snapshots) == 4
+    assert lake.read(raw.BROKER_STATS).num_rows == 2 * (130 + 170)
+
+
+REFUSED = {
+    "no store": (["--store", "DIR"], 1, "no store of a broker"),
+    "no such store": (["--store", "DIR/no"], 1, "no such folder"),
+    "no clients": (["--local-offsets", "DIR", "--cluster", "c"], 1, "offsets.json"),
+    "no log": (["--stats-log", "DIR/no", "--cluster", "c", "--broker", "b"], 1, "No such file"),
+    "no statistics": (["--stats-log", "DIR/x", "--cluster", "c", "--broker", "b"], 1, "no line"),
+    "nothing": ([], 2, "which cluster?"),
+    "two sources": (["--store", "DIR", "--local-offsets", "DIR"], 2, "give one of"),
+    "files of what": (["DIR", "--store", "DIR"], 2, "--stats-log"),
+    "no cluster": (["--local-offsets", "DIR"], 2, "--cluster NAME"),
+    "no broker": (["--stats-log", "DIR/x", "--cluster", "c"], 2, "--broker NAME"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(home, tmp_path, arguments, code, said):
+    (tmp_path / "x").write_text("something\n")
+    done = collect(home, *(part.replace("DIR", str(tmp_path)) for part in arguments))
+    assert done.returncode == code
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert len(done.stderr.splitlines()) == 1
+    assert list(landed(home)) == []
