@@ -155,7 +155,10 @@ def alerts(
     )
 
 
-@asset_of(progress.SNAPSHOTS, deps=keys(alerting.ALERTS))
+@asset_of(
+    progress.SNAPSHOTS,
+    deps=keys(alerting.ALERTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+)
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""
     window = run_window(context, lake.lake)

@@ -81,7 +81,7 @@ def allocate(
     chosen = _chosen(str(strategy), topic, virtual_nodes, rooms)
     if not given:
         raise ValueError(f"no queues to allocate on topic {topic!r}: give its readable queues")
-    return chosen(sorted(given, key=lambda queue: (_java_order(queue[0]), queue[1])), members)
+    return chosen(sorted(given, key=lambda queue: (java_order(queue[0]), queue[1])), members)
 
 
 def _members(clients: Iterable[str]) -> list[str]:
@@ -94,7 +94,7 @@ def _members(clients: Iterable[str]) -> list[str]:
     if not members:
         raise ValueError("no clients to allocate to: give the ids of the group's members")
     _refuse_twice("client", members)
-    return sorted(members, key=_java_order)
+    return sorted(members, key=java_order)
 
 
 def _sound(queues: Iterable[Queue]) -> list[Queue]:
@@ -115,7 +115,7 @@ def _refuse_twice(what: str, items: Iterable[Hashable]) -> None:
             raise ValueError(f"{what} {item!r} is given {times} times")
 
 
-def _java_order(text: str) -> bytes:
+def java_order(text: str) -> bytes:
     """A key that orders as `String.compareTo`: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
@@ -215,7 +215,7 @@ def _nearby(
         stored[_room(queue[0], rooms)].append(queue)
     owned: dict[str, list[Queue]] = {client: [] for client in clients}
     # A member takes those of its own room first, then of each deserted one by the rooms' names.
-    for room in sorted(stored, key=lambda room: (room not in members, _java_order(room))):
+    for room in sorted(stored, key=lambda room: (room not in members, java_order(room))):
         for client, share in inner(stored[room], members.get(room, clients)).items():
             owned[client] += share
     return owned

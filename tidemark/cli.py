@@ -13,6 +13,7 @@ from tidemark.errors import one_line
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
     "lag": "Show how far every group has got, now.",
+    "plan": "Who would own which queue with so many clients.",
     "tick": "Take a snapshot, load, judge, compute and alert, once.",
     "show": "Print rows of any table.",
     "recompute": "Compute whole hours of the past again.",
