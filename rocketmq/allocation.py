@@ -29,6 +29,9 @@ SELF_CONTAINED = (AVG, AVG_BY_CIRCLE, CONSISTENT_HASH)
 VIRTUAL_NODES = 10
 """Places of a member on the ring of CONSISTENT_HASH, unless the client says otherwise."""
 
+READABLE = 4
+"""The bit of ``perm`` without which clients leave a broker's queues alone (`PermName`)."""
+
 Queue = tuple[str, int]
 """A queue of a topic: broker and queue id."""
 
@@ -116,7 +119,7 @@ def _refuse_twice(what: str, items: Iterable[Hashable]) -> None:
 
 
 def java_order(text: str) -> bytes:
-    """A key that orders as `String.compareTo`: by UTF-16 code units."""
+    """A key that orders texts as `String.compareTo` does: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

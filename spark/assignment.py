@@ -26,6 +26,7 @@ from rocketmq.allocation import (
     CONFIG,
     CONSISTENT_HASH,
     MACHINE_ROOM,
+    READABLE,
     VIRTUAL_NODES,
 )
 from spark.progress import inside, of_users
@@ -39,8 +40,8 @@ GROUP = (*SNAPSHOT, "consumer_group")
 PAIR = (*GROUP, "topic")
 QUEUE = ("broker", "queue_id")
 
-READABLE = 4
-"""The bit of ``perm`` without which clients leave a broker's queues alone (`PermName`)."""
+_OF_GROUP = ["snapshot_id", "consumer_group"]
+"""What is enough to join on: a snapshot is of one time and cluster."""
 
 
 def assignments(
@@ -90,9 +91,6 @@ def assignments(
         .withColumn("state", _state())
         .select(*progress.ASSIGNMENTS.column_names)
     )
-
-
-_OF_GROUP = ["snapshot_id", "consumer_group"]
 
 
 def _held(client_queues: DataFrame) -> DataFrame:
@@ -162,13 +160,11 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
         .join(routes, on=["snapshot_id", "topic"], how="inner")
         .withColumn("expected", expected_owners())
         .withColumn("strategy_skew", busiest * F.size("members") / F.size("queues"))
-        .select(
-            *PAIR, "strategy_skew", F.explode(F.arrays_zip("queues", "expected")).alias("queue")
-        )
+        .select(*PAIR, "strategy_skew", "expected", F.posexplode("queues").alias("place", "queue"))
         .select(
             *PAIR,
-            "queue.queues.*",
-            F.col("queue.expected").alias("expected_client_id"),
+            "queue.*",
+            F.get("expected", F.col("place")).alias("expected_client_id"),
             "strategy_skew",
             F.lit(True).alias("is_readable"),
         )

@@ -14,15 +14,13 @@ from rocketmq.allocation import (
     CONFIG,
     CONSISTENT_HASH,
     MACHINE_ROOM,
+    READABLE,
     Queue,
     allocate,
     java_order,
 )
 from rocketmq.rows import Client, Snapshot
 from tidemark.errors import CommandError
-
-READABLE = 4
-"""The bit of ``perm`` without which clients leave a broker's queues alone (`PermName`)."""
 
 Routes = dict[str, list[Queue]]
 """Topic -> its readable queues."""
@@ -109,9 +107,10 @@ def _topics(snapshot: Snapshot, group: str, members: Iterable[Client]) -> list[s
     topics = {it for it in subscribed or progressed if not it.startswith(names.RETRY_PREFIX)}
     if not topics:
         known = sorted({it.consumer_group for it in snapshot.consumer_offsets})
+        shown = ", ".join(known[:10]) + (", ..." if known[10:] else "")
         raise CommandError(
             f"no member of {group} is online and it has no progress on any topic; "
-            f"known groups: {', '.join(known) or 'none'}"
+            f"known groups: {shown or 'none'}"
         )
     return sorted(topics)
 
