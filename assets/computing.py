@@ -151,7 +151,10 @@ def alerts(
     return replace(context, lake, alerting.ALERTS, compute, lambda window: {"rules": len(rules)})
 
 
-@asset_of(progress.SNAPSHOTS, deps=keys(alerting.ALERTS))
+@asset_of(
+    progress.SNAPSHOTS,
+    deps=keys(alerting.ALERTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+)
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""
     window = lake.plan(context).window

@@ -40,7 +40,15 @@ QUEUES = 3
 PRODUCED = 60
 """Messages a minute and queue."""
 
-COMPUTED = (progress.QUEUES, progress.GROUPS, quality.QUARANTINE, alerting.ALERTS)
+COMPUTED = (
+    progress.QUEUES,
+    progress.GROUPS,
+    progress.ASSIGNMENTS,
+    progress.IDLE_CLIENTS,
+    progress.SUBSCRIPTIONS,
+    quality.QUARANTINE,
+    alerting.ALERTS,
+)
 """The tables that a recomputation must give again, row by row."""
 
 
@@ -54,6 +62,7 @@ class Minute:
         corrupt: whether its landed files are damaged.
         impossible: whether it holds rows that cannot be measurements.
         broken: whether a pull offset lies behind the committed one.
+        deep: whether clients were asked for what only they know.
     """
 
     at: float
@@ -61,17 +70,21 @@ class Minute:
     corrupt: bool = False
     impossible: bool = False
     broken: bool = False
+    deep: bool = True
 
 
 RECREATED_AT = 64.0
 """From this minute on, topic ``orders`` of broker-a has been deleted and created again."""
+
+REBALANCED_AT = 30.0
+"""From this minute on, one member of g-fast holds every queue."""
 
 PAST = (
     Minute(2),
     Minute(5),
     Minute(9, silent="broker-b"),
     Minute(40),
-    Minute(60),
+    Minute(60, deep=False),
     Minute(65),
     Minute(67, impossible=True),
     Minute(115, corrupt=True),
@@ -109,12 +122,15 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     for broker, address in BROKERS.items():
         if broker in answering:
             _answer(made, broker, address, minute.at)
-            _deep(made, broker, minute.at)
+            if minute.deep:
+                _deep(made, broker, minute.at)
         else:
             made.brokers.append(Broker(broker, 0, address))
             reason = "no answer within 3.0 s"
             made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, reason))
-    made.clients += _clients()
+    made.clients += _clients(minute.deep)
+    if minute.deep:
+        made.client_queues += _held_by_fast(minute.at)
     if minute.impossible:
         _spoil(made)
     if minute.broken:
@@ -211,14 +227,28 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
     made.queue_tags.append(QueueTag(broker, "orders", 0, committed, 2598919, 4096, 200))
 
 
-def _clients() -> Iterator[Client]:
+def _held_by_fast(minute: float) -> Iterator[ClientQueue]:
+    """Of g-fast's three members two have a broker each, then the first has both.
+
+    They hold the queues of a broker that does not answer us all the same.
+    """
+    for broker in BROKERS:
+        number = 1 if broker == "broker-b" and minute < REBALANCED_AT else 0
+        for queue_id in range(QUEUES):
+            _, high = offsets(minute, broker, queue_id)
+            client = f"10.0.1.{number}@g-fast"
+            yield ClientQueue("g-fast", client, "orders", broker, queue_id, high)
+
+
+def _clients(deep: bool) -> Iterator[Client]:
     for group, model, count in (
-        ("g-fast", "CLUSTERING", 2),
+        ("g-fast", "CLUSTERING", 3),
         ("g-slow", "CLUSTERING", 1),
         ("g-hung", "CLUSTERING", 1),
         ("g-broadcast", "BROADCASTING", 2),
     ):
         topics = ["orders", f"%RETRY%{group}"] if model == "CLUSTERING" else ["orders"]
+        told = deep and group in ("g-fast", "g-slow")
         for number in range(count):
             yield Client(
                 group,
@@ -229,7 +259,12 @@ def _clients() -> Iterator[Client]:
                 "CONSUME_PASSIVELY",
                 model,
                 "CONSUME_FROM_LAST_OFFSET",
-                subscriptions=[Subscription(topic, "TAG", "*", []) for topic in topics],
+                allocation_strategy="AVG" if told else None,
+                subscriptions=[
+                    Subscription(topic, "TAG", f"A||B{number}" if told else "*", [])
+                    for topic in topics
+                ],
+                subscriptions_source="client" if told else "group",
             )
 
 

@@ -173,6 +173,15 @@ CONTRACT = {
     "skew double, drain_seconds double, loss_in_seconds double, clients int, online boolean, "
     "message_model string, consume_type string, client_version string, retry_lag bigint, "
     "dlq_messages bigint",
+    "progress.assignments": "observed_at timestamp, cluster string, consumer_group string, "
+    "topic string, broker string, queue_id int, strategy string, expected_client_id string, "
+    "actual_client_id string, state string",
+    "progress.idle_clients": "observed_at timestamp, cluster string, consumer_group string, "
+    "topic string, client_id string, reason string",
+    "progress.subscriptions": "observed_at timestamp, cluster string, consumer_group string, "
+    "consistent boolean, difference string, evidence array<struct<client_id:string;"
+    "client_address:string;message_model:string;allocation_strategy:string;subscriptions:"
+    "array<struct<topic:string;expression_type:string;expression:string>>>>",
     "quality.results": "observed_at timestamp, table string, expectation string, "
     "success boolean, unexpected bigint, elements bigint, severity string, "
     "window_start timestamp, window_end timestamp, run_id string",
@@ -191,6 +200,9 @@ KEYS = {
     "raw.clients": "snapshot_id consumer_group client_id",
     "progress.queues": "observed_at cluster broker topic queue_id consumer_group client_id",
     "progress.groups": "observed_at cluster consumer_group topic",
+    "progress.assignments": "observed_at cluster consumer_group topic broker queue_id",
+    "progress.idle_clients": "observed_at cluster consumer_group topic client_id",
+    "progress.subscriptions": "observed_at cluster consumer_group",
 }
 
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
     "lag": "Show how far every group has got, now.",
     "collect": "Land snapshots: of clusters, once or again and again, or of files.",
+    "plan": "Who would own which queue with so many clients.",
     "tick": "Take a snapshot, load, judge, compute and alert, once.",
     "show": "Print rows of any table.",
     "recompute": "Compute whole hours of the past again.",

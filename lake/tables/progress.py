@@ -1,6 +1,8 @@
 """``progress.*``: what the raw rows mean."""
 
-from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
+import pyarrow as pa
+
+from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
 from lake.tables import raw
 
 LAG = Column("lag", BIGINT, "unconfirmed messages; negative only when ahead of the broker")
@@ -127,4 +129,87 @@ SNAPSHOTS = Table(
     key=("snapshot_id",),
 )
 
-ALL = (QUEUES, GROUPS, SNAPSHOTS)
+STRATEGY = Column("strategy", STRING, "how members share queues: AVG, ...; NULL = not known")
+
+ASSIGNMENTS = Table(
+    "progress.assignments",
+    "One row per queue a group should consume and snapshot in which members told what they hold.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        raw.BROKER,
+        raw.QUEUE_ID,
+        STRATEGY,
+        Column("expected_client_id", STRING, "member the strategy gives the queue to"),
+        Column("actual_client_id", STRING, "member that holds it, the first by name of several"),
+        Column("state", STRING, "OK | UNOWNED | CONTESTED | MOVED | UNKNOWN"),
+        Column("owners", STRINGS, "all members that hold it"),
+        Column("previous_client_id", STRING, "who last held it, within the hour before"),
+        Column("rebalanced", BOOLEAN, "whether other members held it then; NULL = not known"),
+        Column(
+            "strategy_skew",
+            DOUBLE,
+            "queues of the topic that its busiest member gets by the strategy, over the mean",
+        ),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic", "broker", "queue_id"),
+)
+
+IDLE_CLIENTS = Table(
+    "progress.idle_clients",
+    "One row per member that holds no queue at all, topic it subscribes to, and snapshot.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        raw.CLIENT_ID,
+        STRATEGY,
+        Column("clients", INT, "members of the group"),
+        Column("queues", INT, "queues of the topic"),
+        Column(
+            "reason",
+            STRING,
+            "MORE_CLIENTS_THAN_QUEUES | HASH_LUCK | NO_QUEUE_IN_ROOM | NOT_CONFIGURED | "
+            "NO_READABLE_QUEUE | NOT_REBALANCED (the strategy gives it some) | UNKNOWN",
+        ),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic", "client_id"),
+)
+
+_FILTER = pa.struct([("topic", STRING), ("expression_type", STRING), ("expression", STRING)])
+_MEMBER = pa.struct(
+    [
+        ("client_id", STRING),
+        ("client_address", STRING),
+        ("message_model", STRING),
+        ("allocation_strategy", STRING),
+        ("subscriptions", pa.list_(_FILTER)),
+    ]
+)
+
+SUBSCRIPTIONS = Table(
+    "progress.subscriptions",
+    "One row per group and snapshot in which members told what they subscribe to.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        Column("consistent", BOOLEAN, "whether all members ask for the same; NULL = not all told"),
+        Column(
+            "difference",
+            STRING,
+            "first of TOPICS | EXPRESSION | EXPRESSION_TYPE | MESSAGE_MODEL | ALLOCATION_STRATEGY",
+        ),
+        Column("differences", STRINGS, "all of them"),
+        Column("evidence", pa.list_(_MEMBER), "what each member told; no subscriptions = nothing"),
+    ),
+    key=("observed_at", "cluster", "consumer_group"),
+)
+
+ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS)

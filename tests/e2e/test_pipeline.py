@@ -186,6 +186,40 @@ def test_numbers_of_a_group_are_those_of_plain_python(ticked):
             }, key
 
 
+def test_queues_have_the_owners_that_members_told(ticked):
+    """Three members share six queues on average: two each; the second lost its own meanwhile."""
+    fast = {"topic": "orders", "consumer_group": "g-fast"}
+    found = rows(ticked, "progress.assignments", **fast)
+    shallow = at(PAST[4])
+    assert shallow not in {row["observed_at"] for row in found}
+    first, silent, later = (of(found, PAST[number]) for number in (0, 2, 5))
+    assert [row["expected_client_id"][:8] for row in first] == [
+        f"10.0.1.{number}" for number in (0, 0, 1, 1, 2, 2)
+    ]
+    assert [row["state"] for row in first] == ["OK", "OK", "MOVED", "OK", "MOVED", "MOVED"]
+    assert {row["rebalanced"] for row in first} == {None}
+    assert len(silent) == 6 and {row["state"] for row in silent} == {"UNKNOWN"}
+    assert [row["rebalanced"] for row in later] == [False] * 3 + [True] * 3
+    assert {row["previous_client_id"] for row in later[3:]} == {"10.0.1.1@g-fast"}
+
+    idle = rows(ticked, "progress.idle_clients", **fast)
+    assert {row["client_id"] for row in of(idle, PAST[0])} == {"10.0.1.2@g-fast"}
+    assert {(row["client_id"], row["reason"]) for row in of(idle, PAST[5])} == {
+        (f"10.0.1.{number}@g-fast", "NOT_REBALANCED") for number in (1, 2)
+    }
+
+
+def test_members_that_ask_for_different_things_are_told_apart(ticked):
+    found = {
+        row["consumer_group"]: row for row in of(rows(ticked, "progress.subscriptions"), PAST[0])
+    }
+    assert found.keys() == {"g-fast", "g-slow"}
+    assert found["g-slow"]["consistent"] is True
+    assert (found["g-fast"]["consistent"], found["g-fast"]["difference"]) == (False, "EXPRESSION")
+    told = [each["subscriptions"][0]["expression"] for each in found["g-fast"]["evidence"]]
+    assert told == ["A||B0", "A||B1", "A||B2"]
+
+
 def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
     found = rows(ticked, "alerting.alerts")
     down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}
@@ -222,6 +256,9 @@ def test_what_lands_late_is_woven_in(ticked, warm_home):
     late = of(woven["progress.queues"], LATE, topic="orders", consumer_group="g-slow")
     assert len(late) == 6
     assert of(found, LATE) == []
+    moved = [row for row in woven["progress.assignments"] if row["rebalanced"]]
+    assert at(LATE) in {row["observed_at"] for row in moved}
+    assert at(PAST[5]) not in {row["observed_at"] for row in moved}, "it had happened before"
     warm_home.recompute(HOURS)
     after = computed(ticked)
     for name in woven:

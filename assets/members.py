@@ -1,0 +1,87 @@
+"""What members told of themselves: who holds which queue, and whether all ask for the same."""
+
+from collections.abc import Callable, Iterator
+
+import dagster as dg
+from pyiceberg.expressions import And
+from pyspark.sql import DataFrame
+
+from assets.computing import keys
+from assets.frames import read_snapshots, read_window, write_window
+from assets.metadata import described, key_of, written
+from assets.partitions import BACKFILL, HOURLY
+from assets.resources import LakeResource
+from lake import history
+from lake.catalog import Lake, one_of, window_filter
+from lake.schema import Table
+from lake.tables import progress, raw
+from lake.window import Window
+from spark.assignment import HISTORY, assignments, idle_clients
+from spark.session import SparkResource
+from spark.subscriptions import subscriptions
+
+
+@dg.multi_asset(
+    name="members",
+    specs=[
+        dg.AssetSpec(
+            **described(progress.ASSIGNMENTS),
+            deps=keys(raw.CLIENTS, raw.CLIENT_QUEUES, raw.TOPICS),
+        ),
+        dg.AssetSpec(
+            **described(progress.IDLE_CLIENTS), deps=keys(progress.ASSIGNMENTS, raw.CLIENTS)
+        ),
+        dg.AssetSpec(**described(progress.SUBSCRIPTIONS), deps=keys(raw.CLIENTS)),
+    ],
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+def members(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> Iterator[dg.MaterializeResult]:
+    """Computes what only members themselves can tell; a window in which none did costs no job."""
+    plan = lake.plan(context)
+    window = plan.window
+    compute = _computed(lake.lake, plan, spark) if _told(lake.lake, window) else {}
+    for table in (progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS):
+        if table in compute:
+            rows = write_window(compute[table](), table, window, lake.lake)
+        else:
+            rows = _emptied(lake.lake, table, window)
+        yield dg.MaterializeResult(asset_key=key_of(table), metadata=written(rows, window))
+
+
+def _computed(
+    lake: Lake, plan: history.Plan, spark: SparkResource
+) -> dict[Table, Callable[[], DataFrame]]:
+    window = plan.window
+    session = spark.session_for(len(plan.snapshots))
+    before = history.looks(lake, Window(window.start - HISTORY, window.start))
+    clients = read_snapshots(session, raw.CLIENTS, plan)
+    held = read_snapshots(
+        session, raw.CLIENT_QUEUES, plan, more=[look.snapshot_id for look in before]
+    )
+    topics = read_snapshots(session, raw.TOPICS, plan)
+    return {
+        progress.ASSIGNMENTS: lambda: assignments(clients, held, topics, window),
+        progress.IDLE_CLIENTS: lambda: idle_clients(
+            read_window(session, progress.ASSIGNMENTS, window), clients, window
+        ),
+        progress.SUBSCRIPTIONS: lambda: subscriptions(clients, window),
+    }
+
+
+def _told(lake: Lake, window: Window) -> bool:
+    """Whether a member told anything in the window."""
+    where = And(  # the checker reads the models' fields, not their constructors
+        window_filter(raw.CLIENTS, window),  # pyright: ignore
+        one_of("subscriptions_source", ["client"]),  # pyright: ignore
+    )
+    return lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
+
+
+def _emptied(lake: Lake, table: Table, window: Window) -> int:
+    """Replaces a window by nothing, where there is something."""
+    if lake.read(table, window, columns=("snapshot_id",), limit=1).num_rows:
+        lake.replace(table, window, [])
+    return 0
