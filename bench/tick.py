@@ -22,17 +22,23 @@ import dagster as dg
 from lab import jars, java
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
+from lake.tables import progress
+from orchestration import warm
 from orchestration.instance import prepare
-from spark import engine
+
+_RECORDS = (progress.SNAPSHOTS,)
 
 STAGES = {
     "collect": ("landing",),
     "load": ("raw",),
     "judge": ("judge_",),
-    "compute": ("progress__queues", "progress__groups", "quality__quarantine"),
-    "alert": ("alerting__alerts",),
+    "compute": (
+        *(f"progress__{table.short_name}" for table in progress.ALL if table not in _RECORDS),
+        "members",
+        "quality__quarantine",
+    ),
+    "alert": ("alerting__",),
     "record": ("quality__results", "progress__snapshots"),
 }
 """Stage to the beginnings of its steps' names."""
@@ -59,7 +65,7 @@ def main() -> None:
             _lag(options.version, cluster.namesrv, environment, options.rounds)
             _ticks(home, environment, options.rounds)
         finally:
-            engine.down(home)
+            warm.down(home)
             cluster.down(graceful=False)
 
 
@@ -79,9 +85,8 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     cold = _tick(environment)
     _row("tick with a Spark of its own, s", [cold])
     _stages("  ", [_steps()], [cold])
-    Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
     started = time.monotonic()
-    engine.up(home, CatalogConfig.of(home))
+    warm.up(home)
     _row("engine start, s", [time.monotonic() - started])
     _row("first tick on the engine, s", [_tick(environment)])
     walls, steps = [], []
