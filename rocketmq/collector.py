@@ -7,17 +7,20 @@ brokers said. Consumer offsets are read before queue offsets on every broker.
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
-from rocketmq.deep.reader import DeepOptions, look_deep
 from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
 from rocketmq.security import PLAIN, Security
+
+if TYPE_CHECKING:
+    from rocketmq.deep.reader import DeepOptions
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,7 +58,7 @@ class ClusterTarget:
     in_flight: int = 64
     max_requests: int | None = None
     security: Security = PLAIN
-    deep: DeepOptions | None = None
+    deep: "DeepOptions | None" = None
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -80,6 +83,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
     readings = _without_strangers(readings, problems)
     fill(snapshot, readings)
     if target.deep:
+        # Imported here: a shallow look, as of `tidemark lag`, answers before it would be.
+        from rocketmq.deep.reader import look_deep
+
         async with _client(target, target.deep.total_timeout, target.deep.ask_clients) as client:
             await look_deep(client, snapshot, readings, target.deep, problems)
             snapshot.requests += client.requests

@@ -2,16 +2,18 @@
 
 import os
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lake.clusters import Cluster, configured
 from lake.home import Home
 from rocketmq.collector import collect_snapshot
-from rocketmq.deep.reader import DeepOptions
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
+
+if TYPE_CHECKING:
+    from rocketmq.deep.reader import DeepOptions
 
 NamesrvOption = Annotated[
     str,
@@ -69,7 +71,7 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def look(namesrv: str, deep: DeepOptions | None = None) -> Snapshot:
+def look(namesrv: str, deep: "DeepOptions | None" = None) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
 
     Args:
