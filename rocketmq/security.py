@@ -5,10 +5,12 @@ out of every ``repr``, so that no log, table or traceback can show it.
 """
 
 import base64
+import functools
 import hmac
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 
@@ -71,27 +73,13 @@ class Tls:
     server_name: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What asyncio connects with.
+        """What asyncio connects with; the same one until a file of it changes.
 
         Raises:
             SecurityError: a file cannot be read or is not what it should be.
         """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if not self.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        elif self.ca is None:
-            context.load_default_certs()
-        else:
-            _load("CA", self.ca, lambda ca: context.load_verify_locations(cafile=ca))
-        if self.cert is not None:
-            _load(
-                "client certificate or key",
-                self.cert,
-                # The empty pass phrase: else OpenSSL asks for one at the terminal, and waits.
-                lambda chain: context.load_cert_chain(chain, self.key, password=""),
-            )
-        return context
+        files = (path for path in (self.ca, self.cert, self.key) if path is not None)
+        return _context(self, tuple(map(_changed_at, files)))
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,6 +103,34 @@ class Security:
 
 
 PLAIN = Security()
+
+
+@functools.lru_cache(maxsize=64)
+def _context(tls: Tls, changed_at: tuple[int | None, ...]) -> ssl.SSLContext:
+    """A context is OpenSSL's memory; one for every look, and a collector would grow by it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not tls.verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    elif tls.ca is None:
+        context.load_default_certs()
+    else:
+        _load("CA", tls.ca, lambda ca: context.load_verify_locations(cafile=ca))
+    if tls.cert is not None:
+        _load(
+            "client certificate or key",
+            tls.cert,
+            # The empty pass phrase: else OpenSSL asks for one at the terminal, and waits.
+            lambda cert: context.load_cert_chain(cert, tls.key, password=""),
+        )
+    return context
+
+
+def _changed_at(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _load(what: str, path: str, load: Callable[[str], object]) -> None:

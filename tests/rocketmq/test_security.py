@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import ssl
 
 import pytest
@@ -221,6 +222,15 @@ def test_verification_is_off_only_when_asked(certificates):
     assert trusted(certificates).context().check_hostname
     assert Tls().context().verify_mode is ssl.CERT_REQUIRED
     assert Tls(verify=False).context().verify_mode is ssl.CERT_NONE
+
+
+def test_a_context_is_made_once_until_a_file_changes(certificates, tmp_path):
+    for name in CLIENT.values():
+        (tmp_path / name).write_bytes((certificates / name).read_bytes())
+    first = trusted(tmp_path).context()
+    assert trusted(tmp_path).context() is first
+    os.utime(tmp_path / "client.pem", ns=(1, 1))
+    assert trusted(tmp_path).context() is not first
 
 
 def test_a_server_that_does_not_speak_tls(scripted):
