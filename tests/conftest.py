@@ -18,8 +18,16 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs brokers comes last: until then they take no processor time from the others."""
-    items.sort(key=lambda item: item.get_closest_marker("cluster") is not None)
+    """What needs brokers comes last, and what shares the session's after what boots its own.
+
+    Until a cluster is needed it takes no processor time from the tests before.
+    """
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("cluster") is not None,
+            "cluster" in getattr(item, "fixturenames", ()),
+        )
+    )
 
 
 @pytest.fixture(scope="session")
