@@ -61,25 +61,30 @@ def assignments(
         see (a broker that is silent to us, a topic that has just changed), and what to expect of
         that topic is not known.
     """
-    held = _held(client_queues)
-    groups = _groups(clients.where(inside(window)), held)
+    held = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
+        *PAIR, *QUEUE, "client_id"
+    )
+    groups = _groups(clients.where(inside(window)), held.where(inside(window)))
     expected = _expected(groups, _routes(topics.where(inside(window))))
-    over_pair = SparkWindow.partitionBy(*PAIR)
+    over_group, over_pair = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*PAIR)
     before = (
         SparkWindow.partitionBy("cluster", "consumer_group", "topic", *QUEUE)
         .orderBy(F.unix_millis("observed_at"))
         .rangeBetween(-round(HISTORY.total_seconds() * 1000), -1)
     )
     return (
-        expected.join(held, on=[*PAIR, *QUEUE], how="full_outer")
+        _queues(expected, held)
         .withColumns(
             {
+                # Queues that are held and not readable know nothing of their group.
+                "strategy": F.max("strategy").over(over_group),
+                "all_told": F.max("all_told").over(over_group),
                 "is_our_route": F.every(F.col("is_readable").isNotNull()).over(over_pair),
                 "previous": F.last("owners", ignorenulls=True).over(before),
             }
         )
-        .where(inside(window))
-        .join(groups.select("snapshot_id", "consumer_group", "strategy", "all_told"), _OF_GROUP)
+        # What is told of groups that do not share, and of the time before, gives no rows.
+        .where(inside(window) & F.col("all_told").isNotNull())
         .withColumns(
             {
                 "expected_client_id": F.when(F.col("is_our_route"), F.col("expected_client_id")),
@@ -93,16 +98,6 @@ def assignments(
     )
 
 
-def _held(client_queues: DataFrame) -> DataFrame:
-    """One row per snapshot, group and queue that is held: ``owners``, by name."""
-    return (
-        client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users())
-        .dropna(subset=[*PAIR, *QUEUE, "client_id"])
-        .groupBy(*PAIR, *QUEUE)
-        .agg(F.array_sort(F.collect_set("client_id")).alias("owners"))
-    )
-
-
 def _groups(clients: DataFrame, held: DataFrame) -> DataFrame:
     """One row per snapshot and group that shares its queues and of which a member told.
 
@@ -110,27 +105,33 @@ def _groups(clients: DataFrame, held: DataFrame) -> DataFrame:
     NULL where they do not agree. A pull consumer that holds nothing has not told: the old kind
     (`DefaultMQPullConsumer`) never does.
     """
-    holders = held.select(*_OF_GROUP, F.explode("owners").alias("client_id")).distinct()
-    asked = F.col("subscriptions_source") == "client"
-    pulls = F.coalesce(F.col("consume_type") == "CONSUME_ACTIVELY", F.lit(False))
+    pulls = F.col("consume_type").eqNullSafe("CONSUME_ACTIVELY")
+    told = (F.col("subscriptions_source") == "client") & ~pulls
+    alone = F.col("message_model").eqNullSafe("BROADCASTING")
+    pops = F.col("consume_type").eqNullSafe("CONSUME_POP")
     strategies = F.collect_set("allocation_strategy")
     return (
-        clients.join(
-            holders.withColumn("holds", F.lit(True)), on=[*_OF_GROUP, "client_id"], how="left"
+        clients.select(
+            *GROUP,
+            F.col("client_id").alias("member"),
+            F.when(told, F.col("client_id")).alias("told"),
+            (~alone & ~pops).alias("shares"),
+            "allocation_strategy",
+            F.col("subscriptions.topic").alias("topics"),
         )
-        .withColumn("told", F.coalesce("holds", asked & ~pulls, F.lit(False)))
+        .unionByName(
+            held.select(*GROUP, F.col("client_id").alias("told")), allowMissingColumns=True
+        )
         .groupBy(*GROUP)
         .agg(
-            F.array_sort(F.collect_set("client_id")).alias("members"),
+            F.array_sort(F.collect_set("member")).alias("members"),
+            F.collect_set("told").alias("told"),
+            F.some("shares").alias("shares"),
             F.when(F.size(strategies) == 1, F.get(strategies, F.lit(0))).alias("strategy"),
-            F.array_distinct(F.flatten(F.collect_list("subscriptions.topic"))).alias("topics"),
-            F.every("told").alias("all_told"),
-            F.some("told").alias("one_told"),
-            F.every(F.col("message_model").eqNullSafe("BROADCASTING")).alias("broadcasts"),
-            F.every(F.col("consume_type").eqNullSafe("CONSUME_POP")).alias("pops"),
+            F.array_distinct(F.flatten(F.collect_list("topics"))).alias("topics"),
         )
-        .where("one_told AND NOT broadcasts AND NOT pops")
-        .withColumn("ring", ring())
+        .where(F.col("shares") & F.arrays_overlap("members", "told"))
+        .withColumns({"all_told": F.size(F.array_except("members", "told")) == 0, "ring": ring()})
     )
 
 
@@ -155,18 +156,36 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
         )
     )
     return (
-        groups.withColumn("topic", F.explode("topics"))
-        .where(of_users())
-        .join(routes, on=["snapshot_id", "topic"], how="inner")
+        routes.join(
+            F.broadcast(groups.withColumn("topic", F.explode("topics")).where(of_users())),
+            on=["snapshot_id", "topic"],
+            how="inner",
+        )
         .withColumn("expected", expected_owners())
         .withColumn("strategy_skew", busiest * F.size("members") / F.size("queues"))
-        .select(*PAIR, "strategy_skew", "expected", F.posexplode("queues").alias("place", "queue"))
+        .select("*", F.posexplode("queues").alias("place", "queue"))
         .select(
             *PAIR,
             "queue.*",
             F.get("expected", F.col("place")).alias("expected_client_id"),
             "strategy_skew",
+            "strategy",
+            "all_told",
             F.lit(True).alias("is_readable"),
+        )
+    )
+
+
+def _queues(expected: DataFrame, held: DataFrame) -> DataFrame:
+    """One row per snapshot, group and queue that is readable or held: what is known of both."""
+    about = ("expected_client_id", "strategy_skew", "strategy", "all_told", "is_readable")
+    owners = F.array_sort(F.collect_set("client_id"))
+    return (
+        expected.unionByName(held.dropna(), allowMissingColumns=True)
+        .groupBy(*PAIR, *QUEUE)
+        .agg(
+            *(F.max(name).alias(name) for name in about),
+            F.when(F.size(owners) > 0, owners).alias("owners"),
         )
     )
 
@@ -219,7 +238,7 @@ def idle_clients(assigned: DataFrame, clients: DataFrame, window: Window) -> Dat
         .where(told)
         .withColumn("topic", F.explode(F.array_distinct("subscriptions.topic")))
         .where(of_users() & ~retry)
-        .join(of_topics, on=["snapshot_id", "consumer_group", "topic"], how="left")
+        .join(F.broadcast(of_topics), on=["snapshot_id", "consumer_group", "topic"], how="left")
         .withColumns(
             {
                 "is_assigned": F.some(F.col("queues").isNotNull()).over(over_group),
