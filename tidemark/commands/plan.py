@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rocketmq.allocation import STRATEGIES
+from rocketmq.deep.reader import DeepOptions
 from tidemark.looking import NamesrvOption, look
 from tidemark.output import Format, print_rows, to_json
 from tidemark.plan import Wish, plan
@@ -39,6 +40,14 @@ def plan_group(
     rooms: Annotated[
         str, typer.Option(help="Machine rooms for the strategies that go by them, by commas.")
     ] = "",
+    ask_clients: Annotated[
+        bool,
+        typer.Option(
+            "--ask-clients",
+            help="Ask its members for their strategy and queues. One that never committed a queue "
+            "then commits 0.",
+        ),
+    ] = False,
     namesrv: NamesrvOption = "",
     format: Format = Format.table,
 ) -> None:
@@ -54,12 +63,17 @@ def plan_group(
         queues=queues,
         rooms=tuple(room.strip() for room in rooms.split(",") if room.strip()),
     )
-    planned = plan(look(namesrv), wish)
+    planned = plan(look(namesrv, _asking(group) if ask_clients else None), wish)
     if format is Format.json:
         typer.echo(to_json(planned))
         return
     print_rows(_by_client(planned), ("client_id", "topic", "queues", "new", "owned"))
     typer.echo(_summary(planned))
+
+
+def _asking(group: str) -> DeepOptions:
+    """A deep look that asks the members of a group, and nothing else."""
+    return DeepOptions(groups=(group,), max_stats=0, max_tag_requests=0, max_store_times=0)
 
 
 def _by_client(planned: dict[str, Any]) -> list[dict[str, Any]]:
