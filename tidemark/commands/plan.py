@@ -72,7 +72,7 @@ def plan_group(
 
 
 def _asking(group: str) -> DeepOptions:
-    """A deep look that asks the members of a group, and nothing else."""
+    """A deep look for what members tell, this group's first; no counters, samples or times."""
     return DeepOptions(groups=(group,), max_stats=0, max_tag_requests=0, max_store_times=0)
 
 
