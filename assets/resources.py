@@ -9,12 +9,13 @@ from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
 from alerting.rules import Rule, load_rules
-from assets.partitions import Context, run_window
+from assets.partitions import Context, is_tick, run_window
 from lake import history
 from lake.catalog import Lake
 from lake.clusters import SettingsError, configured
 from lake.home import Home
 from lake.looks import NeverReachedError, look_at_all
+from lake.retention import raw_since
 from rocketmq.rows import Snapshot
 
 LOCK_SECONDS = 15 * 60
@@ -40,9 +41,22 @@ class LakeResource(dg.ConfigurableResource):
         return self._lake
 
     def plan(self, context: Context) -> history.Plan:
-        """What a run works on, looked up once: by its first asset after the raw tables."""
+        """What a run works on, looked up once: by its first asset after the raw tables.
+
+        Raises:
+            Failure: the run recomputes hours whose raw rows have been removed; it would replace
+                what is known of them by nothing.
+        """
         if self._plan is None:
-            self._plan = history.plan(self.lake, run_window(context, self.lake))
+            window = run_window(context, self.lake)
+            since = raw_since(self.lake.home)
+            if since and window.start < since and not is_tick(context):
+                raise dg.Failure(
+                    f"raw rows before {since:%Y-%m-%dT%H:%MZ} have been removed, and what was "
+                    "computed from them stays as it is: recompute from then on",
+                    allow_retries=False,
+                )
+            self._plan = history.plan(self.lake, window)
         return self._plan
 
     @contextmanager

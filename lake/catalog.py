@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -168,6 +169,18 @@ class Lake:
             limit=limit,
         )
         return scan.to_arrow()
+
+    def oldest(self, table: Table) -> datetime | None:
+        """An hour before which no row of a table lies, None for an empty one; reads no data."""
+        found = self.table(table.name)
+        if found.current_snapshot() is None:
+            return None
+        hours = [
+            partition["partition"][f"{table.instant}_hour"]
+            for partition in found.inspect.partitions().to_pylist()
+        ]
+        known = [hour for hour in hours if hour is not None]
+        return datetime.fromtimestamp(min(known) * 3600, UTC) if known else None
 
     def append(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Adds rows in one commit and tells how many.

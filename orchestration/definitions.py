@@ -8,8 +8,9 @@ import dagster as dg
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
 from assets.computing import alerts, computed, progress_groups, progress_queues, quarantine
+from assets.maintenance import maintenance
 from assets.members import members
-from orchestration.jobs import RECOMPUTE, TICK, every_minute
+from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
 from orchestration.resources import resources
 from orchestration.sensors import notify
 
@@ -23,6 +24,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     alerts,
     computed,
     results,
+    maintenance,
 )
 
 
@@ -38,8 +40,8 @@ def build(
     return dg.Definitions(
         assets=ASSETS,
         asset_checks=CHECKS,
-        jobs=[TICK, RECOMPUTE],
-        schedules=[every_minute],
+        jobs=[TICK, RECOMPUTE, MAINTAIN],
+        schedules=[every_minute, every_hour],
         sensors=[notify],
         resources=resources() | overrides,
         loggers=loggers,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.collecting import LANDING
+from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key
 from lake.tables import raw
@@ -20,7 +21,7 @@ ACTIVE = (
 
 TICK = dg.define_asset_job(
     "tick",
-    selection=dg.AssetSelection.all(),
+    selection=dg.AssetSelection.all() - dg.AssetSelection.assets(MAINTENANCE),
     description="Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
     tags={**PENDING, "dagster/max_retries": "1"},
     executor_def=dg.in_process_executor,
@@ -29,22 +30,35 @@ TICK = dg.define_asset_job(
 RECOMPUTE = dg.define_asset_job(
     "recompute",
     selection=dg.AssetSelection.all()
-    - dg.AssetSelection.assets(LANDING, *(key_of(table) for table in raw.ALL)),
+    - dg.AssetSelection.assets(LANDING, MAINTENANCE, *(key_of(table) for table in raw.ALL)),
     description="Compute progress.* and alerting.* of whole hours again, in one run.",
     executor_def=dg.in_process_executor,
 )
 
-
-@dg.schedule(
-    job=TICK,
-    cron_schedule="* * * * *",
-    execution_timezone="UTC",
-    default_status=(
-        dg.DefaultScheduleStatus.RUNNING
-        if os.environ.get("TIDEMARK_SCHEDULE") == "on"
-        else dg.DefaultScheduleStatus.STOPPED
-    ),
+MAINTAIN = dg.define_asset_job(
+    "maintain",
+    selection=dg.AssetSelection.assets(MAINTENANCE),
+    description="Remove what is too old, join small files, forget old states of tables.",
+    executor_def=dg.in_process_executor,
 )
+
+STATUS = (
+    dg.DefaultScheduleStatus.RUNNING
+    if os.environ.get("TIDEMARK_SCHEDULE") == "on"
+    else dg.DefaultScheduleStatus.STOPPED
+)
+
+every_hour = dg.ScheduleDefinition(
+    name="every_hour",
+    job=MAINTAIN,
+    # Not with the hour, when a tick begins a new partition of every table.
+    cron_schedule="7 * * * *",
+    execution_timezone="UTC",
+    default_status=STATUS,
+)
+
+
+@dg.schedule(job=TICK, cron_schedule="* * * * *", execution_timezone="UTC", default_status=STATUS)
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """A tick every minute, unless the one before is still at it."""
     end_dead_runs(context.instance)

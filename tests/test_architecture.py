@@ -253,6 +253,6 @@ def test_the_ending_of_a_name_tells_its_type(ending, kind):
 def test_every_table_is_an_asset_of_its_name_and_every_rule_a_check():
     graph = build().resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.materializable_asset_keys}
-    assert set(TABLES) | {"landing"} == assets
+    assert set(TABLES) | {"landing", "maintenance"} == assets
     checks = {(".".join(key.asset_key.path), key.name) for key in graph.asset_check_keys}
     assert {(name, rule.name) for name, rules in RULES.items() for rule in rules} == checks

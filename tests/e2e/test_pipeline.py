@@ -4,20 +4,24 @@ No broker is needed: ticks load what has landed, whoever landed it.
 """
 
 import json
+import subprocess
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 
+from lake.retention import remember_raw_since
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
 from rocketmq.rows import Snapshot
-from tests.e2e.conftest import run
+from tests.e2e.conftest import ROOT, TIDEMARK, environment, run
 from tests.history import CLUSTER, COMPUTED, PAST, computed, offsets, put, rows, snapshot
 from tidemark.lag import group_rows
 
 pytestmark = pytest.mark.spark
+
+DAGSTER = TIDEMARK.with_name("dagster")
 
 START = floor_hour(datetime.now(UTC)) - 8 * HOUR
 HOURS = Window(START, START + 3 * HOUR)
@@ -277,6 +281,36 @@ def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, warm_home)
         expected = [row for row in before[table.name] if row["observed_at"] not in last]
         assert len(expected) < len(before[table.name]) or table.name == "quality.quarantine"
         assert after[table.name] == expected, table.name
+
+
+def test_maintenance_keeps_every_row_and_few_states(ticked):
+    before = computed(ticked)
+    states = len(ticked.table("raw.snapshots").metadata.snapshots)
+    done = subprocess.run(
+        [str(DAGSTER), "job", "execute", "-m", "orchestration.definitions", "-j", "maintain"],
+        cwd=ROOT,
+        env=environment(ticked.home, DAGSTER_HOME=str(ticked.home.dagster)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert computed(ticked) == before
+    # The states of the last hour stay: a reader may be at them.
+    assert len(ticked.table("raw.snapshots").metadata.snapshots) <= states + 1
+
+
+def test_hours_whose_raw_rows_are_removed_are_not_computed_again(ticked):
+    before = computed(ticked)
+    remember_raw_since(ticked.home, HOURS.start + HOUR)
+    try:
+        hours = ["--from", HOURS.start.isoformat(), "--to", HOURS.end.isoformat()]
+        done = run(ticked.home, ["recompute", *hours])
+    finally:
+        (ticked.home.path / "raw_since").unlink()
+    assert done.returncode == 1
+    assert f"raw rows before {HOURS.start + HOUR:%Y-%m-%dT%H:%MZ} have been removed" in done.stderr
+    assert computed(ticked) == before
 
 
 def test_show_prints_what_the_tables_hold(ticked):

@@ -1,0 +1,97 @@
+"""How long rows are kept, and since when raw rows are no longer complete."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyiceberg.expressions import LessThan
+
+from lake.catalog import Lake
+from lake.home import Home
+from lake.landing import landed
+from lake.schema import Table
+from lake.tables import progress
+from lake.window import floor_hour
+
+FOR_EVER = ("alerting.", "progress.events")
+"""How the names of tables begin that nothing is removed from."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Days that rows are kept.
+
+    Attributes:
+        raw: those of ``raw.*``, and landed snapshots that are computed; ``TIDEMARK_RAW_DAYS``.
+        progress: those of ``progress.*`` and ``quality.*``; ``TIDEMARK_PROGRESS_DAYS``.
+    """
+
+    raw: int = 7
+    progress: int = 90
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> "Retention":
+        """As the environment says.
+
+        Raises:
+            ValueError: a number of days is none, or raw rows would outlive what is made of them.
+        """
+        days = {}
+        for name, variable in (
+            ("raw", "TIDEMARK_RAW_DAYS"),
+            ("progress", "TIDEMARK_PROGRESS_DAYS"),
+        ):
+            text = environment.get(variable, "").strip()
+            if text and not (text.isdecimal() and int(text) > 0):
+                raise ValueError(f"{variable}={text}: give a number of days, 1 or more")
+            if text:
+                days[name] = int(text)
+        found = cls(**days)
+        if found.raw > found.progress:
+            raise ValueError(
+                f"TIDEMARK_RAW_DAYS={found.raw} is more than TIDEMARK_PROGRESS_DAYS="
+                f"{found.progress}: what is computed must stay at least as long"
+            )
+        return found
+
+    def before(self, table: Table, now: datetime) -> datetime | None:
+        """The hour before which rows of a table are removed; None where they stay for ever."""
+        if table.name.startswith(FOR_EVER):
+            return None
+        days = self.raw if table.namespace == "raw" else self.progress
+        return floor_hour(now - timedelta(days=days))
+
+
+def raw_since(home: Home) -> datetime | None:
+    """Since when raw rows are complete; None while none were removed."""
+    try:
+        return datetime.fromisoformat(_file(home).read_text().strip()).astimezone(UTC)
+    except FileNotFoundError:
+        return None
+
+
+def remember_raw_since(home: Home, instant: datetime) -> None:
+    """Writes down that older raw rows are removed, before they are."""
+    known = raw_since(home)
+    if known is None or known < instant:
+        unfinished = _file(home).with_suffix(f".{os.getpid()}")
+        unfinished.write_text(instant.isoformat())
+        unfinished.replace(_file(home))
+
+
+def remove_landed(lake: Lake, before: datetime) -> int:
+    """Removes the folders of landed snapshots before an instant that are computed; how many."""
+    where = LessThan(progress.SNAPSHOTS.instant, before.isoformat())  # pyright: ignore
+    computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
+    known = set(computed["snapshot_id"].to_pylist())
+    old = [item for item in landed(lake.home) if item.snapshot_id in known]
+    for item in old:
+        shutil.rmtree(item.path)
+    return len(old)
+
+
+def _file(home: Home) -> Path:
+    return home.path / "raw_since"
