@@ -8,14 +8,13 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.computing import asset_of, keys
-from assets.frames import read_snapshots, read_window
+from assets.frames import read_snapshots, read_window, verdicts_of
 from assets.metadata import key_of, written
 from assets.resources import LakeResource
 from expectations.adapter import Verdict, judge, result_rows
 from expectations.rules import Rule
 from expectations.suites import RULES
 from lake import history
-from lake.catalog import one_of
 from lake.schema import Table
 from lake.tables import TABLES, quality, raw
 from spark.session import SparkResource
@@ -118,11 +117,7 @@ def _check_result(table: Table, verdict: Verdict) -> dg.AssetCheckResult:
 def results(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Sums up what the checks of this run wrote."""
     window = lake.plan(context).window
-    mine = lake.lake.read(
-        quality.RESULTS,
-        one_of("run_id", [context.run.run_id]),
-        columns=("success", "expectation"),
-    ).to_pylist()
+    mine = verdicts_of(lake.lake, context.run.run_id)
     failed = sorted({row["expectation"] for row in mine if not row["success"]})
     return dg.MaterializeResult(
         metadata=written(len(mine), window, failed=len(failed), failed_expectations=failed)

@@ -7,6 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.frames import (
+    clear_window,
     quarantine_frame,
     raw_frames,
     read_window,
@@ -70,7 +71,12 @@ def quarantine(
     def compute(plan: history.Plan) -> DataFrame:
         return quarantine_frame(spark.session_for(len(plan.snapshots)), plan)
 
-    return replace(context, lake, quality.QUARANTINE, compute)
+    if lake.doubts(context):
+        return replace(context, lake, quality.QUARANTINE, compute)
+    window = lake.plan(context).window
+    return dg.MaterializeResult(
+        metadata=written(clear_window(quality.QUARANTINE, window, lake.lake), window)
+    )
 
 
 @asset_of(
@@ -85,7 +91,11 @@ def progress_queues(
     def compute(plan: history.Plan) -> DataFrame:
         measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
         frames = raw_frames(
-            spark.session_for(len(plan.snapshots)), plan, plan.earlier, fit=measured
+            spark.session_for(len(plan.snapshots)),
+            plan,
+            plan.earlier,
+            fit=measured,
+            doubts=lake.doubts(context),
         )
         return queues(frames, plan.window)
 
@@ -103,7 +113,7 @@ def progress_groups(
         last = {hole.last_snapshot_id for hole in plan.silent}
         return groups(
             read_window(session, progress.QUEUES, plan.window),
-            raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS]),
+            raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=lake.doubts(context)),
             silent_frame(session, plan.silent),
             plan.window,
         )

@@ -1,16 +1,19 @@
 """How asset bodies read windows as Spark frames and write them back."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from pyiceberg.expressions import And
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.quarantine import split
-from lake.catalog import Lake
+from lake.catalog import Lake, one_of, window_filter
 from lake.history import Plan, Silent
 from lake.schema import Table
-from lake.tables import raw
-from lake.window import Window
+from lake.tables import quality, raw
+from lake.window import HOUR, Window
 from spark.progress import RawFrames, inside
 
 COMPUTED_ON = (
@@ -49,6 +52,40 @@ def _of_loaded(plan: Plan) -> Column:
     return snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshots))
 
 
+def verdicts_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+    """What a run that is under way has judged: ``table, expectation, severity, success``."""
+    now = datetime.now(UTC)
+    mine = And(  # the checker reads the models' fields, not their constructors
+        window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR)),  # pyright: ignore
+        one_of("run_id", [run_id]),  # pyright: ignore
+    )
+    columns = ("table", "expectation", "severity", "success")
+    return lake.read(quality.RESULTS, mine, columns=columns).to_pylist()
+
+
+def doubted(lake: Lake, run_id: str, plan: Plan) -> frozenset[str]:
+    """Names of the raw tables that may hold rows which cannot be measurements.
+
+    Looking for such rows costs more than computing on the good ones, and there hardly ever are any.
+    Great Expectations has just judged the window by the same rules, and what was set aside of
+    earlier snapshots stands in the quarantine.
+
+    Args:
+        lake: the tables.
+        run_id: the run, whose verdicts are asked; without any every table is doubted.
+        plan: what the run takes.
+    """
+    verdicts = verdicts_of(lake, run_id)
+    judged = {row["table"] for row in verdicts}
+    broken = {
+        row["table"] for row in verdicts if row["severity"] == "quarantine" and not row["success"]
+    }
+    unjudged = {table.name for table in raw.ALL} - judged
+    before = Window(plan.reach.start, plan.window.start)
+    set_aside = lake.read(quality.QUARANTINE, before, columns=("table",)).to_pylist()
+    return frozenset(broken | unjudged | {row["table"] for row in set_aside})
+
+
 def quarantine_frame(session: SparkSession, plan: Plan) -> DataFrame:
     """The raw rows of a window that cannot be measurements, as ``quality.quarantine``."""
     frames = {table.name: read_snapshots(session, table, plan) for table in raw.ALL}
@@ -56,7 +93,12 @@ def quarantine_frame(session: SparkSession, plan: Plan) -> DataFrame:
 
 
 def raw_frames(
-    session: SparkSession, plan: Plan, more: Iterable[str] = (), *, fit: Iterable[Table]
+    session: SparkSession,
+    plan: Plan,
+    more: Iterable[str] = (),
+    *,
+    fit: Iterable[Table],
+    doubts: Collection[str],
 ) -> RawFrames:
     """The raw rows that a window is computed from.
 
@@ -65,10 +107,13 @@ def raw_frames(
         plan: what the window takes.
         more: ids of snapshots before the window to read too.
         fit: the tables of which only rows that can be measurements are wanted.
+        doubts: names of the tables that may hold others, see `doubted`.
     """
     frames = {table.name: read_snapshots(session, table, plan, more) for table in COMPUTED_ON}
-    good, _ = split(frames, observed_at=plan.window.start)
-    chosen = frames | {table.name: good[table.name] for table in fit}
+    chosen = dict(frames)
+    if any(table.name in doubts for table in fit):
+        good, _ = split(frames, observed_at=plan.window.start)
+        chosen |= {table.name: good[table.name] for table in fit}
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
 
@@ -93,3 +138,10 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     snapshot = lake.table(table.name).current_snapshot()
     summary = snapshot.summary if snapshot else None
     return int(summary["added-records"] or 0) if summary else 0
+
+
+def clear_window(table: Table, window: Window, lake: Lake) -> int:
+    """Replaces a window of a table by nothing, without Spark; no commit where nothing stands."""
+    if lake.read(table, window, columns=(table.instant,), limit=1).num_rows:
+        lake.replace(table, window, [])
+    return 0

@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
 from alerting.rules import Rule, load_rules
+from assets.frames import doubted
 from assets.partitions import Context, is_tick, run_window
 from lake import history
 from lake.catalog import Lake
@@ -32,6 +33,7 @@ class LakeResource(dg.ConfigurableResource):
     home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
     _lake: Lake | None = PrivateAttr(default=None)
     _plan: history.Plan | None = PrivateAttr(default=None)
+    _doubts: frozenset[str] | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -59,10 +61,16 @@ class LakeResource(dg.ConfigurableResource):
             self._plan = history.plan(self.lake, window)
         return self._plan
 
+    def doubts(self, context: Context) -> frozenset[str]:
+        """The raw tables that hold rows unfit to compute on, as this run's checks have found."""
+        if self._doubts is None:
+            self._doubts = doubted(self.lake, context.run.run_id, self.plan(context))
+        return self._doubts
+
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
         """Holds the lock while a run has the resource; sensors and schedules read without it."""
-        self._plan = None
+        self._plan = self._doubts = None
         if context.run is None:
             yield self
             return

@@ -69,6 +69,23 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "raw.consumer_groups": (at_least("which_broker_when_slow", 0),),
     "raw.clients": (at_least("thread_count", 0),),
+    "raw.client_queues": (
+        at_least("cached_messages", 0),
+        at_least("cached_mib", 0),
+    ),
+    "raw.client_topics": tuple(
+        at_least(column, 0)
+        for column in (
+            "pull_rt_ms",
+            "pull_tps",
+            "consume_rt_ms",
+            "consume_ok_tps",
+            "consume_failed_tps",
+            "consume_failed_last_hour",
+        )
+    ),
+    "raw.broker_stats": (at_least("sum", 0), at_least("tps", 0), at_least("avgpt", 0)),
+    "raw.queue_tags": (at_least("position", 0), at_least("size", 0)),
     "progress.queues": (
         ordered("min_offset", "max_offset"),
         ordered("consumer_offset", "max_offset", show=("condition",)),

@@ -118,6 +118,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
         brokers_answered=len(answering),
         requests=40,
         bytes=123_456,
+        transport="plain",
     )
     for broker, address in BROKERS.items():
         if broker in answering:

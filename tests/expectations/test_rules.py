@@ -19,6 +19,12 @@ Row = dict[str, Any]
 
 PROBLEM = {"endpoint": "10.0.0.1:10911", "operation": "connect", "code": None, "message": "refused"}
 
+
+def never_negative(*columns: str) -> dict[str, tuple[Row, list[Row], list[Row]]]:
+    """The cases of columns that are 0 or more."""
+    return {f"{column}_ge_0": ({column: 0}, [{column: -1}], [{column: None}]) for column in columns}
+
+
 # table -> rule -> (a row that keeps it, rows that break it, rows it is not asked of)
 CASES: dict[str, dict[str, tuple[Row, list[Row], list[Row]]]] = {
     "raw.snapshots": {
@@ -96,6 +102,17 @@ CASES: dict[str, dict[str, tuple[Row, list[Row], list[Row]]]] = {
             [{"thread_count": None}],
         ),
     },
+    "raw.client_queues": never_negative("cached_messages", "cached_mib"),
+    "raw.client_topics": never_negative(
+        "pull_rt_ms",
+        "pull_tps",
+        "consume_rt_ms",
+        "consume_ok_tps",
+        "consume_failed_tps",
+        "consume_failed_last_hour",
+    ),
+    "raw.broker_stats": never_negative("sum", "tps", "avgpt"),
+    "raw.queue_tags": never_negative("position", "size"),
     "progress.queues": {
         "min_offset_le_max_offset": (
             {"min_offset": 5, "max_offset": 5},
