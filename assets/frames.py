@@ -11,7 +11,8 @@ from lake.history import Plan, Silent
 from lake.schema import Table
 from lake.tables import raw
 from lake.window import Window
-from spark.progress import RawFrames, inside
+from spark.columns import inside
+from spark.progress import RawFrames
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,
