@@ -73,6 +73,14 @@ def raw_frames(
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
 
+def read_fit(
+    session: SparkSession, table: Table, plan: Plan, more: Iterable[str] = ()
+) -> DataFrame:
+    """The rows of one raw table that can be measurements, by rules about this table alone."""
+    frames = {table.name: read_snapshots(session, table, plan, more)}
+    return split(frames, observed_at=plan.window.start)[0][table.name]
+
+
 def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     """The holes of a plan as rows: ``snapshot_id, broker, last_snapshot_id``."""
     rows = [(item.snapshot_id, item.broker, item.last_snapshot_id) for item in silent]

@@ -31,7 +31,12 @@ STAGES = {
     "collect": ("landing",),
     "load": ("raw",),
     "judge": ("judge_",),
-    "compute": ("progress__queues", "progress__groups", "quality__quarantine"),
+    "compute": (
+        "progress__timeline",
+        "progress__queues",
+        "progress__groups",
+        "quality__quarantine",
+    ),
     "alert": ("alerting__alerts",),
     "record": ("quality__results", "progress__snapshots"),
 }

@@ -7,7 +7,14 @@ import dagster as dg
 
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
-from assets.computing import alerts, computed, progress_groups, progress_queues, quarantine
+from assets.computing import (
+    alerts,
+    computed,
+    progress_groups,
+    progress_queues,
+    progress_timeline,
+    quarantine,
+)
 from assets.members import members
 from orchestration.jobs import RECOMPUTE, TICK, every_minute
 from orchestration.resources import resources
@@ -23,6 +30,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     alerts,
     computed,
     results,
+    progress_timeline,
 )
 
 

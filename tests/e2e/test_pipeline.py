@@ -15,7 +15,7 @@ from lake.window import HOUR, Window, floor_hour
 from rocketmq.rows import Snapshot
 from tests.e2e.conftest import run
 from tests.history import CLUSTER, COMPUTED, PAST, computed, offsets, put, rows, snapshot
-from tidemark.lag import group_rows
+from tidemark.lag import LARGEST, group_rows
 
 pytestmark = pytest.mark.spark
 
@@ -180,7 +180,9 @@ def test_numbers_of_a_group_are_those_of_plain_python(ticked):
         assert mine.keys() == expected.keys()
         for key, row in expected.items():
             shared = row.keys() & mine[key].keys()
-            assert len(shared) > 20
+            if minute is not PAST[0]:
+                shared -= set(LARGEST)  # one look alone cannot date a message that older ones can
+            assert len(shared) > 15
             assert {name: mine[key][name] for name in shared} == {
                 name: row[name] for name in shared
             }, key

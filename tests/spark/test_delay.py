@@ -1,5 +1,6 @@
-"""When messages were stored: each rule on observations that can be checked by eye, then all at once
-against the contract's paragraph in plain Python, and against a truth made up before.
+"""When messages were stored: each rule on observations that can be checked by eye.
+
+Then all at once against the contract's paragraph in plain Python, and against a made-up truth.
 
 Tempting simplifications these tests break: interpolating over a fall of ``max_offset`` (messages of
 the deleted topic), from the first observation of a plateau instead of its last, and taking what a
@@ -8,7 +9,7 @@ later observation knows.
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ class Case:
     pulled: int | None = None
     minimum: int = 0
     asked: float | None = None
-    topic: str = field(default="", compare=False)
+    topic: str = ""
 
 
 def raw_of(cases: Iterable[Case], spark: SparkSession):
@@ -84,9 +85,7 @@ def rows_of(frame) -> dict[tuple[str, datetime], dict[str, Any]]:
 
 
 def on_topics(cases: Iterable[Case]) -> list[Case]:
-    return [
-        Case(**(vars(case) | {"topic": f"topic-{number}"})) for number, case in enumerate(cases)
-    ]
+    return [replace(case, topic=f"topic-{number}") for number, case in enumerate(cases)]
 
 
 GROWS = (Seen(0, 100), Seen(10, 200, 10))
@@ -210,8 +209,15 @@ def test_a_message_asked_for_is_the_same_to_both_offsets(spark):
 def test_the_timeline_has_a_row_per_step(spark):
     """A plateau is one row, however long; what it ended with stands in the next step's row."""
     case = Case(
-        (Seen(0, 100, -1), Seen(1, 100, -1), Seen(2, None), Seen(3, 100, -1), Seen(4, 160, 4))
-        + (Seen(5, 20, 5), Seen(6, 20, 5)),
+        (
+            Seen(0, 100, -1),
+            Seen(1, 100, -1),
+            Seen(2, None),
+            Seen(3, 100, -1),
+            Seen(4, 160, 4),
+            Seen(5, 20, 5),
+            Seen(6, 20, 5),
+        ),
         None,
         topic="t",
     )
@@ -268,11 +274,13 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
     if not left and falls:
         m0, t0 = 0, known[falls[-1] - 1].at
     t1, m1, s1 = next(seen for seen in run if seen.maximum > x)
-    is_told = s1 is not None and (t0 is None or s1 >= t0)
-    s1 = min(s1, t1) if is_told else t1
+    if s1 is None or (t0 is not None and s1 < t0):
+        is_told, s1 = False, t1
+    else:
+        is_told, s1 = True, min(s1, t1)
     if is_told and x == m1 - 1:
         return s1, "exact", 0
-    if t0 is None:
+    if t0 is None or m0 is None:
         return None if history[-1].at <= s1 else (s1, "at_least", None)
     return t0 + (s1 - t0) * (x - m0 + 1) / (m1 - m0), "interpolated", s1 - t0
 
@@ -324,7 +332,7 @@ def _from(case: Case, at: datetime) -> Case:
     """What a tick reads of a case: the window and the observations just before."""
     known = [seen for seen in case.seen if minute(seen.at) < at and seen.maximum is not None]
     kept = [seen for seen in case.seen if minute(seen.at) >= at]
-    return Case(**(vars(case) | {"seen": [*known[-1:], *kept]}))
+    return replace(case, seen=[*known[-1:], *kept])
 
 
 def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
