@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lake.tables import progress
 from lake.window import Window
-from spark.columns import QUEUE, at_least_zero, inside, milliseconds, with_previous
+from spark.columns import QUEUE, at_least_zero, inside, milliseconds
 
 RUN = (*QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
@@ -20,9 +20,6 @@ THINNED_TO = 5 * 60
 """Seconds that one step of old history spans."""
 
 _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
-
-_NOBODY_ASKS = -1
-"""In place of an offset; NULL would not join."""
 
 
 def timeline(queue_offsets: DataFrame, window: Window) -> DataFrame:
@@ -35,20 +32,14 @@ def timeline(queue_offsets: DataFrame, window: Window) -> DataFrame:
     Returns:
         One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
     """
-    known = queue_offsets.where(F.col("max_offset").isNotNull())
-    return (
-        with_previous(known, QUEUE, "max_offset")
-        .where(inside(window))
-        .where(~F.col("max_offset").eqNullSafe(F.col("previous_max_offset")))
-        .select(*progress.TIMELINE.column_names)
-    )
+    return observations(queue_offsets).where(inside(window) & _is_step()).select(*_kept())
 
 
-def thinned(steps: DataFrame) -> DataFrame:
+def thinned(history: DataFrame) -> DataFrame:
     """Old history with the steps of five minutes made one, from before the first to the last.
 
     Args:
-        steps: ``progress.timeline`` of whole hours.
+        history: ``progress.timeline`` of whole hours.
 
     Returns:
         At most one row per queue, five minutes and run. Thinning twice changes nothing.
@@ -56,68 +47,122 @@ def thinned(steps: DataFrame) -> DataFrame:
     at = F.col("observed_at")
     span = F.floor(F.unix_seconds(at) / THINNED_TO)
     return (
-        _in_runs(steps.withColumn("snapshot_id", F.lit(None).cast("string")))
+        _in_runs(_read(history), F.col("before"))
         .groupBy(*RUN, span.alias("span"))
         .agg(
             F.max_by("max_offset", at).alias("max_offset"),
             F.max_by("newest_stored_at", at).alias("newest_stored_at"),
-            F.min_by("previous_max_offset", at).alias("previous_max_offset"),
-            F.min_by("previous_at", at).alias("previous_at"),
+            F.min_by("before", at).alias("before"),
             F.max(at).alias("observed_at"),
         )
-        .select(*progress.TIMELINE.column_names)
+        .select(*_kept())
     )
 
 
-def observations(queue_offsets: DataFrame, history: DataFrame | None = None) -> DataFrame:
-    """How queues grew, each observation with the one before it.
-
-    Args:
-        queue_offsets: ``raw.queue_offsets`` of a window and the observations before it, with any
-            columns beside.
-        history: ``progress.timeline`` from before the window.
+def observations(queue_offsets: DataFrame) -> DataFrame:
+    """Adds to ``raw.queue_offsets`` what came before.
 
     Returns:
-        Those of `queue_offsets` with ``run``, how often the queue had fallen by then, and
-        ``before``, the ``max_offset`` and ``observed_at`` of the last observation that had one;
-        and those of `history`, without a ``snapshot_id``.
+        The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
+        observation that had one, and ``run``, how often the queue had fallen by then.
+    """
+    return _in_runs(queue_offsets, F.lit(None))
+
+
+def steps(
+    queue_offsets: DataFrame, history: DataFrame | None, consumer_offsets: DataFrame
+) -> DataFrame:
+    """How queues grew, as far back as their consumers ask.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets`` of a window and the observations before it.
+        history: ``progress.timeline`` from before the window.
+        consumer_offsets: ``raw.consumer_offsets`` of the window.
+
+    Returns:
+        One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
     """
     if history is None:
-        return _in_runs(queue_offsets)
-    return _in_runs(queue_offsets.unionByName(history, allowMissingColumns=True))
+        seen = observations(queue_offsets)
+    else:
+        asked = F.broadcast(_asked_about(queue_offsets, consumer_offsets))
+        wanted = _read(history).join(asked, on=list(QUEUE), how="left_semi")
+        both = queue_offsets.unionByName(wanted, allowMissingColumns=True)
+        of_raw = F.when(F.col("snapshot_id").isNotNull(), F.col("run"))
+        first = F.min(of_raw).over(SparkWindow.partitionBy(*QUEUE))
+        seen = _in_runs(both, F.col("before")).withColumn("run", F.col("run") - first)
+    return seen.where(_is_step()).select(*RUN, F.struct(*_STEP).alias("step"))
 
 
-def _in_runs(seen: DataFrame) -> DataFrame:
-    # What stands in raw and in history comes from history first: it knows its own past.
-    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at", "snapshot_id")
-    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
-    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
-    kept = F.struct(
+def _asked_about(queue_offsets: DataFrame, consumer_offsets: DataFrame) -> DataFrame:
+    """Queues with a consumer at a message older than their first observation here."""
+    oldest = F.min(F.least("consumer_offset", "pull_offset")).alias("oldest")
+    first = F.min_by("max_offset", F.when(F.col("max_offset").isNotNull(), F.col("observed_at")))
+    return (
+        consumer_offsets.groupBy(*QUEUE)
+        .agg(oldest)
+        .join(queue_offsets.groupBy(*QUEUE).agg(first.alias("first")), on=list(QUEUE))
+        .where(F.col("oldest") < F.col("first"))
+        .select(*QUEUE)
+    )
+
+
+def _kept() -> list[Column]:
+    """An observation as a row of ``progress.timeline``."""
+    own = {
+        "previous_max_offset": F.col("before.max_offset"),
+        "previous_at": F.col("before.observed_at"),
+    }
+    names = progress.TIMELINE.column_names
+    return [own.get(name, F.col(name)).alias(name) for name in names]
+
+
+def _read(history: DataFrame) -> DataFrame:
+    """Rows of ``progress.timeline`` as observations, which are of no snapshot."""
+    before = F.struct(
         F.col("previous_max_offset").alias("max_offset"), F.col("previous_at").alias("observed_at")
     )
-    is_kept = F.col("snapshot_id").isNull() & F.col("previous_max_offset").isNotNull()
-    before = F.when(is_kept, kept).otherwise(F.last(known, ignorenulls=True).over(earlier))
+    return history.select(
+        *QUEUE,
+        "max_offset",
+        "newest_stored_at",
+        "observed_at",
+        F.when(F.col("previous_max_offset").isNotNull(), before).alias("before"),
+        F.lit(None).cast("string").alias("snapshot_id"),
+    )
+
+
+def _is_step() -> Column:
+    maximum = F.col("max_offset")
+    return maximum.isNotNull() & ~maximum.eqNullSafe(F.col("before.max_offset"))
+
+
+def _in_runs(seen: DataFrame, before: Column) -> DataFrame:
+    """Adds ``before``, where `before` does not know it, and ``run``."""
+    # What stands in raw and in history comes from history first: it knows its own past.
+    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at", "snapshot_id")
+    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
+    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
     fell = F.col("max_offset") < F.col("before.max_offset")
-    return seen.withColumn("before", before).withColumn("run", F.count_if(fell).over(order))
+    return seen.withColumn(
+        "before", F.coalesce(before, F.last(known, ignorenulls=True).over(earlier))
+    ).withColumn("run", F.count_if(fell).over(order))
 
 
-def with_times(rows: DataFrame, observed: DataFrame) -> DataFrame:
+def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
     """Adds when messages were stored that consumers stand at, and what follows from it.
 
     Args:
         rows: queues as groups read them: their offsets and counts, ``newest_stored_at``,
-            ``first_unconsumed_at`` and ``run``.
-        observed: what `observations` gives. Nothing later than a row is used for it: its own
-            observation holds the message, so the first that does is not later.
+            ``first_unconsumed_at`` and the ``run`` of `observations`.
+        grown: what `steps` gives. Nothing later than a row is used for it: its own observation
+            holds the message, so the first that does is not later.
 
     Returns:
         The rows with the time columns of `lake.tables.progress.QUEUES`.
     """
-    named = rows.withColumns(_questions())
-    asked = named.where((F.col("first") >= 0) | (F.col("next") >= 0))
-    answers = _answers(asked.select(*RUN, "first", "next").distinct(), observed)
     return (
-        named.join(answers, on=[*RUN, "first", "next"], how="left")
+        _with_answers(rows.withColumns(_questions()), grown)
         .withColumns(_instants())
         .withColumns(_delay())
         .withColumns(_source() | _spans())
@@ -125,40 +170,32 @@ def with_times(rows: DataFrame, observed: DataFrame) -> DataFrame:
 
 
 def _questions() -> dict[str, Column]:
-    waits = (F.col("readable_lag") > 0) & _asked_at().isNull()
+    """The offsets of the first readable message and of the next to hand out, where there is one."""
     first = F.greatest("consumer_offset", "min_offset")
-    nobody = F.lit(_NOBODY_ASKS).cast("bigint")
     return {
-        "first": F.when(waits, first).otherwise(nobody),
-        "next": F.when(F.col("available") > 0, F.col("pull_offset")).otherwise(nobody),
+        "first": F.when(F.col("readable_lag") > 0, first),
+        "next": F.when(F.col("available") > 0, F.col("pull_offset")),
     }
 
 
-def _answers(questions: DataFrame, observed: DataFrame) -> DataFrame:
+def _with_answers(rows: DataFrame, grown: DataFrame) -> DataFrame:
     """Adds ``of_first`` and ``of_next``, what is known of the messages at two offsets.
 
-    Questions are put among the steps by offset, and each takes the next step above it. Both are
-    sorted within the same partitions, and nothing is multiplied.
+    Rows are put among the steps by offset, and each takes the next step above it. Both are sorted
+    within the same partitions, and nothing is multiplied.
     """
-    grown = ~F.col("max_offset").eqNullSafe(F.col("before.max_offset"))
-    steps = observed.where(F.col("max_offset").isNotNull() & grown)
-    step = F.struct(*_STEP).alias("step")
-    mixed = questions.unionByName(steps.select(*RUN, step), allowMissingColumns=True)
-    found = mixed.withColumns(
-        {"above_first": _step_above("first"), "above_next": _step_above("next")}
-    )
-    return found.where(F.col("step").isNull()).select(
-        *RUN,
-        "first",
-        "next",
-        _stored("above_first", F.col("first")).alias("of_first"),
-        _stored("above_next", F.col("next")).alias("of_next"),
-    )
+    mixed = rows.unionByName(grown, allowMissingColumns=True)
+    above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
+    answers = {
+        "of_first": _stored("above_first", F.col("first")),
+        "of_next": _stored("above_next", F.col("next")),
+    }
+    return mixed.withColumns(above).where(F.col("step").isNull()).withColumns(answers)
 
 
 def _step_above(offset: str) -> Column:
     """The first step to more than an offset: of those above it, that of the smallest."""
-    position = F.coalesce(F.col(offset), F.col("step.max_offset"))
+    position = F.coalesce(F.col("step.max_offset"), F.col(offset))
     # At the same position the question comes first: the step to m does not hold message m.
     order = SparkWindow.partitionBy(*RUN).orderBy(position.desc(), F.col("step").isNotNull())
     above = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
@@ -185,7 +222,7 @@ def _stored(step: str, offset: Column) -> Column:
     at = F.when(ends_there, s1).otherwise(t0 + F.floor((s1 - t0) * share))
     error = F.when(is_exact, 0).when(t0.isNotNull(), F.floor((s1 - t0) / 1000))
     return F.when(
-        (offset >= 0) & m1.isNotNull(),
+        offset.isNotNull() & m1.isNotNull(),
         F.struct(
             F.timestamp_micros(at).alias("at"),
             F.when(is_exact, "exact")

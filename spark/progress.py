@@ -15,7 +15,7 @@ from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from spark.columns import QUEUE, at_least_zero, inside, milliseconds, with_previous
-from spark.delay import observations, with_times
+from spark.delay import observations, steps, with_times
 
 CONSUMED_QUEUE = (*QUEUE, "consumer_group", "client_id")
 """A queue as one group, or one broadcasting client, reads it over time."""
@@ -78,20 +78,22 @@ def queues(
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
         of `lake.tables.progress.QUEUES`. System topics and groups are left out.
     """
-    observed = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"), timeline)
+    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"))
     read = with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
     joined = (
         read.where(inside(window) & of_users())
         .withColumnRenamed("previous_at", "consumer_previous_at")
         .join(
-            observed.where(inside(window)).drop("observed_at", "cluster", "before"),
+            written.where(inside(window)).drop("observed_at", "cluster", "before"),
             on=["snapshot_id", "broker", "topic", "queue_id"],
             how="inner",
         )
         .join(F.broadcast(_retention(raw.brokers)), on=["snapshot_id", "broker"], how="left")
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
-    rated = with_times(counted, observed).withColumns(_rates(hole))
+    now = raw.consumer_offsets.where(inside(window) & of_users())
+    grown = steps(raw.queue_offsets, timeline, now)
+    rated = with_times(counted, grown).withColumns(_rates(hole))
     return rated.withColumns(
         {
             "drain_seconds": drain_seconds(),

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -266,14 +266,14 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
         history: observations up to the row's own.
         x: an offset below the last `maximum`.
     """
-    known = [seen for seen in history if seen.maximum is not None]
-    falls = [i for i in range(1, len(known)) if known[i].maximum < known[i - 1].maximum]
+    known = [(seen.maximum, seen) for seen in history if seen.maximum is not None]
+    falls = [i for i in range(1, len(known)) if known[i][0] < known[i - 1][0]]
     run = known[falls[-1] :] if falls else known
-    left = [seen for seen in run if seen.maximum <= x]
-    m0, t0 = (left[-1].maximum, left[-1].at) if left else (None, None)
+    left = [(maximum, seen.at) for maximum, seen in run if maximum <= x]
+    m0, t0 = left[-1] if left else (None, None)
     if not left and falls:
-        m0, t0 = 0, known[falls[-1] - 1].at
-    t1, m1, s1 = next(seen for seen in run if seen.maximum > x)
+        m0, t0 = 0, known[falls[-1] - 1][1].at
+    m1, (t1, _, s1) = next((maximum, seen) for maximum, seen in run if maximum > x)
     if s1 is None or (t0 is not None and s1 < t0):
         is_told, s1 = False, t1
     else:
@@ -301,7 +301,7 @@ def a_history(rng: random.Random) -> Case:
     )
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_history_gives_what_the_contract_says_however_it_is_split(spark, seed):
     """All at once, and from the middle on with the timeline of before: the same rows."""
@@ -336,9 +336,8 @@ def _from(case: Case, at: datetime) -> Case:
 
 
 def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
-    now = row["observed_at"]
-    waits = (row["readable_lag"] or 0) > 0
-    found = stored(history, max(row["consumer_offset"], row["min_offset"])) if waits else None
+    now, committed = row["observed_at"], row["consumer_offset"]
+    found = stored(history, max(committed, row["min_offset"])) if row["readable_lag"] else None
     at, source, error = found or (None, None, None)
     assert _close(row["consumer_at"], at), (history, row)
     if row["readable_lag"] == 0 and row["lag"] >= 0:
@@ -351,8 +350,8 @@ def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
             abs(row["delay_ms"] - (now - row["consumer_at"]) / timedelta(milliseconds=1)) <= 1
         )
         assert row["delay_error_ms"] == (None if error is None else pytest.approx(error * 60_000))
-    waiting = row["pull_offset"] is not None and (row["available"] or 0) > 0
-    pulled = stored(history, row["pull_offset"]) if waiting else None
+    pulled = row["pull_offset"]
+    pulled = stored(history, pulled) if pulled is not None and row["available"] > 0 else None
     assert _close(row["pull_at"], pulled[0] if pulled else None), (history, row)
     for name in ("lag_span_ms", "inflight_span_ms", "available_span_ms"):
         assert row[name] is None or row[name] >= 0
