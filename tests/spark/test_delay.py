@@ -10,7 +10,7 @@ later observation knows.
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -80,7 +80,13 @@ def raw_of(cases: Iterable[Case], spark: SparkSession):
 
 def rows_of(frame) -> dict[tuple[str, datetime], dict[str, Any]]:
     """Rows by topic and instant, whole."""
-    found = [row.asDict() for row in frame.collect()]
+    found = [
+        {
+            name: value.astimezone(UTC) if isinstance(value, datetime) else value
+            for name, value in row.asDict().items()
+        }
+        for row in frame.collect()
+    ]
     return {(row["topic"], row["observed_at"]): row for row in found}
 
 
