@@ -10,6 +10,7 @@ from assets.frames import (
     clear_window,
     quarantine_frame,
     raw_frames,
+    read_fit,
     read_window,
     silent_frame,
     write_window,
@@ -23,6 +24,7 @@ from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
 from lake.window import Window
 from spark.alerts import HISTORY, evaluate
+from spark.delay import timeline
 from spark.groups import groups
 from spark.progress import queues
 from spark.session import SparkResource
@@ -79,9 +81,27 @@ def quarantine(
     )
 
 
+@asset_of(progress.TIMELINE, deps=keys(raw.QUEUE_OFFSETS))
+def progress_timeline(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Keeps how queues grew, for as long as anybody may ask when a message was stored."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
+        known = read_fit(
+            session, raw.QUEUE_OFFSETS, plan, plan.earlier, doubts=lake.doubts(context)
+        )
+        return timeline(known, plan.window)
+
+    return replace(context, lake, progress.TIMELINE, compute)
+
+
 @asset_of(
     progress.QUEUES,
-    deps=keys(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS),
+    deps=keys(
+        raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.TIMELINE
+    ),
 )
 def progress_queues(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
@@ -89,15 +109,11 @@ def progress_queues(
     """Computes every queue of every group."""
 
     def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
         measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
-        frames = raw_frames(
-            spark.session_for(len(plan.snapshots)),
-            plan,
-            plan.earlier,
-            fit=measured,
-            doubts=lake.doubts(context),
-        )
-        return queues(frames, plan.window)
+        frames = raw_frames(session, plan, plan.earlier, fit=measured, doubts=lake.doubts(context))
+        before = read_window(session, progress.TIMELINE, plan.dated)
+        return queues(frames, plan.window, timeline=before)
 
     return replace(context, lake, progress.QUEUES, compute)
 

@@ -14,7 +14,8 @@ from lake.history import Plan, Silent
 from lake.schema import Table
 from lake.tables import quality, raw
 from lake.window import HOUR, Window
-from spark.progress import RawFrames, inside
+from spark.columns import inside
+from spark.progress import RawFrames
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,
@@ -115,6 +116,21 @@ def raw_frames(
         good, _ = split(frames, observed_at=plan.window.start)
         chosen |= {table.name: good[table.name] for table in fit}
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
+
+
+def read_fit(
+    session: SparkSession,
+    table: Table,
+    plan: Plan,
+    more: Iterable[str] = (),
+    *,
+    doubts: Collection[str],
+) -> DataFrame:
+    """The rows of one raw table that can be measurements, by rules about this table alone."""
+    frames = {table.name: read_snapshots(session, table, plan, more)}
+    if table.name not in doubts:
+        return frames[table.name]
+    return split(frames, observed_at=plan.window.start)[0][table.name]
 
 
 def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:

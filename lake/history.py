@@ -4,6 +4,7 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,10 @@ MEMORY = timedelta(hours=24)
 
 HOLE = timedelta(minutes=10)
 """The longest hole between two observations that a rate is still computed over."""
+
+DATED = timedelta(hours=int(os.environ.get("TIDEMARK_TIMELINE_HOURS", "72")))
+"""How far back messages are dated by the growth of their queue: the brokers' retention, or more
+(``TIDEMARK_TIMELINE_HOURS``)."""
 
 _TICK = timedelta(microseconds=1)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -83,6 +88,11 @@ class Plan:
     def reach(self) -> Window:
         """The window and what it reads from before."""
         return Window(self.window.start - MEMORY, self.window.end)
+
+    @property
+    def dated(self) -> Window:
+        """What stands in ``progress.timeline`` from before the window, and messages date from."""
+        return Window(self.window.start - DATED, self.window.start)
 
 
 def pending_window(lake: Lake, hours_back: int) -> Window | None:

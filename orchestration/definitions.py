@@ -7,7 +7,14 @@ import dagster as dg
 
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
-from assets.computing import alerts, computed, progress_groups, progress_queues, quarantine
+from assets.computing import (
+    alerts,
+    computed,
+    progress_groups,
+    progress_queues,
+    progress_timeline,
+    quarantine,
+)
 from assets.maintenance import maintenance
 from assets.members import members
 from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
@@ -25,6 +32,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     computed,
     results,
     maintenance,
+    progress_timeline,
 )
 
 

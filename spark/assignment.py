@@ -29,7 +29,8 @@ from rocketmq.allocation import (
     READABLE,
     VIRTUAL_NODES,
 )
-from spark.progress import inside, of_users
+from spark.columns import inside
+from spark.progress import of_users
 
 HISTORY = timedelta(hours=1)
 """How far back the previous owner of a queue is looked for: ``raw.client_queues`` of this long

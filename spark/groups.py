@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.progress import RATES, RawFrames, at_least_zero, drain_seconds, inside, of_users
+from spark.columns import at_least_zero, inside
+from spark.progress import RATES, RawFrames, drain_seconds, of_users
 
 SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
 PAIR = (*SNAPSHOT, "consumer_group", "topic")

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.history import HOLE
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-
-QUEUE = ("cluster", "broker", "topic", "queue_id")
-"""A queue over time."""
+from spark.columns import QUEUE, at_least_zero, inside, milliseconds, with_previous
+from spark.delay import observations, steps, with_times
 
 CONSUMED_QUEUE = (*QUEUE, "consumer_group", "client_id")
 """A queue as one group, or one broadcasting client, reads it over time."""
@@ -52,12 +50,6 @@ class RawFrames:
     clients: DataFrame
 
 
-def inside(window: Window) -> Column:
-    """Whether a row's ``observed_at`` lies in the window."""
-    at = F.col("observed_at")
-    return (at >= F.lit(window.start)) & (at < F.lit(window.end))
-
-
 def of_users() -> Column:
     """Whether topic and group are users' own, not RocketMQ's."""
     topic, group = F.col("topic"), F.col("consumer_group")
@@ -66,7 +58,12 @@ def of_users() -> Column:
     return ~system_topic & ~system_group
 
 
-def queues(raw: RawFrames, window: Window, hole: timedelta = HOLE) -> DataFrame:
+def queues(
+    raw: RawFrames,
+    window: Window,
+    hole: timedelta = HOLE,
+    timeline: DataFrame | None = None,
+) -> DataFrame:
     """``progress.queues`` of a window.
 
     Args:
@@ -74,26 +71,29 @@ def queues(raw: RawFrames, window: Window, hole: timedelta = HOLE) -> DataFrame:
             observations and give no rows.
         window: what is computed.
         hole: the longest time between two observations that a rate is computed over.
+        timeline: ``progress.timeline`` from before the window, as far back as messages are to be
+            dated.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
         of `lake.tables.progress.QUEUES`. System topics and groups are left out.
     """
-    written = _with_previous(raw.queue_offsets, QUEUE, "max_offset")
-    read = _with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
+    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"))
+    read = with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
     joined = (
         read.where(inside(window) & of_users())
         .withColumnRenamed("previous_at", "consumer_previous_at")
         .join(
-            written.where(inside(window)).drop("observed_at", "cluster"),
+            written.where(inside(window)).drop("observed_at", "cluster", "before"),
             on=["snapshot_id", "broker", "topic", "queue_id"],
             how="inner",
         )
         .join(F.broadcast(_retention(raw.brokers)), on=["snapshot_id", "broker"], how="left")
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
-    timed = counted.withColumns(_instants()).withColumns(_durations())
-    rated = timed.withColumns(_rates(hole))
+    now = raw.consumer_offsets.where(inside(window) & of_users())
+    grown = steps(raw.queue_offsets, timeline, now)
+    rated = with_times(counted, grown).withColumns(_rates(hole))
     return rated.withColumns(
         {
             "drain_seconds": drain_seconds(),
@@ -101,13 +101,6 @@ def queues(raw: RawFrames, window: Window, hole: timedelta = HOLE) -> DataFrame:
             "condition": _condition(),
         }
     ).select(*progress.QUEUES.column_names)
-
-
-def _with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> DataFrame:
-    """Adds each row's previous observation: ``previous_at`` and ``previous_<offset>``."""
-    order = SparkWindow.partitionBy(*key).orderBy("observed_at", "snapshot_id")
-    previous = {f"previous_{name}": F.lag(name).over(order) for name in offsets}
-    return frame.withColumns({"previous_at": F.lag("observed_at").over(order), **previous})
 
 
 def _retention(brokers: DataFrame) -> DataFrame:
@@ -141,50 +134,6 @@ def _more_counts() -> dict[str, Column]:
     }
 
 
-def _instants() -> dict[str, Column]:
-    """Store times as far as a snapshot itself tells them.
-
-    The newest message's is told by the broker; it is also that of the first unconsumed message
-    when only one is left. A broker's clock may run ahead of ours: nothing is stored later than
-    it was seen.
-    """
-    newest = F.least(F.col("newest_stored_at"), F.col("observed_at"))
-    newest = F.when(F.col("newest_stored_at").isNotNull(), newest)
-    asked = F.when(F.col("lost") == 0, F.least("first_unconsumed_at", "observed_at"))
-    asked = F.when(F.col("first_unconsumed_at").isNotNull(), asked)
-    first = F.greatest("consumer_offset", "min_offset")
-    last = F.col("max_offset") - 1
-    return {
-        "newest_at": newest,
-        "consumer_at": F.when(
-            F.col("readable_lag") > 0, F.coalesce(F.when(first == last, newest), asked)
-        ),
-        "pull_at": F.when(F.col("pull_offset") == last, newest),
-    }
-
-
-def _durations() -> dict[str, Column]:
-    nothing_left = (F.col("readable_lag") == 0) & (F.col("lag") >= 0)
-    delay = F.when(nothing_left, F.lit(0).cast("bigint")).otherwise(
-        _milliseconds("consumer_at", "observed_at")
-    )
-    exact = delay.isNotNull()
-    handed_out = F.when(F.col("available") == 0, F.col("newest_at")).otherwise(F.col("pull_at"))
-    return {
-        "delay_ms": delay,
-        "delay_source": F.when(exact, F.lit("exact")),
-        "delay_error_ms": F.when(exact, F.lit(0).cast("bigint")),
-        "lag_span_ms": _span("lag", "consumer_at", F.col("newest_at")),
-        "inflight_span_ms": _span("inflight", "consumer_at", handed_out),
-        "available_span_ms": _span("available", "pull_at", F.col("newest_at")),
-    }
-
-
-def _span(count: str, start: str, end: Column) -> Column:
-    length = at_least_zero(_milliseconds(start, end))
-    return F.when(F.col(count) == 0, F.lit(0).cast("bigint")).when(F.col(count) > 0, length)
-
-
 def _rates(hole: timedelta) -> dict[str, Column]:
     return {
         "produce_tps": _rate("max_offset", "previous_at", hole),
@@ -195,7 +144,7 @@ def _rates(hole: timedelta) -> dict[str, Column]:
 
 def _rate(offset: str, previous_at: str, hole: timedelta) -> Column:
     """Messages a second since the previous observation; NULL over a long hole or a step back."""
-    seconds = _milliseconds(previous_at, F.col("observed_at")) / 1000
+    seconds = milliseconds(previous_at, F.col("observed_at")) / 1000
     step = F.col(offset) - F.col(f"previous_{offset}")
     usable = (seconds > 0) & (seconds <= hole.total_seconds()) & (step >= 0)
     return F.when(usable, step / seconds)
@@ -210,7 +159,7 @@ def drain_seconds() -> Column:
 
 def _loss_in_seconds() -> Column:
     """Seconds until the first readable unconsumed message may expire, now if the disk is full."""
-    age = _milliseconds("consumer_at", F.col("observed_at")) / 1000
+    age = milliseconds("consumer_at", F.col("observed_at")) / 1000
     left = F.col("retention_hours") * 3600 - age
     full = (F.col("disk_ratio") >= DISK_WATERMARK) & (F.col("readable_lag") > 0)
     return F.when(full | (left < 0), F.lit(0.0)).otherwise(left)
@@ -225,13 +174,3 @@ def _condition() -> Column:
         .when(F.col("consumer_offset") < F.col("previous_consumer_offset"), "REWOUND")
         .otherwise("OK")
     )
-
-
-def at_least_zero(count: Column) -> Column:
-    """The count, 0 where it is negative, NULL where it is not known (`greatest` skips NULL)."""
-    return F.when(count < 0, F.lit(0).cast("bigint")).otherwise(count)
-
-
-def _milliseconds(start: str, end: str | Column) -> Column:
-    until = F.col(end) if isinstance(end, str) else end
-    return F.unix_millis(until) - F.unix_millis(F.col(start))

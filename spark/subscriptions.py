@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.progress import inside
+from spark.columns import inside
 
 GROUP = ("snapshot_id", "observed_at", "cluster", "consumer_group")
 

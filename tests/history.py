@@ -48,6 +48,7 @@ COMPUTED = (
     progress.SUBSCRIPTIONS,
     quality.QUARANTINE,
     alerting.ALERTS,
+    progress.TIMELINE,
 )
 """The tables that a recomputation must give again, row by row."""
 

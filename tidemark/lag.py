@@ -1,8 +1,8 @@
 """Lag of every group from one snapshot in plain Python, for an answer in a fraction of a second.
 
 The definitions are those of ``spark.progress`` and ``spark.groups``; a test holds both to the same
-numbers. One look has no history, so there are no rates here, and a delay only where the snapshot
-itself tells it.
+numbers. One look has no history, so there are no rates here, and a delay is what the snapshot
+itself tells: exact of the newest message and of those asked for, else a lower bound.
 """
 
 from collections import defaultdict
@@ -80,12 +80,14 @@ def _queue(row: ConsumerOffset, queue: QueueOffset, now: datetime) -> dict[str, 
         upper = readable = max(0, lag - lost)
     newest = min(queue.newest_stored_at, now) if queue.newest_stored_at else None
     first_at = pull_at = None
-    if committed is not None and readable and max(committed, minimum) == maximum - 1:
-        first_at = newest
-    elif readable and lost == 0 and row.first_unconsumed_at:
+    source = "exact"
+    if readable and lost == 0 and row.first_unconsumed_at:
         first_at = min(row.first_unconsumed_at, now)
-    if pulled == maximum - 1:
-        pull_at = newest
+        pull_at = first_at if pulled == committed else None
+    elif readable:
+        first_at, source = _stored(max(committed or 0, minimum), queue, now)
+    if pulled is not None and pulled < maximum and pull_at is None:
+        pull_at, _ = _stored(pulled, queue, now)
     inflight = None if pulled is None or committed is None else pulled - committed
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
@@ -99,12 +101,24 @@ def _queue(row: ConsumerOffset, queue: QueueOffset, now: datetime) -> dict[str, 
         "lost": lost,
         "readable_lag": readable,
         "lag_upper": upper,
-        "delay_ms": 0 if nothing_left else _milliseconds(first_at, now),
+        "delay_ms": 0 if nothing_left else _milliseconds(first_at, now) or None,
+        "delay_source": source,
         "lag_span_ms": _span(lag, first_at, newest),
         "inflight_span_ms": _span(inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),
         "never_committed": committed is None,
     }
+
+
+def _stored(offset: int, queue: QueueOffset, now: datetime) -> tuple[datetime | None, str]:
+    """When a message was stored at the latest, and whether exactly then, without any history.
+
+    That a message is at least 0 ms old says nothing.
+    """
+    newest = min(queue.newest_stored_at or now, now)
+    if queue.newest_stored_at and offset == (queue.max_offset or 0) - 1:
+        return newest, "exact"
+    return (newest if _milliseconds(newest, now) else None), "at_least"
 
 
 def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
@@ -156,7 +170,8 @@ def _group(
         "worst_queue_id": worst["queue_id"] if worst else None,
         **largest,
         "delay_is_lower_bound": any(
-            row["readable_lag"] and row["delay_ms"] is None for row in known
+            row["readable_lag"] and (row["delay_ms"] is None or row["delay_source"] == "at_least")
+            for row in known
         ),
         "skew": most / mean if most is not None and mean > 0 else None,
         "clients": None if is_online is None else len(members.get(pair, ())),

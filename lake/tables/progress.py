@@ -212,4 +212,21 @@ SUBSCRIPTIONS = Table(
     key=("observed_at", "cluster", "consumer_group"),
 )
 
-ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS)
+TIMELINE = Table(
+    "progress.timeline",
+    "One row per queue and observation in which its max_offset had changed: how queues grew.",
+    (
+        raw.CLUSTER,
+        raw.BROKER,
+        raw.TOPIC,
+        raw.QUEUE_ID,
+        raw.MAX_OFFSET,
+        Column("newest_stored_at", TIMESTAMP, "store time of message max_offset - 1, as told"),
+        raw.OBSERVED_AT,
+        Column("previous_max_offset", BIGINT, "max_offset at the observation before the change"),
+        Column("previous_at", TIMESTAMP, "when that was, the last observation of its step"),
+    ),
+    key=("observed_at", "cluster", "broker", "topic", "queue_id"),
+)
+
+ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS, TIMELINE)

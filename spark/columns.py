@@ -1,0 +1,34 @@
+"""What several computations say the same way: the keys of a queue, and small columns."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.window import Window
+
+QUEUE = ("cluster", "broker", "topic", "queue_id")
+"""A queue over time."""
+
+
+def inside(window: Window) -> Column:
+    """Whether a row's ``observed_at`` lies in the window."""
+    at = F.col("observed_at")
+    return (at >= F.lit(window.start)) & (at < F.lit(window.end))
+
+
+def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> DataFrame:
+    """Adds each row's previous observation: ``previous_at`` and ``previous_<offset>``."""
+    order = SparkWindow.partitionBy(*key).orderBy("observed_at", "snapshot_id")
+    previous = {f"previous_{name}": F.lag(name).over(order) for name in offsets}
+    return frame.withColumns({"previous_at": F.lag("observed_at").over(order), **previous})
+
+
+def at_least_zero(count: Column) -> Column:
+    """The count, 0 where it is negative, NULL where it is not known (`greatest` skips NULL)."""
+    return F.when(count < 0, F.lit(0).cast("bigint")).otherwise(count)
+
+
+def milliseconds(start: str, end: str | Column) -> Column:
+    """Milliseconds from one instant to another; NULL where one is not known."""
+    until = F.col(end) if isinstance(end, str) else end
+    return F.unix_millis(until) - F.unix_millis(F.col(start))

@@ -1,0 +1,292 @@
+"""When messages were stored, told from how far their queues had grown by when.
+
+No broker is asked to read its cold commit log. A message was stored between the last observation
+that did not hold it and the first that did: a *step* of the queue. ``progress.timeline`` keeps one
+row per step with both observations in it, so one row answers for every message of its step.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from spark.columns import QUEUE, at_least_zero, inside, milliseconds
+
+RUN = (*QUEUE, "run")
+"""A queue between two falls of its ``max_offset``: within, offsets only grow."""
+
+THINNED_TO = 5 * 60
+"""Seconds that one step of old history spans."""
+
+_STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
+
+
+def timeline(queue_offsets: DataFrame, window: Window) -> DataFrame:
+    """``progress.timeline`` of a window: the observations in which a queue had changed.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
+        window: what is computed.
+
+    Returns:
+        One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
+    """
+    return observations(queue_offsets).where(inside(window) & _is_step()).select(*_kept())
+
+
+def thinned(history: DataFrame) -> DataFrame:
+    """Old history with the steps of five minutes made one, from before the first to the last.
+
+    Args:
+        history: ``progress.timeline`` of whole hours.
+
+    Returns:
+        At most one row per queue, five minutes and run. Thinning twice changes nothing.
+    """
+    at = F.col("observed_at")
+    span = F.floor(F.unix_seconds(at) / THINNED_TO)
+    return (
+        _in_runs(_read(history), F.col("before"))
+        .groupBy(*RUN, span.alias("span"))
+        .agg(
+            F.max_by("max_offset", at).alias("max_offset"),
+            F.max_by("newest_stored_at", at).alias("newest_stored_at"),
+            F.min_by("before", at).alias("before"),
+            F.max(at).alias("observed_at"),
+        )
+        .select(*_kept())
+    )
+
+
+def observations(queue_offsets: DataFrame) -> DataFrame:
+    """Adds to ``raw.queue_offsets`` what came before.
+
+    Returns:
+        The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
+        observation that had one, and ``run``, how often the queue had fallen by then.
+    """
+    return _in_runs(queue_offsets, F.lit(None))
+
+
+def steps(
+    queue_offsets: DataFrame, history: DataFrame | None, consumer_offsets: DataFrame
+) -> DataFrame:
+    """How queues grew, as far back as their consumers ask.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets`` of a window and the observations before it.
+        history: ``progress.timeline`` from before the window.
+        consumer_offsets: ``raw.consumer_offsets`` of the window.
+
+    Returns:
+        One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
+    """
+    if history is None:
+        seen = observations(queue_offsets)
+    else:
+        asked = F.broadcast(_asked_about(queue_offsets, consumer_offsets))
+        wanted = _read(history).join(asked, on=list(QUEUE), how="left_semi")
+        both = queue_offsets.unionByName(wanted, allowMissingColumns=True)
+        of_raw = F.when(F.col("snapshot_id").isNotNull(), F.col("run"))
+        first = F.min(of_raw).over(SparkWindow.partitionBy(*QUEUE))
+        seen = _in_runs(both, F.col("before")).withColumn("run", F.col("run") - first)
+    return seen.where(_is_step()).select(*RUN, F.struct(*_STEP).alias("step"))
+
+
+def _asked_about(queue_offsets: DataFrame, consumer_offsets: DataFrame) -> DataFrame:
+    """Queues with a consumer at a message older than their first observation here."""
+    oldest = F.min(F.least("consumer_offset", "pull_offset")).alias("oldest")
+    first = F.min_by("max_offset", F.when(F.col("max_offset").isNotNull(), F.col("observed_at")))
+    return (
+        consumer_offsets.groupBy(*QUEUE)
+        .agg(oldest)
+        .join(queue_offsets.groupBy(*QUEUE).agg(first.alias("first")), on=list(QUEUE))
+        .where(F.col("oldest") < F.col("first"))
+        .select(*QUEUE)
+    )
+
+
+def _kept() -> list[Column]:
+    """An observation as a row of ``progress.timeline``."""
+    own = {
+        "previous_max_offset": F.col("before.max_offset"),
+        "previous_at": F.col("before.observed_at"),
+    }
+    names = progress.TIMELINE.column_names
+    return [own.get(name, F.col(name)).alias(name) for name in names]
+
+
+def _read(history: DataFrame) -> DataFrame:
+    """Rows of ``progress.timeline`` as observations, which are of no snapshot."""
+    before = F.struct(
+        F.col("previous_max_offset").alias("max_offset"), F.col("previous_at").alias("observed_at")
+    )
+    return history.select(
+        *QUEUE,
+        "max_offset",
+        "newest_stored_at",
+        "observed_at",
+        F.when(F.col("previous_max_offset").isNotNull(), before).alias("before"),
+        F.lit(None).cast("string").alias("snapshot_id"),
+    )
+
+
+def _is_step() -> Column:
+    maximum = F.col("max_offset")
+    return maximum.isNotNull() & ~maximum.eqNullSafe(F.col("before.max_offset"))
+
+
+def _in_runs(seen: DataFrame, before: Column) -> DataFrame:
+    """Adds ``before``, where `before` does not know it, and ``run``."""
+    # What stands in raw and in history comes from history first: it knows its own past.
+    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at", "snapshot_id")
+    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
+    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
+    fell = F.col("max_offset") < F.col("before.max_offset")
+    return seen.withColumn(
+        "before", F.coalesce(before, F.last(known, ignorenulls=True).over(earlier))
+    ).withColumn("run", F.count_if(fell).over(order))
+
+
+def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
+    """Adds when messages were stored that consumers stand at, and what follows from it.
+
+    Args:
+        rows: queues as groups read them: their offsets and counts, ``newest_stored_at``,
+            ``first_unconsumed_at`` and the ``run`` of `observations`.
+        grown: what `steps` gives. Nothing later than a row is used for it: its own observation
+            holds the message, so the first that does is not later.
+
+    Returns:
+        The rows with the time columns of `lake.tables.progress.QUEUES`.
+    """
+    return (
+        _with_answers(rows.withColumns(_questions()), grown)
+        .withColumns(_instants())
+        .withColumns(_delay())
+        .withColumns(_source() | _spans())
+    )
+
+
+def _questions() -> dict[str, Column]:
+    """The offsets of the first readable message and of the next to hand out, where there is one."""
+    first = F.greatest("consumer_offset", "min_offset")
+    return {
+        "first": F.when(F.col("readable_lag") > 0, first),
+        "next": F.when(F.col("available") > 0, F.col("pull_offset")),
+    }
+
+
+def _with_answers(rows: DataFrame, grown: DataFrame) -> DataFrame:
+    """Adds ``of_first`` and ``of_next``, what is known of the messages at two offsets.
+
+    Rows are put among the steps by offset, and each takes the next step above it. Both are sorted
+    within the same partitions, and nothing is multiplied.
+    """
+    mixed = rows.unionByName(grown, allowMissingColumns=True)
+    above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
+    answers = {
+        "of_first": _stored("above_first", F.col("first")),
+        "of_next": _stored("above_next", F.col("next")),
+    }
+    return mixed.withColumns(above).where(F.col("step").isNull()).withColumns(answers)
+
+
+def _step_above(offset: str) -> Column:
+    """The first step to more than an offset: of those above it, that of the smallest."""
+    position = F.coalesce(F.col("step.max_offset"), F.col(offset))
+    # At the same position the question comes first: the step to m does not hold message m.
+    order = SparkWindow.partitionBy(*RUN).orderBy(position.desc(), F.col("step").isNotNull())
+    above = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
+    return F.last("step", ignorenulls=True).over(above)
+
+
+def _stored(step: str, offset: Column) -> Column:
+    """``at``, ``source`` and ``error_ms`` of the message at an offset, from the step it came in.
+
+    The contract's ``m0, t0``, ``m1, t1`` and ``s1``, instants in microseconds.
+    """
+    m1, t1 = F.col(f"{step}.max_offset"), F.unix_micros(f"{step}.observed_at")
+    last = F.col(f"{step}.before.max_offset")
+    m0 = F.when(m1 < last, F.lit(0).cast("bigint")).otherwise(last)
+    # The first step of a history that was cut off may begin above the message.
+    t0 = F.when(m0 <= offset, F.unix_micros(f"{step}.before.observed_at"))
+    told = F.unix_micros(f"{step}.newest_stored_at")
+    is_told = told.isNotNull() & (t0.isNull() | (told >= t0))
+    s1 = F.when(is_told, F.least(told, t1)).otherwise(t1)
+    # In floating point: microseconds of days times offsets do not fit into 64 bits.
+    share = (offset - m0 + 1).cast("double") / (m1 - m0)
+    is_exact = is_told & (offset == m1 - 1)
+    ends_there = is_exact | t0.isNull()
+    at = F.when(ends_there, s1).otherwise(t0 + F.floor((s1 - t0) * share))
+    error = F.when(is_exact, 0).when(t0.isNotNull(), F.floor((s1 - t0) / 1000))
+    return F.when(
+        offset.isNotNull() & m1.isNotNull(),
+        F.struct(
+            F.timestamp_micros(at).alias("at"),
+            F.when(is_exact, "exact")
+            .when(t0.isNull(), "at_least")
+            .otherwise("interpolated")
+            .alias("source"),
+            error.cast("bigint").alias("error_ms"),
+        ),
+    )
+
+
+def _asked_at() -> Column:
+    """What the broker said of the message at `consumer_offset`, which is there to be read."""
+    asked = F.col("first_unconsumed_at")
+    told = asked.isNotNull() & (F.col("lost") == 0) & (F.col("readable_lag") > 0)
+    # A broker's clock may run ahead of ours: nothing is stored later than it was seen.
+    return F.when(told, F.least(asked, F.col("observed_at")))
+
+
+def _instants() -> dict[str, Column]:
+    newest = F.col("newest_stored_at")
+    same = F.col("pull_offset") == F.col("consumer_offset")
+    return {
+        "newest_at": F.when(newest.isNotNull(), F.least(newest, F.col("observed_at"))),
+        "consumer_at": F.coalesce(_asked_at(), _bounded("of_first")),
+        "pull_at": F.coalesce(F.when(same, _asked_at()), _bounded("of_next")),
+    }
+
+
+def _bounded(answer: str) -> Column:
+    """The instant of an answer; that a message is at least 0 ms old says nothing."""
+    age = milliseconds(f"{answer}.at", "observed_at")
+    says_nothing = (F.col(f"{answer}.source") == "at_least") & (age <= 0)
+    return F.when(~says_nothing, F.col(f"{answer}.at"))
+
+
+def _nothing_left() -> Column:
+    return (F.col("readable_lag") == 0) & (F.col("lag") >= 0)
+
+
+def _delay() -> dict[str, Column]:
+    """The age of the first readable message; 0 says that there is none, and nothing else does."""
+    age = milliseconds("consumer_at", "observed_at")
+    zero = F.lit(0).cast("bigint")
+    return {"delay_ms": F.when(_nothing_left(), zero).when(age > 0, age)}
+
+
+def _source() -> dict[str, Column]:
+    exact = _nothing_left() | _asked_at().isNotNull()
+    known, zero = F.col("delay_ms").isNotNull(), F.lit(0).cast("bigint")
+    source = F.when(exact, F.lit("exact")).otherwise(F.col("of_first.source"))
+    error = F.when(exact, zero).otherwise(F.col("of_first.error_ms"))
+    return {"delay_source": F.when(known, source), "delay_error_ms": F.when(known, error)}
+
+
+def _spans() -> dict[str, Column]:
+    handed_out = F.when(F.col("available") == 0, F.col("newest_at")).otherwise(F.col("pull_at"))
+    return {
+        "lag_span_ms": _span("lag", "consumer_at", F.col("newest_at")),
+        "inflight_span_ms": _span("inflight", "consumer_at", handed_out),
+        "available_span_ms": _span("available", "pull_at", F.col("newest_at")),
+    }
+
+
+def _span(count: str, start: str, end: Column) -> Column:
+    length = at_least_zero(milliseconds(start, end))
+    return F.when(F.col(count) == 0, F.lit(0).cast("bigint")).when(F.col(count) > 0, length)
