@@ -247,6 +247,8 @@ def _pull_offsets(
         return lambda queue_id, offset: (None, None)
     of_master = _pull_offsets_of(reading, key)
     of_slaves = [_pull_offsets_of(slave, key) for slave in slaves]
+    if not of_slaves:
+        return of_master
     written = reading.topic_stats.get(key.topic) or {}
 
     def furthest(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:

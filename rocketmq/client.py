@@ -309,13 +309,21 @@ class _Link(asyncio.Protocol):
         self._answers = 0
         self._heard_at = 0.0
         self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def send(self, data: bytes) -> None:
-        if self._transport:
+        """Send with all that is asked in the same turn of the loop: one system call for many."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(data)
+
+    def _flush(self) -> None:
+        data, self._unsent = b"".join(self._unsent), []
+        if self._transport and not self.closed:
             self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:

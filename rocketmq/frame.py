@@ -21,6 +21,7 @@ detail of ACL signatures."""
 
 JSON, ROCKETMQ = 0, 1
 RESPONSE_FLAG = 1
+_HEADERS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FIXED = struct.Struct(">hbhiii")
 _LANGUAGES = (
     "JAVA",
@@ -103,7 +104,7 @@ def encode_request(
         "serializeTypeCurrentRPC": "JSON",
         "version": version,
     }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _HEADERS.encode(header).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
 
 
