@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 from rocketmq.fastjson import loads
 from rocketmq.names import OffsetKey, client_version, parse_offset_key
 from rocketmq.rows import Subscription
-from rocketmq.typed import boolean, by_queue, instant, integer, object_of, optional, small, text, texts
+from rocketmq.typed import (
+    boolean,
+    by_queue,
+    instant,
+    integer,
+    object_of,
+    optional,
+    small,
+    text,
+    texts,
+)
 
 CONFIG_KEYS = frozenset(
     {
@@ -281,12 +291,12 @@ def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
         topic: what was asked about; an answer about another is not one.
     """
     if _QUEUES.fullmatch(body):
-        rows, name = _QUEUE_ROW.findall(body), topic.encode()
-        stats = {
-            int(queue_id): _queue_stats(int(minimum), int(maximum), int(stored))
-            for queue_id, told, stored, maximum, minimum in rows
-            if told == name
-        }
+        name, stats = topic.encode(), {}
+        for queue_id, told, stored, maximum, minimum in _QUEUE_ROW.findall(body):
+            if told == name:
+                top = int(maximum)
+                stored_at = instant(int(stored)) if top > 0 else None
+                stats[int(queue_id)] = QueueStats(int(minimum), top, stored_at)
         if len(stats) == body.count(b'"queueId":'):
             return stats
     stats = {}
@@ -297,13 +307,10 @@ def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
         queue_id = small(queue["queueId"])
         if queue_id in stats:
             raise ValueError(f"queue {queue_id} is told of twice")
-        minimum, maximum = integer(value["minOffset"]), integer(value["maxOffset"])
-        stats[queue_id] = _queue_stats(minimum, maximum, value.get("lastUpdateTimestamp"))
+        maximum = integer(value["maxOffset"])
+        stored_at = instant(value.get("lastUpdateTimestamp")) if maximum > 0 else None
+        stats[queue_id] = QueueStats(integer(value["minOffset"]), maximum, stored_at)
     return stats
-
-
-def _queue_stats(minimum: int, maximum: int, stored: Any) -> QueueStats:
-    return QueueStats(minimum, maximum, instant(stored) if maximum > 0 else None)
 
 
 def decode_consumer_connection(body: bytes) -> ConsumerConnection:

@@ -14,7 +14,7 @@ from typing import Any, Self
 from rocketmq.codes import ASKS_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.endpoint import resolve, split_endpoint
 from rocketmq.errors import (
-    BadAnswerError,
+    BrokenFrameError,
     BudgetError,
     ConnectError,
     ConnectionLostError,
@@ -333,7 +333,7 @@ class _Link(asyncio.Protocol):
             frames = take_frames(self._buffer)
         except FrameError as error:
             if self._answers:
-                self.end(BadAnswerError, f"a broken frame: {error}")
+                self.end(BrokenFrameError, f"a broken frame: {error}")
             else:
                 self.give_up(NotRocketMQError, f"does not speak RocketMQ: {error}")
             return

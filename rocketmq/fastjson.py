@@ -5,8 +5,8 @@ not quoted (``{0:5,1:7}``), and a key can be an object (``{{"queueId":3,"topic":
 
 `loads` first rewrites the shapes that make up nearly every big body (maps from integer to integer,
 maps from name to those, maps from flat object to flat object) into standard JSON at byte level and
-hands that to the C scanner of the standard library; whenever it cannot prove that this reads the same thing, the
-tolerant parser below decides. Both read the same language, which a test holds.
+hands that to the C scanner of the standard library; whenever it cannot prove that this reads the
+same thing, the tolerant parser below decides. Both read the same language, which a test holds.
 """
 
 import json
@@ -45,8 +45,8 @@ def loads(body: bytes) -> Any:
 
     Raises:
         FastjsonError: for anything else: truncated input, trailing bytes, a ``$ref`` key (it stands
-            for an object elsewhere and is no data), a key that is no string, integer or object, equal
-            keys in one object (no Java map writes them, and which value holds is not known),
+            for an object elsewhere and is no data), a key that is no string, integer or object,
+            equal keys in one object (no Java map writes them, and which value holds is not known),
             invalid UTF-8, control characters and half surrogate pairs in strings, numbers that are
             not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
     """

@@ -101,7 +101,7 @@ def instant(milliseconds: Any) -> datetime | None:
     if type(milliseconds) is not int or milliseconds <= 0:
         return None
     try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
+        return _EPOCH + timedelta(0, 0, 0, milliseconds)  # by name takes twice as long
     except OverflowError:
         return None
 

@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq import answers
 from rocketmq.names import OffsetKey
+from rocketmq.typed import instant
 
 
 def test_cluster_info(version, recorded):
@@ -125,4 +126,4 @@ def test_consumer_ids(version, recorded):
 
 @pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
 def test_no_instant(value):
-    assert answers.instant(value) is None
+    assert instant(value) is None
