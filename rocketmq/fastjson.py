@@ -21,6 +21,10 @@ MAX_DEPTH = 100
 MAX_DIGITS = 4300
 """Digits of one number: Python's own default limit, held here so that no setting changes it."""
 
+SLOW_BYTES = 8 * 1024 * 1024
+"""Largest body that the tolerant parser takes, at two to four megabytes a second: nobody may hold a
+look for longer. What brokers write takes the fast path, whatever its size."""
+
 
 class FastjsonError(ValueError):
     """A body that cannot be read.
@@ -48,17 +52,20 @@ def loads(body: bytes) -> Any:
             for an object elsewhere and is no data), a key that is no string, integer or object,
             equal keys in one object (no Java map writes them, and which value holds is not known),
             invalid UTF-8, control characters and half surrogate pairs in strings, numbers that are
-            not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
+            not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`, more than
+            `SLOW_BYTES` in a form that brokers do not send.
     """
     try:
         return _scan(body)
     except (ValueError, TypeError, RecursionError):
+        if len(body) > SLOW_BYTES:
+            raise FastjsonError(f"a body too large for its form ({len(body)} bytes)", 0) from None
         return _Parser(body).document()
 
 
 # The fast path -----------------------------------------------------------------------------------
 
-_INTEGERS = rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+\}"
+_INTEGERS = rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+[ \t\n\r]*+\}"  # spaces: in pretty files
 _INTEGER_MAP = re.compile(_INTEGERS)
 _NAMED = rb'"[^"\\{}\[\]:,]*+":' + _INTEGERS
 _INTEGER_TABLE = re.compile(rb"\{" + _NAMED + rb"(?:," + _NAMED + rb")*+\}")
