@@ -1,7 +1,7 @@
 """Fuzzing of what reads bytes from the network, guided by coverage.
 
-``python -m bench.fuzz parser|answers|frame [--seconds N]``, with a Python that has atheris, as one of
-its own: ``python3 -m venv fuzz && fuzz/bin/pip install atheris``; nothing else is needed. It
+``python -m bench.fuzz parser|answers|frame [--seconds N]``, with a Python that has atheris, best
+one of its own: ``python3 -m venv fuzz && fuzz/bin/pip install atheris``; nothing else is needed. It
 starts from the recorded answers of the tests and ends with a traceback at the first finding.
 
 * ``parser``: the fast path and the tolerant parser read the same, or refuse alike;
@@ -69,11 +69,9 @@ def answers_target() -> Callable[[bytes], None]:
         read
         for room in (answers, deep_answers)
         for name, read in vars(room).items()
-        if name.startswith("decode_") and read.__module__ == room.__name__
+        if name.startswith("decode_") and read is not answers.decode_topic_stats
     ]
-    decoders[decoders.index(answers.decode_topic_stats)] = lambda body: answers.decode_topic_stats(
-        body, "lab_orders"
-    )
+    decoders.append(lambda body: answers.decode_topic_stats(body, "lab_orders"))
 
     def one_input(body: bytes) -> None:
         for decode in decoders:

@@ -84,7 +84,7 @@ def _answers(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
             "topicConfigTable"
         ].items()
     }
-    return {
+    known: dict[tuple[int, str], bytes] = {
         (RequestCode.GET_ALL_CONSUMER_OFFSET, ""): consumer_offsets(large),
         (RequestCode.GET_ALL_TOPIC_CONFIG, ""): files["store/config/topics.json"].encode(),
         (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, ""): files[
@@ -92,10 +92,10 @@ def _answers(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
         ].encode(),
         (RequestCode.GET_BROKER_RUNTIME_INFO, ""): json.dumps({"table": _RUNTIME}).encode(),
         (RequestCode.GET_BROKER_CONFIG, ""): f"brokerName={broker}\n".encode(),
-    } | {
-        (RequestCode.GET_TOPIC_STATS_INFO, topic): topic_stats(broker, topic, *numbers)
-        for topic, numbers in queues.items()
     }
+    for topic, numbers in queues.items():
+        known[RequestCode.GET_TOPIC_STATS_INFO, topic] = topic_stats(broker, topic, *numbers)
+    return known
 
 
 class _StandIn(asyncio.Protocol):
