@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak bench clean
+.PHONY: help setup demo test lint soak bench bench-collect clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## prepare .venv with the tidemark command
 
@@ -36,6 +36,9 @@ soak: setup ## kill -9 a tick at 20 random moments and compare the tables
 
 bench: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)
+
+bench-collect: setup ## what a look at a large cluster costs, into docs/benchmarks.md
+	$(BIN)/python -m bench.collect $(ARGS)
 
 clean: ## forget the virtual environment and all state
 	rm -rf $(VENV) .tidemark

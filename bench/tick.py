@@ -71,7 +71,7 @@ def main() -> None:
 
 def _lag(version: str, namesrv: str, environment: Mapping[str, str], rounds: int) -> None:
     ours = [_tidemark(), "lag", "--namesrv", namesrv, "--format", "json"]
-    theirs = _mqadmin(version, namesrv)
+    theirs = mqadmin(version, namesrv)
     for command in (ours, theirs):
         _seconds(command, environment)  # warms the page cache
     pairs = [(_seconds(ours, environment), _seconds(theirs, environment)) for _ in range(rounds)]
@@ -126,7 +126,8 @@ def _tidemark() -> str:
     return str(Path(sys.executable).parent / "tidemark")
 
 
-def _mqadmin(version: str, namesrv: str) -> list[str]:
+def mqadmin(version: str, namesrv: str) -> list[str]:
+    """The command line of RocketMQ's own tool for the progress of all groups."""
     folder = jars.fetch(version)
     return [
         java.find("java"),

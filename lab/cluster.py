@@ -73,6 +73,7 @@ class LabCluster:
         port_base: int = layout.DEFAULT_PORT_BASE,
         config: Mapping[str, str] | None = None,
         secure: bool = False,
+        files: Mapping[str, str] | None = None,
         report: Callable[[str], None] = _log.info,
     ) -> Self:
         """Start an empty cluster and wait until every broker is registered and answers.
@@ -88,6 +89,8 @@ class LabCluster:
             config: broker configuration that wins over the lab's own.
             secure: ask for an account and for TLS in both directions, see `security`; the workload
                 knows neither.
+            files: written into each broker's folder before it starts, text by relative path; what
+                it loads then, see `lab.large`.
             report: told what goes on, one line each.
 
         Raises:
@@ -109,7 +112,7 @@ class LabCluster:
                 lab_security.write_certificates(cluster.folder_of_certificates)
                 extra = {**lab_security.broker_properties(version), **extra}
             try:
-                cluster._boot(nodes, extra, report)
+                cluster._boot(nodes, extra, files or {}, report)
             except BaseException:
                 cluster._stop_all(graceful_seconds=0)
                 raise
@@ -304,12 +307,17 @@ class LabCluster:
         return self.home / "nodes" / name
 
     def _boot(
-        self, nodes: list[Node], config: Mapping[str, str], report: Callable[[str], None]
+        self,
+        nodes: list[Node],
+        config: Mapping[str, str],
+        files: Mapping[str, str],
+        report: Callable[[str], None],
     ) -> None:
         deadline = time.monotonic() + BOOT_SECONDS
         for node in nodes:
             folder = self.folder(node.name)
-            for name, text in node_config.files(node, self.namesrv, folder, config).items():
+            texts = node_config.files(node, self.namesrv, folder, config)
+            for name, text in {**texts, **(files if node.broker else {})}.items():
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)

@@ -7,7 +7,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,9 +63,10 @@ def land(home: Home, snapshot: Snapshot) -> Path:
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     unfinished.mkdir(parents=True)
     try:
-        _write(unfinished, "snapshots", [snapshot.header()])
+        header = {name: [value] for name, value in snapshot.header().items()}
+        _write(unfinished, "snapshots", header)
         for table in rows.TABLES:
-            _write(unfinished, table, list(snapshot.records(table)))
+            _write(unfinished, table, snapshot.columns(table))
         unfinished.rename(target)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -93,8 +94,10 @@ def _instant(text: str) -> datetime | None:
     return seconds.replace(tzinfo=UTC, microsecond=int(text[15:]) * 1000)
 
 
-def _write(path: Path, table: str, records: list[dict[str, object]]) -> None:
-    if not records:
+def _write(path: Path, table: str, columns: Mapping[str, list[object]]) -> None:
+    if not columns:
         return
     schema = TABLES[f"raw.{table}"].arrow_schema()
-    pq.write_table(pa.Table.from_pylist(records, schema=schema), path / f"{table}.parquet")
+    unknown = [None] * len(next(iter(columns.values())))
+    full = {name: columns.get(name, unknown) for name in schema.names}
+    pq.write_table(pa.Table.from_pydict(full, schema=schema), path / f"{table}.parquet")

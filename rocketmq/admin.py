@@ -87,7 +87,7 @@ async def topic_stats(
         client,
         endpoint,
         RequestCode.GET_TOPIC_STATS_INFO,
-        answers.decode_topic_stats,
+        partial(answers.decode_topic_stats, topic=topic),
         {"topic": topic},
         topic,
         ResponseCode.TOPIC_NOT_EXIST,

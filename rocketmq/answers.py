@@ -5,15 +5,25 @@ body that is not its request's. Bodies are the same from 4.9 to 5.5 but for opti
 that a version does not have is None here, never 0.
 """
 
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from rocketmq.fastjson import loads
 from rocketmq.names import OffsetKey, client_version, parse_offset_key
 from rocketmq.rows import Subscription
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from rocketmq.typed import (
+    boolean,
+    by_queue,
+    instant,
+    integer,
+    object_of,
+    optional,
+    small,
+    text,
+    texts,
+)
 
 CONFIG_KEYS = frozenset(
     {
@@ -126,8 +136,7 @@ class ConsumerOffsetTable:
     pull_offsets: dict[OffsetKey, dict[int, int]] | None
 
 
-@dataclass(slots=True, frozen=True)
-class QueueStats:
+class QueueStats(NamedTuple):
     """How far a queue is written; ``newest_stored_at`` is the store time of ``max_offset - 1``.
 
     A broker tells both offsets; None where its files were read and cannot be.
@@ -183,8 +192,12 @@ class ConsumerConnection:
 def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     """Decode a 106 body."""
     found = object_of(loads(body))
-    brokers = {name: _broker_group(data) for name, data in found["brokerAddrTable"].items()}
-    return ClusterInfo(brokers, dict(found["clusterAddrTable"]))
+    groups = object_of(found["brokerAddrTable"]).items()
+    clusters = object_of(found["clusterAddrTable"]).items()
+    return ClusterInfo(
+        {text(name): _broker_group(data) for name, data in groups},
+        {text(name): list(map(text, brokers)) for name, brokers in clusters},
+    )
 
 
 def decode_topic_route(body: bytes) -> TopicRoute:
@@ -200,19 +213,19 @@ def decode_topic_route(body: bytes) -> TopicRoute:
 
 def decode_topic_list(body: bytes) -> list[str]:
     """Decode a body of 206 or 305."""
-    return sorted(object_of(loads(body)).get("topicList") or ())
+    return texts(object_of(loads(body)).get("topicList"))
 
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
     table = object_of(object_of(loads(body))["topicConfigTable"])
     return {
-        topic: TopicConfig(
+        text(topic): TopicConfig(
             topic,
-            integer(config["readQueueNums"]),
-            integer(config["writeQueueNums"]),
-            integer(config["perm"]),
-            (config.get("attributes") or {}).get("message.type"),
+            small(config["readQueueNums"]),
+            small(config["writeQueueNums"]),
+            small(config["perm"]),
+            optional(text, (config.get("attributes") or {}).get("message.type")),
         )
         for topic, config in table.items()
     }
@@ -222,12 +235,12 @@ def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig
     """Decode a 201 body."""
     table = object_of(object_of(loads(body))["subscriptionGroupTable"])
     return {
-        group: SubscriptionGroupConfig(
+        text(group): SubscriptionGroupConfig(
             group,
-            config.get("consumeEnable"),
-            config.get("retryMaxTimes"),
-            config.get("whichBrokerWhenConsumeSlowly"),
-            config.get("consumeMessageOrderly"),
+            optional(boolean, config.get("consumeEnable")),
+            optional(small, config.get("retryMaxTimes")),
+            optional(integer, config.get("whichBrokerWhenConsumeSlowly")),
+            optional(boolean, config.get("consumeMessageOrderly")),
         )
         for group, config in table.items()
     }
@@ -255,14 +268,48 @@ def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     )
 
 
-def decode_topic_stats(body: bytes) -> dict[int, QueueStats]:
-    """Decode a 202 body, which is about one topic: the queue id is key enough."""
-    table = object_of(object_of(loads(body))["offsetTable"])
-    stats: dict[int, QueueStats] = {}
-    for key, value in table.items():
+_INTEGER = rb"(-?(?:0|[1-9]\d{0,17}+))"
+_QUEUE = (
+    rb'\{"brokerName":"[^"\\{}\x00-\x1f]*+","queueId":(0|[1-9]\d{0,8}+),"topic":"([^"\\{}]*+)"\}:'
+    rb'\{"lastUpdateTimestamp":%b,"maxOffset":%b,"minOffset":%b\}' % ((_INTEGER,) * 3)
+)
+_QUEUE_ROW = re.compile(_QUEUE)
+_QUEUES = re.compile(
+    rb'\{"offsetTable":\{%b(?:,%b)*+\}(?:,"topicPutTps":\d++\.\d++(?:E-?\d++)?)?\}'
+    % (_QUEUE, _QUEUE)
+)
+
+
+def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
+    """Decode a 202 body, which is about one topic: the queue id is key enough.
+
+    Thousands of these make up a look, so the form that brokers send is read by one pattern; any
+    other, and what does not add up, by the parser.
+
+    Args:
+        body: the body.
+        topic: what was asked about; an answer about another is not one.
+    """
+    if _QUEUES.fullmatch(body):
+        name, stats = topic.encode(), {}
+        for queue_id, told, stored, maximum, minimum in _QUEUE_ROW.findall(body):
+            if told == name:
+                top = int(maximum)
+                stored_at = instant(int(stored)) if top > 0 else None
+                stats[int(queue_id)] = QueueStats(int(minimum), top, stored_at)
+        if len(stats) == body.count(b'"queueId":'):
+            return stats
+    stats = {}
+    for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
+        queue = dict(key)
+        if queue["topic"] != topic:
+            raise ValueError(f"an answer about topic {queue['topic']!r:.100}")
+        queue_id = small(queue["queueId"])
+        if queue_id in stats:
+            raise ValueError(f"queue {queue_id} is told of twice")
         maximum = integer(value["maxOffset"])
-        stored = instant(value.get("lastUpdateTimestamp")) if maximum > 0 else None
-        stats[dict(key)["queueId"]] = QueueStats(integer(value["minOffset"]), maximum, stored)
+        stored_at = instant(value.get("lastUpdateTimestamp")) if maximum > 0 else None
+        stats[queue_id] = QueueStats(integer(value["minOffset"]), maximum, stored_at)
     return stats
 
 
@@ -271,20 +318,20 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     found = object_of(loads(body))
     connections = [
         Connection(
-            member["clientId"],
-            member.get("clientAddr"),
-            member.get("language"),
-            client_version(member.get("language"), member.get("version")),
+            text(member["clientId"]),
+            optional(text, member.get("clientAddr")),
+            optional(text, member.get("language")),
+            client_version(member.get("language"), optional(small, member.get("version"))),
         )
         for member in found.get("connectionSet") or ()
     ]
-    table = found.get("subscriptionTable") or {}
+    table = object_of(found.get("subscriptionTable") or {})
     return ConsumerConnection(
         sorted(connections, key=lambda connection: connection.client_id),
-        found.get("consumeType"),
-        found.get("messageModel"),
-        found.get("consumeFromWhere"),
-        {topic: subscription(topic, data) for topic, data in sorted(table.items())},
+        optional(text, found.get("consumeType")),
+        optional(text, found.get("messageModel")),
+        optional(text, found.get("consumeFromWhere")),
+        {text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
     )
 
 
@@ -293,10 +340,10 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
     found: dict[str, dict[int, ConsumeStats]] = {}
     for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
         queue = dict(key)
-        found.setdefault(queue["topic"], {})[queue["queueId"]] = ConsumeStats(
+        found.setdefault(text(queue["topic"]), {})[small(queue["queueId"])] = ConsumeStats(
             integer(value["brokerOffset"]),
             integer(value["consumerOffset"]),
-            value.get("pullOffset"),
+            optional(integer, value.get("pullOffset")),
             instant(value.get("lastTimestamp")),
         )
     return found
@@ -304,45 +351,13 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
 
 def decode_consumer_ids(body: bytes) -> list[str]:
     """Decode a 38 body."""
-    return sorted(object_of(loads(body)).get("consumerIdList") or ())
-
-
-def instant(milliseconds: Any) -> datetime | None:
-    """A Java timestamp as UTC; None for what RocketMQ writes when it has none (0, -1)."""
-    if type(milliseconds) is not int or milliseconds <= 0:
-        return None
-    try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return None
-
-
-def object_of(value: Any) -> dict[Any, Any]:
-    """The value, when it is an object.
-
-    Raises:
-        TypeError: it is not.
-    """
-    if type(value) is not dict:
-        raise TypeError(f"an object was expected, not {type(value).__name__}")
-    return value
-
-
-def integer(value: Any) -> int:
-    """The value, when it is an integer.
-
-    Raises:
-        TypeError: it is not.
-    """
-    if type(value) is not int:
-        raise TypeError(f"an integer was expected, not {type(value).__name__}")
-    return value
+    return texts(object_of(loads(body)).get("consumerIdList"))
 
 
 def _broker_group(data: dict[str, Any]) -> BrokerGroup:
-    addresses = {int(broker_id): str(at) for broker_id, at in data["brokerAddrs"].items()}
+    addresses = {integer(int(number)): text(at) for number, at in data["brokerAddrs"].items()}
     acting = bool(data.get("enableActingMaster"))
-    return BrokerGroup(data["brokerName"], data["cluster"], addresses, acting)
+    return BrokerGroup(text(data["brokerName"]), text(data["cluster"]), addresses, acting)
 
 
 def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
@@ -350,11 +365,15 @@ def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
     for name, offsets in table.items():
         key = parse_offset_key(name)
         if key:
-            known[key] = object_of(offsets)
+            known[key] = by_queue(offsets)
     return known
 
 
 def subscription(topic: str, data: dict[str, Any]) -> Subscription:
     """A `SubscriptionData` object of a body."""
-    tags: list[str] = sorted(data.get("tagsSet") or ())
-    return Subscription(topic, data.get("expressionType"), data.get("subString"), tags)
+    return Subscription(
+        topic,
+        optional(text, data.get("expressionType")),
+        optional(text, data.get("subString")),
+        texts(data.get("tagsSet")),
+    )

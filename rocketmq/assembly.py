@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
-from rocketmq.answers import ConsumerConnection, instant
+from rocketmq.answers import ConsumerConnection
 from rocketmq.names import OffsetKey, is_system_group
 from rocketmq.reading import Reading
 from rocketmq.rows import (
@@ -16,6 +16,7 @@ from rocketmq.rows import (
     Subscription,
     Topic,
 )
+from rocketmq.typed import instant, integer
 
 PullOffset = Callable[[int, int | None], tuple[int | None, str | None]]
 """(queue id, consumer offset) -> (pull offset, its source)."""
@@ -45,7 +46,7 @@ def fill(snapshot: Snapshot, readings: Iterable[Reading]) -> None:
 def broker_row(reading: Reading) -> Broker:
     """The row of one broker address, all unknown but its name when it did not answer."""
     runtime, config = reading.runtime or {}, reading.config or {}
-    retention = _whole(config, "fileReservedTime")
+    retention = _whole(config, "fileReservedTime", 32)
     slave_read = config.get("slaveReadEnable")
     return Broker(
         broker=reading.broker,
@@ -247,6 +248,8 @@ def _pull_offsets(
         return lambda queue_id, offset: (None, None)
     of_master = _pull_offsets_of(reading, key)
     of_slaves = [_pull_offsets_of(slave, key) for slave in slaves]
+    if not of_slaves:
+        return of_master
     written = reading.topic_stats.get(key.topic) or {}
 
     def furthest(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
@@ -291,9 +294,9 @@ def _pull_offsets_of(reading: Reading, key: OffsetKey) -> PullOffset:
     return of_consume_stats
 
 
-def _whole(table: dict[str, str], key: str) -> int | None:
+def _whole(table: dict[str, str], key: str, bits: int = 64) -> int | None:
     try:
-        return int(table[key])
+        return integer(int(table[key]), bits)
     except (KeyError, ValueError):
         return None
 

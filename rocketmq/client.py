@@ -14,7 +14,7 @@ from typing import Any, Self
 from rocketmq.codes import ASKS_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.endpoint import resolve, split_endpoint
 from rocketmq.errors import (
-    BadAnswerError,
+    BrokenFrameError,
     BudgetError,
     ConnectError,
     ConnectionLostError,
@@ -309,13 +309,21 @@ class _Link(asyncio.Protocol):
         self._answers = 0
         self._heard_at = 0.0
         self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def send(self, data: bytes) -> None:
-        if self._transport:
+        """Send with all that is asked in the same turn of the loop: one system call for many."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(data)
+
+    def _flush(self) -> None:
+        data, self._unsent = b"".join(self._unsent), []
+        if self._transport and not self.closed:
             self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:
@@ -325,7 +333,7 @@ class _Link(asyncio.Protocol):
             frames = take_frames(self._buffer)
         except FrameError as error:
             if self._answers:
-                self.end(BadAnswerError, f"a broken frame: {error}")
+                self.end(BrokenFrameError, f"a broken frame: {error}")
             else:
                 self.give_up(NotRocketMQError, f"does not speak RocketMQ: {error}")
             return

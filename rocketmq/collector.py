@@ -81,6 +81,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
             await _read_all(client, readings, problems)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, problems)
+    for reading in readings:
+        for operation, message in reading.impossible():
+            problems.add(Problem(reading.address, operation, None, message))
     fill(snapshot, readings)
     if target.deep:
         # Imported here: a shallow look, as of `tidemark lag`, answers before it would be.
@@ -226,13 +229,17 @@ async def _read_all(client: RemotingClient, readings: list[Reading], problems: P
 
 
 def _without_strangers(readings: list[Reading], problems: Problems) -> list[Reading]:
-    """Empty the readings of remembered addresses where another broker answers by now."""
+    """Empty the readings of addresses where another broker answers than was looked for there.
+
+    One that moved may be remembered there; one that took over an address may be behind it before
+    the name server has heard.
+    """
     addresses = {reading.address for reading in readings if reading.is_listed}
     kept = []
     for reading in readings:
         found = (reading.config or {}).get("brokerName", reading.broker)
-        moved = found != reading.broker or reading.address in addresses
-        if moved and not reading.is_listed:
+        taken = reading.address in addresses and not reading.is_listed
+        if found != reading.broker or taken:
             message = f"{reading.broker} {reading.broker_id} is gone, {found} has its address now"
             problems.add(Problem(reading.address, "GET_BROKER_CONFIG", None, message))
             reading = reading.emptied()

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rocketmq.answers import instant, integer, object_of, subscription
+from rocketmq.answers import subscription
 from rocketmq.fastjson import loads
 from rocketmq.rows import Subscription
+from rocketmq.typed import boolean, instant, integer, object_of, optional, small, text
 
 STRATEGIES = {
     "AllocateMessageQueueAveragely": "AVG",
@@ -148,22 +149,22 @@ def decode_running_info(body: bytes) -> RunningInfo:
     queues |= dict(_queues(found.get("mqTable"), _process_queue))
     return RunningInfo(
         _number_in(properties, "PROP_THREADPOOL_CORE_SIZE"),
-        allocation_strategy(properties.get("allocateMessageQueueStrategy")),
+        allocation_strategy(optional(text, properties.get("allocateMessageQueueStrategy"))),
         instant(_number_in(properties, "PROP_CONSUMER_START_TIMESTAMP")),
         None
         if told is None
-        else sorted((subscription(it["topic"], it) for it in told), key=lambda it: it.topic),
+        else sorted((subscription(text(it["topic"]), it) for it in told), key=lambda it: it.topic),
         queues,
-        {topic: _status(it) for topic, it in (found.get("statusTable") or {}).items()},
+        {text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
     )
 
 
-def allocation_strategy(text: str | None) -> str | None:
+def allocation_strategy(described: str | None) -> str | None:
     """``AVG`` for the text of a Java object, ``a.b.AllocateMessageQueueAveragely@6a787b9f``.
 
     An unknown class by its simple name; None when there is no text.
     """
-    found = re.match(r"[\w.$]+", text or "")
+    found = re.match(r"[\w.$]+", described or "")
     if not found:
         return None
     qualified = found[0].rstrip(".").rpartition(".")[2]
@@ -190,7 +191,7 @@ def decode_queue_entries(body: bytes) -> list[QueueEntry]:
     found = loads(body) if body else None
     return [
         QueueEntry(
-            integer(entry["tagsCode"]), integer(entry["physicOffset"]), integer(entry["physicSize"])
+            integer(entry["tagsCode"]), integer(entry["physicOffset"]), small(entry["physicSize"])
         )
         for entry in ((object_of(found).get("queueData") or ()) if found is not None else ())
     ]
@@ -228,27 +229,30 @@ def _queues(table: Any, decode: Any) -> Iterator[tuple[MessageQueue, ProcessQueu
 
 def _message_queue(key: Any) -> MessageQueue:
     named = dict(key)
-    return MessageQueue(named["topic"], named["brokerName"], integer(named["queueId"]))
+    return MessageQueue(text(named["topic"]), text(named["brokerName"]), small(named["queueId"]))
 
 
 def _process_queue(info: dict[str, Any]) -> ProcessQueue:
-    commit = info.get("commitOffset")
+    commit = optional(integer, info.get("commitOffset"))
     return ProcessQueue(
         None if commit == -1 else commit,  # neither the client nor the broker has one
-        info.get("cachedMsgMinOffset"),
-        info.get("cachedMsgMaxOffset"),
-        info.get("cachedMsgCount"),
-        info.get("cachedMsgSizeInMiB"),
-        info.get("locked"),
-        info.get("droped"),  # so RocketMQ spells it
+        optional(integer, info.get("cachedMsgMinOffset")),
+        optional(integer, info.get("cachedMsgMaxOffset")),
+        optional(integer, info.get("cachedMsgCount")),
+        optional(integer, info.get("cachedMsgSizeInMiB")),
+        optional(boolean, info.get("locked")),
+        optional(boolean, info.get("droped")),  # so RocketMQ spells it
         instant(info.get("lastPullTimestamp")),
         instant(info.get("lastConsumeTimestamp")),
     )
 
 
 def _pop_queue(info: dict[str, Any]) -> ProcessQueue:
-    unacknowledged, popped_at = info.get("waitAckCount"), instant(info.get("lastPopTimestamp"))
-    dropped = info.get("droped")
+    unacknowledged, popped_at = (
+        optional(integer, info.get("waitAckCount")),
+        instant(info.get("lastPopTimestamp")),
+    )
+    dropped = optional(boolean, info.get("droped"))
     return ProcessQueue(None, None, None, unacknowledged, None, None, dropped, popped_at, None)
 
 
@@ -259,15 +263,15 @@ def _status(info: dict[str, Any]) -> ConsumeStatus:
         _real(info.get("consumeRT")),
         _real(info.get("consumeOKTPS")),
         _real(info.get("consumeFailedTPS")),
-        info.get("consumeFailedMsgs"),
+        optional(integer, info.get("consumeFailedMsgs")),
     )
 
 
 def _number_in(properties: dict[str, Any], name: str) -> int | None:
-    text = str(properties.get(name, ""))
-    return int(text) if text.isdecimal() else None
+    digits = str(properties.get(name, ""))
+    return integer(int(digits)) if digits.isdecimal() else None
 
 
 def _real(value: Any) -> float | None:
     """A Java double, which is null where it was no number."""
-    return None if value is None else float(value)
+    return None if value is None else float(value if type(value) is float else integer(value))

@@ -58,6 +58,10 @@ class BadAnswerError(RemotingError):
     """An answer whose body cannot be read, or is not what this request gives."""
 
 
+class BrokenFrameError(BadAnswerError):
+    """Bytes between good answers that are no frame: whatever was under way is lost."""
+
+
 class ResponseError(RemotingError):
     """The broker answered with a code other than SUCCESS."""
 

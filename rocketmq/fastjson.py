@@ -3,10 +3,10 @@
 Broker and name server bodies (4.9 to 5.5) differ from the standard in two ways: integer keys are
 not quoted (``{0:5,1:7}``), and a key can be an object (``{{"queueId":3,"topic":"T"}:{...}}``).
 
-`loads` first rewrites the two shapes that make up nearly every big body (maps from integer to
-integer, maps from flat object to flat object) into standard JSON at byte level and hands that to
-the C scanner of the standard library; whenever it cannot prove that this reads the same thing, the
-tolerant parser below decides. Both read the same language, which a test holds.
+`loads` first rewrites the shapes that make up nearly every big body (maps from integer to integer,
+maps from name to those, maps from flat object to flat object) into standard JSON at byte level and
+hands that to the C scanner of the standard library; whenever it cannot prove that this reads the
+same thing, the tolerant parser below decides. Both read the same language, which a test holds.
 """
 
 import json
@@ -20,6 +20,10 @@ MAX_DEPTH = 100
 
 MAX_DIGITS = 4300
 """Digits of one number: Python's own default limit, held here so that no setting changes it."""
+
+SLOW_BYTES = 8 * 1024 * 1024
+"""Largest body that the tolerant parser takes, at two to four megabytes a second: nobody may hold a
+look for longer. What brokers write takes the fast path, whatever its size."""
 
 
 class FastjsonError(ValueError):
@@ -41,28 +45,36 @@ def loads(body: bytes) -> Any:
 
     Integers are exact ``int`` of any size, numbers with a fraction or an exponent ``float``. An
     integer key stays ``int``; an object key becomes a tuple of its ``(name, value)`` pairs sorted
-    by name, objects inside it likewise. Of equal keys the last one wins, as in Java.
+    by name, objects inside it likewise.
 
     Raises:
         FastjsonError: for anything else: truncated input, trailing bytes, a ``$ref`` key (it stands
             for an object elsewhere and is no data), a key that is no string, integer or object,
+            equal keys in one object (no Java map writes them, and which value holds is not known),
             invalid UTF-8, control characters and half surrogate pairs in strings, numbers that are
-            not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`.
+            not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`, more than
+            `SLOW_BYTES` in a form that brokers do not send.
     """
     try:
         return _scan(body)
     except (ValueError, TypeError, RecursionError):
+        if len(body) > SLOW_BYTES:
+            raise FastjsonError(f"a body too large for its form ({len(body)} bytes)", 0) from None
         return _Parser(body).document()
 
 
 # The fast path -----------------------------------------------------------------------------------
 
-_INTEGER_MAP = re.compile(rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+\}")
+_INTEGERS = rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+[ \t\n\r]*+\}"  # spaces: in pretty files
+_INTEGER_MAP = re.compile(_INTEGERS)
+_NAMED = rb'"[^"\\{}\[\]:,]*+":' + _INTEGERS
+_INTEGER_TABLE = re.compile(rb"\{" + _NAMED + rb"(?:," + _NAMED + rb")*+\}")
 _FLAT = rb"\{[^{}\[\]]*+\}"
 _OBJECT_MAP = re.compile(
     rb"\{" + _FLAT + rb":" + _FLAT + rb"(?:," + _FLAT + rb":" + _FLAT + rb")*+\}"
 )
-_MAP = "\x01"
+_MAP, _TABLE = "\x01", "\x02"
+_TO_LISTS = bytes.maketrans(b"{:}", b"[,]")
 
 
 class _NotProvenError(ValueError):
@@ -72,15 +84,18 @@ class _NotProvenError(ValueError):
 def _scan(body: bytes) -> Any:
     r"""Read a body through the C scanner, or raise when that is not provably the same.
 
-    A map becomes ``{"\u0001":[key,value,key,value]}``. Nothing else can give that name: the body
-    holds no ``\u``, and strict JSON has no raw control character in a string. A rewrite may hit
+    A map becomes ``{"\u0001":[key,value,key,value]}``, a map of maps ``{"\u0002":[name,[key,value],
+    name,[key,value]]}``. Nothing else can give those names: the body holds no ``\u``, and strict
+    JSON has no raw control character in a string. A rewrite may hit
     text inside a string; then a brace stands in a string, and the braces outnumber the objects.
     """
     if b"\\u" in body or b'"$ref"' in body:
         raise _NotProvenError
     if not 0 < sys.get_int_max_str_digits() <= MAX_DIGITS:
         raise _NotProvenError
-    text, maps = _INTEGER_MAP.subn(_integer_pairs, body)
+    text, maps = _INTEGER_TABLE.subn(_table_lists, body)
+    text, more = _INTEGER_MAP.subn(_integer_pairs, text)
+    maps += more
     if b"{{" in text:
         text, more = _OBJECT_MAP.subn(_object_pairs, text)
         maps += more
@@ -88,6 +103,10 @@ def _scan(body: bytes) -> Any:
     if maps and not objects == text.count(b"{") == text.count(b"}"):
         raise _NotProvenError
     return value
+
+
+def _table_lists(found: re.Match[bytes]) -> bytes:
+    return b'{"\\u0002":' + found[0].translate(_TO_LISTS) + b"}"
 
 
 def _integer_pairs(found: re.Match[bytes]) -> bytes:
@@ -107,6 +126,8 @@ def _restore(node: Any, depth: int) -> tuple[Any, int]:
         objects = 1
         if _MAP in node:
             return _map_of(node[_MAP], depth)
+        if _TABLE in node:
+            return _table_of(node[_TABLE], depth)
         entries = node.items()
     elif type(node) is list:
         entries = enumerate(node)
@@ -122,13 +143,31 @@ def _restore(node: Any, depth: int) -> tuple[Any, int]:
 def _map_of(pairs: list[Any], depth: int) -> tuple[dict[Any, Any], int]:
     keys, values = pairs[::2], pairs[1::2]
     if type(keys[0]) is int:
-        return dict(zip(keys, values, strict=True)), 1
+        return _distinct(keys, values), 1
     if depth == MAX_DEPTH:
         raise _NotProvenError
-    result = {tuple(sorted(key.items())): value for key, value in zip(keys, values, strict=True)}
-    if len(result) != len(keys):
+    return _distinct([tuple(sorted(key.items())) for key in keys], values), 1 + len(pairs)
+
+
+def _table_of(pairs: list[Any], depth: int) -> tuple[dict[Any, Any], int]:
+    if depth == MAX_DEPTH:
         raise _NotProvenError
-    return result, 1 + len(pairs)
+    maps = [_distinct(inner[::2], inner[1::2]) for inner in pairs[1::2]]
+    return _distinct(pairs[::2], maps), 1
+
+
+def _distinct(keys: list[Any], values: list[Any]) -> dict[Any, Any]:
+    found = dict(zip(keys, values, strict=True))
+    if len(found) != len(keys):
+        raise _NotProvenError
+    return found
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _NotProvenError
+    return found
 
 
 def _finite(text: str) -> float:
@@ -142,7 +181,9 @@ def _no_constant(name: str) -> NoReturn:
     raise _NotProvenError
 
 
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(
+    parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_object_of
+)
 
 
 # The tolerant parser -----------------------------------------------------------------------------
@@ -245,7 +286,6 @@ class _Parser:
     def object(self, depth: int) -> dict[Any, Any]:
         self.at += 1
         members: dict[Any, Any] = {}
-        spelled: dict[Any, str] | None = None
         if self.peek() == "}":
             self.at += 1
             return members
@@ -255,11 +295,8 @@ class _Parser:
             if self.peek() != ":":
                 self.fail("no ':' after a key")
             self.at += 1
-            if type(key) is tuple and key in members:
-                # Python takes 1, 1.0 and True for one key; merging those would lose an entry.
-                spelled = spelled or {known: repr(known) for known in members}
-                if spelled.setdefault(key, repr(key)) != repr(key):
-                    self.fail("two different keys that compare equal", start)
+            if key in members:  # object keys also where Python takes 1, 1.0 and true for one value
+                self.fail("a key that is there already", start)
             members[key] = self.value(depth + 1)
             if self.separator("}"):
                 return members

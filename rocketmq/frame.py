@@ -21,6 +21,8 @@ detail of ACL signatures."""
 
 JSON, ROCKETMQ = 0, 1
 RESPONSE_FLAG = 1
+_LARGEST = 2**31 - 1
+_HEADERS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FIXED = struct.Struct(">hbhiii")
 _LANGUAGES = (
     "JAVA",
@@ -103,7 +105,7 @@ def encode_request(
         "serializeTypeCurrentRPC": "JSON",
         "version": version,
     }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _HEADERS.encode(header).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
 
 
@@ -172,9 +174,13 @@ def _json(header: bytes, body: bytes) -> Frame:
     code, remark, fields = found.get("code"), found.get("remark"), found.get("extFields")
     if type(code) is not int or any(type(number) is not int for number in numbers):
         raise FrameError("a header without a code")
+    if any(abs(number) > _LARGEST for number in (code, *numbers)):
+        raise FrameError("a header with a number beyond 32 bits")
     fields = {} if fields is None else fields
     if not isinstance(remark, str | None) or type(fields) is not dict:
         raise FrameError("a header with a remark or fields of another type")
+    if b"\\u" in header:  # the only way to half a surrogate pair, which no file can hold
+        json.dumps([remark, fields], ensure_ascii=False).encode()
     texts = {name: str(value) for name, value in fields.items() if value is not None}
     return Frame(
         code,

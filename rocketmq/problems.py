@@ -4,15 +4,22 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from rocketmq.errors import BadAnswerError, DeniedError, RemotingError, ResponseError
+from rocketmq.errors import (
+    BadAnswerError,
+    BrokenFrameError,
+    BudgetError,
+    DeniedError,
+    RemotingError,
+    ResponseError,
+)
 from rocketmq.rows import Problem
 
 
 class Problems:
     """Collects failed requests: ``with problems: row = await ...`` writes down and goes on.
 
-    A broker that is gone, or denies us access, fails everything that is asked of it; of each kind
-    of such failure the first is kept, the others are counted.
+    A broker whose connection fails or that is silent, and one that denies us access, fails
+    everything that is asked of it; of each of these the first is kept, the others are counted.
     """
 
     def __init__(self) -> None:
@@ -31,11 +38,13 @@ class Problems:
         if not isinstance(error, RemotingError):
             return False
         found = Problem(error.endpoint, error.operation, error.code, error.reason)
-        told_one_by_one = isinstance(error, ResponseError | BadAnswerError)
-        if told_one_by_one and not isinstance(error, DeniedError):
-            self.add(found)
-        else:
-            self._add(found, (error.endpoint, type(error)))
+        match error:
+            case DeniedError() | BudgetError():
+                self._add(found, (error.endpoint, type(error)))
+            case ResponseError() | BadAnswerError() if not isinstance(error, BrokenFrameError):
+                self.add(found)
+            case _:
+                self._add(found, (error.endpoint, "transport"))
         return True
 
     def add(self, problem: Problem) -> None:
@@ -45,7 +54,7 @@ class Problems:
     def rows(self) -> list[Problem]:
         """Everything written down, in order."""
         return [
-            replace(problem, message=f"{problem.message} ({more} more requests likewise)")
+            replace(problem, message=f"{problem.message} ({more} more requests failed)")
             if (more := self._repeated[key])
             else problem
             for key, problem in self._found.items()

@@ -5,7 +5,7 @@ A `Reading` holds answers as they came; what is absent from it was not asked or 
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -19,6 +19,7 @@ from rocketmq.answers import (
     TopicConfig,
 )
 from rocketmq.client import RemotingClient
+from rocketmq.codes import RequestCode
 from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
 from rocketmq.problems import Problems
 
@@ -74,6 +75,32 @@ class Reading:
         """The same address as if it had not answered."""
         cls = type(self)
         return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
+
+    def impossible(self) -> Iterator[tuple[str, str]]:
+        """(operation, message) about offsets below 0, which are passed on as they were read.
+
+        In the offset table -1 is the broker's own sign for a queue without progress.
+        """
+        table = self.offsets.offsets if self.offsets else {}
+        committed = [
+            f"{offset} of {key.consumer_group} on {key.topic} queue {queue_id}"
+            for key, offsets in table.items()
+            if offsets and min(offsets.values()) < -1
+            for queue_id, offset in offsets.items()
+            if offset < -1
+        ]
+        written = [
+            f"{queue.min_offset} to {queue.max_offset} of {topic} queue {queue_id}"
+            for topic, queues in self.topic_stats.items()
+            for queue_id, queue in (queues or {}).items()
+            if (queue.min_offset or 0) < 0 or (queue.max_offset or 0) < 0
+        ]
+        for code, found in (
+            (RequestCode.GET_ALL_CONSUMER_OFFSET, committed),
+            (RequestCode.GET_TOPIC_STATS_INFO, written),
+        ):
+            if found:
+                yield code.name, f"{len(found)} offsets below 0, such as {found[0]}"
 
     def known_groups(self) -> set[str]:
         """Groups with a configuration or with progress here, RocketMQ's own left out."""

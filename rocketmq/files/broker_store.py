@@ -19,7 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rocketmq.answers import instant
 from rocketmq.files.commit_log import CommitLog
 from rocketmq.files.consume_queue import (
     BatchConsumeQueue,
@@ -29,6 +28,7 @@ from rocketmq.files.consume_queue import (
 )
 from rocketmq.files.errors import FileError
 from rocketmq.rows import QueueTag
+from rocketmq.typed import instant
 
 PLAIN, EXT, BATCH = "consumequeue", "consumequeue_ext", "batchconsumequeue"
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from rocketmq.answers import QueueStats, TopicConfig, instant
+from rocketmq.answers import QueueStats, TopicConfig
 from rocketmq.assembly import fill
 from rocketmq.codes import RequestCode
 from rocketmq.files.broker_store import BrokerStore, Extent
@@ -18,6 +18,7 @@ from rocketmq.files.errors import FileError
 from rocketmq.files.store_config import StoreConfig
 from rocketmq.reading import Reading
 from rocketmq.rows import Broker, Problem, Snapshot
+from rocketmq.typed import instant
 
 _COMMIT_LOG = "READ commitlog"
 

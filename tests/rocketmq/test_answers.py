@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq import answers
 from rocketmq.names import OffsetKey
+from rocketmq.typed import instant
 
 
 def test_cluster_info(version, recorded):
@@ -79,7 +80,7 @@ def test_pull_offset_table_of_5_5():
 
 
 def test_topic_stats(recorded):
-    stats = answers.decode_topic_stats(recorded("5.3.3", "202_topic_stats_m.body"))
+    stats = answers.decode_topic_stats(recorded("5.3.3", "202_topic_stats_m.body"), "lab_orders")
     stored = datetime(2026, 11, 21, 9, 22, 3, 822000, UTC)
     assert sorted(stats) == list(range(8))
     assert stats[3] == answers.QueueStats(0, 3367, stored)
@@ -88,10 +89,10 @@ def test_topic_stats(recorded):
 @pytest.mark.parametrize("timestamp", [0, -1])
 def test_no_store_time_is_unknown(timestamp):
     body = (
-        b'{"offsetTable":{{"queueId":0}:{"lastUpdateTimestamp":%d,"maxOffset":0,"minOffset":0}}}'
+        b'{"offsetTable":{{"queueId":0,"topic":"T"}:{"lastUpdateTimestamp":%d,"maxOffset":0,"minOffset":0}}}'
         % timestamp
     )
-    assert answers.decode_topic_stats(body)[0].newest_stored_at is None
+    assert answers.decode_topic_stats(body, "T")[0].newest_stored_at is None
 
 
 def test_consume_stats(version, recorded):
@@ -125,4 +126,4 @@ def test_consumer_ids(version, recorded):
 
 @pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
 def test_no_instant(value):
-    assert answers.instant(value) is None
+    assert instant(value) is None

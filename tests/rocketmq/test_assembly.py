@@ -210,7 +210,9 @@ def recorded_master(version, recorded):
         connections={
             "g-broadcast": answers.decode_consumer_connection(body("203_conns_g-broadcast_m"))
         },
-        topic_stats={"lab_orders": answers.decode_topic_stats(body("202_topic_stats_m"))},
+        topic_stats={
+            "lab_orders": answers.decode_topic_stats(body("202_topic_stats_m"), "lab_orders")
+        },
     )
 
 

@@ -1,0 +1,266 @@
+"""What a look at a large cluster costs, beside `mqadmin` and beside a bare loop, in the same run.
+
+``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]``. It
+boots two real brokers that hold `lab.large.Large`, measures in turns, because machines drift, and
+writes its section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put
+into the brokers. Memory is measured against `bench.standin`.
+"""
+
+import argparse
+import asyncio
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from bench import report, standin
+from bench.bare import exchange
+from bench.tick import mqadmin
+from lab.cluster import LabCluster
+from lab.large import Large
+from lab.layout import free_port_base
+from lake.home import Home
+from lake.landing import land
+from rocketmq import answers
+from rocketmq.codes import RequestCode
+from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.frame import decode_frame, encode_request
+from rocketmq.names import retry_topic
+from rocketmq.rows import Snapshot
+
+MEMORY_SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
+"""On two brokers some 200,000 rows of progress."""
+
+
+@dataclass
+class Cost:
+    """Seconds of each round: on the clock and of the processor."""
+
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+
+    def measure(self, work: Callable[[], object]) -> None:
+        """Do it once in this process and keep what it took."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        self.walls.append(time.perf_counter() - wall)
+        self.cpus.append(time.process_time() - cpu)
+
+    def run(self, command: list[str]) -> None:
+        """The same for a process of its own."""
+        wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.walls.append(time.perf_counter() - wall)
+        self.cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main() -> None:
+    """Measures, prints the section and writes it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--version", default="5.3.3")
+    parser.add_argument("--times", type=int, default=1, help="so many times the size")
+    parser.add_argument("--memory", action="store_true", help="only the memory of one look")
+    options = parser.parse_args()
+    if options.memory:
+        sys.stdout.write(f"{_memory()}\n")
+        return
+    large = Large(topics=400 * options.times, groups=300 * options.times)
+    text = "\n\n".join(
+        [
+            _title(large, options.version, options.times),
+            _real(large, options.version, options.rounds),
+            _without_brokers(),
+        ]
+    )
+    sys.stdout.write(text + "\n")
+    report.write_section(f"collect {options.times}", text)
+
+
+def _title(large: Large, version: str, times: int) -> str:
+    return (
+        f"## One look at a large cluster{'' if times == 1 else f', times {times}'}\n\n"
+        f"RocketMQ {version}, two masters, each with {large.topics} topics of {large.queues} "
+        f"queues and {large.groups} groups on {large.topics_per_group} topics each. Brokers and "
+        f"collectors on one machine ({report.machine()}), in turns; seconds, median (least to "
+        "most). "
+        "Made by `make bench-collect`."
+    )
+
+
+def _real(large: Large, version: str, rounds: int) -> str:
+    """The rounds on real brokers."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = LabCluster.up(
+            Path(folder) / "lab", version, port_base=free_port_base(), files=large.files()
+        )
+        try:
+            masters = [broker.address for broker in cluster.brokers]
+            for address in masters:
+                sent = asyncio.run(exchange(address, large.sends()))
+                failed = [it.remark for it in map(_frame, sent) if it.code != 0]
+                if failed:
+                    raise SystemExit(f"{len(failed)} messages not stored, such as: {failed[0]}")
+            return _rounds(large, version, cluster.namesrv, masters, Path(folder), rounds)
+        finally:
+            cluster.down(graceful=False)
+
+
+def _rounds(
+    large: Large, version: str, namesrv: str, masters: list[str], folder: Path, rounds: int
+) -> str:
+    home, target = Home.of(folder / "home"), ClusterTarget((namesrv,), total_timeout=60)
+    bare, ours, looks, theirs = Cost(), Cost(), Cost(), Cost()
+    taken: list[Snapshot] = []
+    told: list[list[bytes]] = []
+    landed: list[Path] = []
+    _wait_until_stored(large, target)
+    for _ in range(rounds + 1):
+        bare.measure(lambda: told.append(asyncio.run(_ask_all(masters, large))))
+        looks.measure(lambda: taken.append(collect_snapshot(target)))
+        ours.measure(lambda: landed.append(land(home, taken[-1])))
+        _require_right(taken[-1], landed[-1], large)
+    for _ in range(2):
+        theirs.run(mqadmin(version, namesrv))
+    for cost in (bare, looks, ours):  # the first round imports and warms up
+        del cost.walls[0], cost.cpus[0]
+    ours.walls = [a + b for a, b in zip(looks.walls, ours.walls, strict=True)]
+    ours.cpus = [a + b for a, b in zip(looks.cpus, ours.cpus, strict=True)]
+    ratios = [mine / floor for mine, floor in zip(ours.walls, bare.walls, strict=True)]
+    snapshot, requests = taken[-1], sum(map(len, told[-1:]))
+    rows = [
+        ["bare loop, answers not looked at", *_cells(bare), requests],
+        ["Tidemark, read and typed", *_cells(looks), snapshot.requests],
+        ["Tidemark, landed as Parquet too", *_cells(ours), snapshot.requests],
+        ["`mqadmin consumerProgress`", *_cells(theirs), ""],
+    ]
+    return (
+        report.table(["", "wall", "CPU", "requests"], rows)
+        + f"\n\nTidemark over the bare loop, round by round: {report.spread(ratios, '.1f')}. "
+        f"{len(snapshot.consumer_offsets)} rows of progress and {len(snapshot.queue_offsets)} "
+        "queues, each as it was put into the brokers, "
+        f"{snapshot.bytes / 1e6:.1f} MB on the wire.\n\n" + _decoding(told[-1], large)
+    )
+
+
+def _cells(cost: Cost) -> list[str]:
+    return [report.spread(cost.walls), report.spread(cost.cpus)]
+
+
+async def _ask_all(masters: list[str], large: Large) -> list[bytes]:
+    """The requests of one look, nothing made of the answers."""
+    told = await asyncio.gather(*(exchange(address, _requests(large)) for address in masters))
+    return [answer for answers_of_one in told for answer in answers_of_one]
+
+
+def _requests(large: Large) -> list[bytes]:
+    whole = (
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+        RequestCode.GET_BROKER_CONFIG,
+    )
+    asked: list[tuple[int, dict[str, str]]] = [(code, {}) for code in whole]
+    for group in large.group_names:
+        asked.append((RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}))
+        asked.append((RequestCode.GET_TOPIC_STATS_INFO, {"topic": retry_topic(group)}))
+    asked += [(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic in large.topic_names]
+    return [encode_request(code, opaque, fields) for opaque, (code, fields) in enumerate(asked)]
+
+
+def _frame(answer: bytes) -> answers.Any:
+    return decode_frame(answer[4:])
+
+
+def _wait_until_stored(large: Large, target: ClusterTarget) -> None:
+    """A broker tells of a message when it is dispatched to its queue, a moment after storing it."""
+    until = time.monotonic() + 30
+    while True:
+        rows = collect_snapshot(target).queue_offsets
+        total = sum(row.max_offset or 0 for row in rows)
+        if total == 2 * large.topics * large.queues * large.messages:
+            return
+        if time.monotonic() > until:
+            raise SystemExit(f"{total} messages are there, not as many as were sent")
+        time.sleep(0.2)
+
+
+def _require_right(snapshot: Snapshot, path: Path, large: Large) -> None:
+    """Compare what was landed with what the brokers were given."""
+    expected = {
+        (broker, group, topic, queue_id, offset)
+        for broker in ("broker-a", "broker-b")
+        for topic, group, offsets in large.progress()
+        for queue_id, offset in offsets.items()
+    }
+    names = ["broker", "consumer_group", "topic", "queue_id", "consumer_offset"]
+    landed = pq.ParquetFile(path / "consumer_offsets.parquet").read(names).to_pydict()
+    found = list(zip(*(landed[name] for name in names), strict=True))
+    if snapshot.status != "COMPLETE" or len(found) != len(expected) or set(found) != expected:
+        raise SystemExit(f"a wrong snapshot: {snapshot.status} {snapshot.problems[:3]}")
+
+
+def _decoding(told: list[bytes], large: Large) -> str:
+    """How fast the two bodies that make up a look are read into typed values."""
+    bodies = [_frame(answer).body for answer in told]
+    offsets = max((body for body in bodies if b'"offsetTable"' in body), key=len)
+    stats = [body for body in bodies if b'"maxOffset"' in body and b'"large_0001"' in body][:1]
+    cases: list[tuple[str, bytes, Callable[[bytes], object]]] = [
+        ("43, progress of all groups", offsets, answers.decode_consumer_offsets),
+        ("202, one topic", stats[0], lambda body: answers.decode_topic_stats(body, "large_0001")),
+    ]
+    rows = [[name, len(body), f"{_speed(read, body):.0f}"] for name, body, read in cases]
+    return report.table(["body, read into typed values", "bytes", "MB/s"], rows)
+
+
+def _speed(read: Callable[[bytes], object], body: bytes) -> float:
+    """Megabytes a second of processor time, the best of several turns."""
+    turns = max(1, 300_000 // len(body))
+    best = float("inf")
+    for _ in range(10):
+        started = time.process_time()
+        for _ in range(turns):
+            read(body)
+        best = min(best, (time.process_time() - started) / turns)
+    return len(body) / best / 1e6
+
+
+def _without_brokers() -> str:
+    """Memory of a process that looks and lands."""
+    command = [sys.executable, "-m", "bench.collect", "--memory"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    before, after, rows = done.stdout.split()
+    return (
+        f"Against a stand-in for brokers that no machine here boots: {int(rows):,} rows of "
+        f"progress, looked at and landed three times, took a process of {before} MB to {after} MB."
+    )
+
+
+def _memory() -> str:
+    """MB before and after, and rows."""
+    rows = 0
+    with standin.serve(MEMORY_SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
+        target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)
+        before = _largest_mb()
+        for _ in range(3):
+            snapshot = collect_snapshot(target)
+            land(Home.of(Path(folder)), snapshot)
+            rows = len(snapshot.consumer_offsets)
+            del snapshot
+    return f"{before} {_largest_mb()} {rows}"
+
+
+def _largest_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    main()

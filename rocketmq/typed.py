@@ -1,0 +1,117 @@
+"""Values of a parsed body, when they are of the type a table can hold; else an error.
+
+What the parser reads is any JSON, and a row with one value of another type, or a number beyond 64
+bits, would make a whole snapshot impossible to write.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def object_of(value: Any) -> dict[Any, Any]:
+    """The value, when it is an object.
+
+    Raises:
+        TypeError: it is not.
+    """
+    return _checked(value, dict, "an object")
+
+
+def text(value: Any) -> str:
+    """The value, when it is text.
+
+    Raises:
+        TypeError: it is not.
+    """
+    return _checked(value, str, "text")
+
+
+def texts(value: Any) -> list[str]:
+    """A list of texts, sorted; None is an empty one.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    return sorted(map(text, _checked([] if value is None else value, list, "a list")))
+
+
+def boolean(value: Any) -> bool:
+    """The value, when it is true or false.
+
+    Raises:
+        TypeError: it is not.
+    """
+    return _checked(value, bool, "true or false")
+
+
+def integer(value: Any, bits: int = 64) -> int:
+    """The value, when it is an integer of at most so many bits, as Java has them.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is larger.
+    """
+    found = _checked(value, int, "an integer")
+    _require_bits(found, found, bits)
+    return found
+
+
+def small(value: Any) -> int:
+    """`integer` of 32 bits.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is larger.
+    """
+    return integer(value, 32)
+
+
+def optional(read: Callable[[Any], T], value: Any) -> T | None:
+    """None for a field that is absent, else the value read.
+
+    Raises:
+        TypeError, ValueError: as ``read``.
+    """
+    return None if value is None else read(value)
+
+
+def by_queue(value: Any) -> dict[int, int]:
+    """Offsets by queue id, when it is nothing else; checked at once, as there are thousands.
+
+    Raises:
+        TypeError: it is no object of integers by integer.
+        ValueError: a number is too large.
+    """
+    found = object_of(value)
+    if found:
+        if {type(key) for key in found} != {int} or set(map(type, found.values())) != {int}:
+            raise TypeError("an object of integers by integer was expected")
+        _require_bits(min(found), max(found), 32)
+        _require_bits(min(found.values()), max(found.values()), 64)
+    return found
+
+
+def instant(milliseconds: Any) -> datetime | None:
+    """A Java timestamp as UTC; None for what RocketMQ writes when it has none (0, -1)."""
+    if type(milliseconds) is not int or milliseconds <= 0:
+        return None
+    try:
+        return _EPOCH + timedelta(0, 0, 0, milliseconds)  # by name takes twice as long
+    except OverflowError:
+        return None
+
+
+def _checked(value: Any, kind: type[T], name: str) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{name} was expected, not {type(value).__name__}")
+    return value
+
+
+def _require_bits(low: int, high: int, bits: int) -> None:
+    if low < -(1 << bits - 1) or high >= 1 << bits - 1:
+        raise ValueError(f"a number beyond {bits} bits")
