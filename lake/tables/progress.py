@@ -28,6 +28,13 @@ DRAIN_SECONDS = Column("drain_seconds", DOUBLE, "seconds until nothing readable 
 LOSS_IN_SECONDS = Column(
     "loss_in_seconds", DOUBLE, "seconds until the first unconsumed message may expire"
 )
+FILTERING = (
+    Column("match_ratio", DOUBLE, "share of the unread messages that the group asks for"),
+    Column("match_method", STRING, "none | tag_sample | delivered_over_advanced"),
+    Column("filtered_lag", BIGINT, "readable_lag that the group asks for, estimated"),
+    Column("filtered_lag_low", BIGINT, "lower end of its 95 % interval, from a sample only"),
+    Column("filtered_lag_high", BIGINT, "upper end of that interval"),
+)
 
 QUEUES = Table(
     "progress.queues",
@@ -111,6 +118,7 @@ GROUPS = Table(
         Column("skew", DOUBLE, "largest queue lag over the mean"),
         DRAIN_SECONDS,
         LOSS_IN_SECONDS,
+        *FILTERING,
         Column("clients", INT, "online members subscribed to this topic"),
         Column("online", BOOLEAN, "whether any member is online; NULL = could not be asked"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
@@ -212,4 +220,27 @@ SUBSCRIPTIONS = Table(
     key=("observed_at", "cluster", "consumer_group"),
 )
 
-ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS)
+THROUGHPUT = Table(
+    "progress.throughput",
+    "One row per counter, window and snapshot of a deep look: all replicas, beside our offsets.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
+        Column("stats_key", STRING, "what is counted: topic, or topic@group"),
+        raw.TOPIC,
+        raw.CONSUMER_GROUP,
+        Column("stats_window", STRING, "minute | hour | day"),
+        Column("tps_master", DOUBLE, "counted a second on masters"),
+        Column("tps_replicas", DOUBLE, "counted a second on slaves; NULL where none told"),
+        Column("tps", DOUBLE, "counted a second on all"),
+        Column("sum", BIGINT, "counted over the window on all"),
+        Column("avgpt", DOUBLE, "average per call"),
+        Column("tps_observed", DOUBLE, "messages a second over the same window, by our offsets"),
+        Column("served_by_replicas", DOUBLE, "share of tps that slaves counted"),
+    ),
+    key=("observed_at", "cluster", "stats_name", "stats_key", "stats_window"),
+)
+
+ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS, THROUGHPUT)
