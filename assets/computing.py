@@ -7,6 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.frames import (
+    filter_evidence,
     quarantine_frame,
     raw_frames,
     read_window,
@@ -92,7 +93,17 @@ def progress_queues(
     return replace(context, lake, progress.QUEUES, compute)
 
 
-@asset_of(progress.GROUPS, deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS))
+@asset_of(
+    progress.GROUPS,
+    deps=keys(
+        progress.QUEUES,
+        progress.THROUGHPUT,
+        raw.SNAPSHOTS,
+        raw.CLIENTS,
+        raw.TOPICS,
+        raw.QUEUE_TAGS,
+    ),
+)
 def progress_groups(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
@@ -106,6 +117,7 @@ def progress_groups(
             raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS]),
             silent_frame(session, plan.silent),
             plan.window,
+            filter_evidence(session, lake.lake, plan),
         )
 
     return replace(context, lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window))
@@ -153,7 +165,13 @@ def alerts(
 
 @asset_of(
     progress.SNAPSHOTS,
-    deps=keys(alerting.ALERTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+    deps=keys(
+        alerting.ALERTS,
+        progress.ASSIGNMENTS,
+        progress.IDLE_CLIENTS,
+        progress.SUBSCRIPTIONS,
+        progress.CAPACITY,
+    ),
 )
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""

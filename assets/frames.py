@@ -9,8 +9,9 @@ from expectations.quarantine import split
 from lake.catalog import Lake
 from lake.history import Plan, Silent
 from lake.schema import Table
-from lake.tables import raw
+from lake.tables import progress, raw
 from lake.window import Window
+from spark.filtering import SERVES, Evidence
 from spark.progress import RawFrames, inside
 
 COMPUTED_ON = (
@@ -72,12 +73,40 @@ def raw_frames(
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
 
+def fit_queue_offsets(session: SparkSession, plan: Plan, more: Iterable[str]) -> DataFrame:
+    """How far queues are written, by rows that can be measurements; see `read_snapshots`."""
+    rows = read_snapshots(session, raw.QUEUE_OFFSETS, plan, more)
+    return split({raw.QUEUE_OFFSETS.name: rows}, plan.window.start)[0][raw.QUEUE_OFFSETS.name]
+
+
+def filter_evidence(session: SparkSession, lake: Lake, plan: Plan) -> Evidence:
+    """What filtered lag of a plan's window is estimated from."""
+    reach = Window(plan.window.start - SERVES, plan.window.end)
+
+    def rows(table: Table) -> DataFrame | None:
+        return read_window(session, table, reach) if has_rows(lake, table, reach) else None
+
+    return Evidence(rows(raw.QUEUE_TAGS), rows(progress.THROUGHPUT))
+
+
 def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     """The holes of a plan as rows: ``snapshot_id, broker, last_snapshot_id``."""
     rows = [(item.snapshot_id, item.broker, item.last_snapshot_id) for item in silent]
     return session.createDataFrame(
         rows, "snapshot_id string, broker string, last_snapshot_id string"
     )
+
+
+def has_rows(lake: Lake, table: Table, window: Window) -> bool:
+    """Whether a window of a table has any row; told without a job."""
+    return lake.read(table, window, columns=(table.instant,), limit=1).num_rows > 0
+
+
+def emptied(lake: Lake, table: Table, window: Window) -> int:
+    """Replaces a window of a table by nothing, where there is something; tells 0 rows."""
+    if has_rows(lake, table, window):
+        lake.replace(table, window, [])
+    return 0
 
 
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:

@@ -7,7 +7,7 @@ from pyiceberg.expressions import And
 from pyspark.sql import DataFrame
 
 from assets.computing import keys
-from assets.frames import read_snapshots, read_window, write_window
+from assets.frames import emptied, read_snapshots, read_window, write_window
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
 from assets.resources import LakeResource
@@ -47,7 +47,7 @@ def members(
         if table in compute:
             rows = write_window(compute[table](), table, window, lake.lake)
         else:
-            rows = _emptied(lake.lake, table, window)
+            rows = emptied(lake.lake, table, window)
         yield dg.MaterializeResult(asset_key=key_of(table), metadata=written(rows, window))
 
 
@@ -78,10 +78,3 @@ def _told(lake: Lake, window: Window) -> bool:
         one_of("subscriptions_source", ["client"]),  # pyright: ignore
     )
     return lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
-
-
-def _emptied(lake: Lake, table: Table, window: Window) -> int:
-    """Replaces a window by nothing, where there is something."""
-    if lake.read(table, window, columns=("snapshot_id",), limit=1).num_rows:
-        lake.replace(table, window, [])
-    return 0

@@ -243,4 +243,61 @@ THROUGHPUT = Table(
     key=("observed_at", "cluster", "stats_name", "stats_key", "stats_window"),
 )
 
-ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS, THROUGHPUT)
+_CARRIED = pa.struct(
+    [
+        ("client_id", STRING),
+        ("threads", BIGINT),
+        ("queues", BIGINT),
+        ("consume_tps", DOUBLE),
+        ("consume_rt_ms", DOUBLE),
+        ("capacity_tps", DOUBLE),
+    ]
+)
+_DRAIN = pa.struct([("clients", INT), ("drain_seconds", DOUBLE)])
+
+CAPACITY = Table(
+    "progress.capacity",
+    "One row per group and topic that members told their statistics of, and snapshot.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        Column("clients", INT, "online members subscribed to this topic"),
+        Column("clients_told", INT, "of them those that told their statistics"),
+        Column("threads", BIGINT, "consuming threads of those that told"),
+        Column("threads_per_client", DOUBLE, "consuming threads of one of them on average"),
+        Column("consume_tps", DOUBLE, "messages a second they consumed, failures too"),
+        Column("consume_tps_per_client", DOUBLE, "messages a second one of them consumed"),
+        Column("consume_rt_ms", DOUBLE, "milliseconds of a listener call"),
+        Column("is_ordered", BOOLEAN, "whether queues are consumed in order, one thread each"),
+        Column(
+            "best_threads",
+            DOUBLE,
+            "cores x (wait + compute) / compute of a client; NULL unless both are set",
+        ),
+        Column("capacity_tps_per_client", DOUBLE, "messages a second one member can carry"),
+        Column("capacity_tps", DOUBLE, "messages a second all members that get queues can carry"),
+        Column(
+            "peak_tps", DOUBLE, "largest rate written within the hour, without what is filtered"
+        ),
+        Column("clients_needed", BIGINT, "members that the peak takes"),
+        Column("queues", INT, "queues: more members than these get nothing"),
+        Column("capacity_limit_tps", DOUBLE, "messages a second with a member for each queue"),
+        Column("drain_by_clients", pa.list_(_DRAIN), "seconds to drain with so many members"),
+        Column("members", pa.list_(_CARRIED), "what each told, and could carry"),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic"),
+)
+
+ALL = (
+    QUEUES,
+    GROUPS,
+    ASSIGNMENTS,
+    IDLE_CLIENTS,
+    SUBSCRIPTIONS,
+    SNAPSHOTS,
+    THROUGHPUT,
+    CAPACITY,
+)
