@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from assets.computing import asset_of, keys, replace
 from assets.frames import emptied, fit_queue_offsets, has_rows, read_snapshots, read_window
 from assets.metadata import written
-from assets.resources import LakeResource
+from assets.resources import ClientMachineResource, LakeResource
 from lake import history
 from lake.schema import Table
 from lake.tables import progress, raw
@@ -56,7 +56,10 @@ def progress_throughput(
     deps=keys(raw.CLIENTS, raw.CLIENT_TOPICS, raw.CLIENT_QUEUES, progress.GROUPS),
 )
 def progress_capacity(
-    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    client_machine: ClientMachineResource,
 ) -> dg.MaterializeResult:
     """Computes what the members of a group could carry, and how many the peak takes."""
 
@@ -69,6 +72,7 @@ def progress_capacity(
             read_snapshots(session, raw.CLIENT_QUEUES, plan),
             read_window(session, progress.GROUPS, reach),
             plan.window,
+            client_machine.machine(),
         )
 
     return _replace_where_told(context, lake, progress.CAPACITY, raw.CLIENT_TOPICS, compute)

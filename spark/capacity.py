@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lake.tables import progress
 from lake.window import Window
-from spark.progress import NEGLIGIBLE, inside
+from spark.progress import NEGLIGIBLE, inside, steady_sum
 
 PEAK = timedelta(hours=1)
 """How far back the largest rate of production is looked for: ``progress.groups`` of this long
@@ -67,15 +67,16 @@ def capacity(
         F.count(F.lit(1)).cast("int").alias("clients_told"),
         F.sum("threads").alias("threads"),
         F.avg("threads").alias("threads_per_client"),
-        F.sum("consume_tps").alias("consume_tps"),
-        F.avg("consume_tps").alias("consume_tps_per_client"),
+        steady_sum(F.col("consume_tps")).alias("consume_tps"),
+        _mean("consume_tps").alias("consume_tps_per_client"),
         F.coalesce(
             F.try_divide(
-                F.sum(F.col("consume_rt_ms") * F.col("consume_tps")), F.sum("consume_tps")
+                steady_sum(F.col("consume_rt_ms") * F.col("consume_tps")),
+                steady_sum(F.when(F.col("consume_rt_ms").isNotNull(), F.col("consume_tps"))),
             ),
-            F.avg("consume_rt_ms"),
+            _mean("consume_rt_ms"),
         ).alias("consume_rt_ms"),
-        F.avg("capacity_tps").alias("capacity_tps_per_client"),
+        _mean("capacity_tps").alias("capacity_tps_per_client"),
         F.some("is_ordered").alias("is_ordered"),
         F.array_sort(F.collect_list(_evidence())).alias("members"),
     )
@@ -122,6 +123,10 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
             }
         )
     )
+
+
+def _mean(name: str) -> Column:
+    return F.try_divide(steady_sum(F.col(name)), F.count(name))
 
 
 def _evidence() -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
-from spark.progress import at_least_zero
+from spark.progress import at_least_zero, steady_sum
 from spark.subscriptions import ALL_TAGS, meaning
 from spark.throughput import SERVED, seconds
 
@@ -178,9 +178,10 @@ def _sampled(queues: DataFrame, tags: DataFrame) -> DataFrame:
         .withColumn("share", F.size(matching) / F.col("size"))
         .groupBy(*PAIR, "reader")
         .agg(
-            F.coalesce(F.try_divide(F.sum(lag * F.col("share")), F.sum(lag)), F.avg("share")).alias(
-                "sampled"
-            ),
+            F.coalesce(
+                F.try_divide(steady_sum(lag * F.col("share")), F.sum(lag)),
+                steady_sum(F.col("share")) / F.count("share"),
+            ).alias("sampled"),
             F.coalesce(F.sum(F.when(lag > 0, F.col("size"))), F.sum("size")).alias("entries"),
         )
     )

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lake.history import STATS_WINDOWS
 from lake.tables import progress
 from lake.window import Window
-from spark.progress import inside
+from spark.progress import inside, steady_sum
 
 WRITTEN = "TOPIC_PUT_NUMS"
 SERVED = "GROUP_GET_NUMS"
@@ -74,11 +74,11 @@ def _counted(stats: DataFrame) -> DataFrame:
         .agg(
             F.max("topic").alias("topic"),
             F.max("consumer_group").alias("consumer_group"),
-            F.sum(F.when(on_master, tps)).alias("tps_master"),
-            F.sum(F.when(~on_master, tps)).alias("tps_replicas"),
-            F.sum(tps).alias("tps"),
+            steady_sum(F.when(on_master, tps)).alias("tps_master"),
+            steady_sum(F.when(~on_master, tps)).alias("tps_replicas"),
+            steady_sum(tps).alias("tps"),
             F.try_sum(count).alias("sum"),
-            F.try_divide(F.sum(F.when(calls.isNotNull(), count)), F.sum(calls)).alias("avgpt"),
+            F.try_divide(F.sum(F.when(calls.isNotNull(), count)), steady_sum(calls)).alias("avgpt"),
         )
         .withColumn("served_by_replicas", F.try_divide("tps_replicas", "tps"))
     )
@@ -117,8 +117,8 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     """How far the offsets of a counter moved over its window, between observations in proportion.
 
     Returns:
-        One row per snapshot and counter: ``moved``, NULL unless it is known of all queues that have
-        an offset now.
+        One row per snapshot and counter: ``moved``, NULL unless it is known of all queues that had
+        an offset at all.
     """
     roles = {"before": "before_id", "after": "after_id", "now": "snapshot_id"}
     role = F.explode(
@@ -148,12 +148,12 @@ def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
         )
     )
     first, second = (_step(name) for name in choices)
-    is_there = F.coalesce(*(f"{name}_now" for name in choices)).isNotNull()
+    seen = F.coalesce(*(f"{name}_{at}" for name in choices for at in roles)).isNotNull()
     return (
-        observed.where(is_there)
+        observed.where(seen)
         .withColumn("step", F.when(_all_known("first_choice"), first).otherwise(second))
         .groupBy(F.col("ends_in").alias("snapshot_id"), *COUNTER)
-        .agg(F.when(F.every(F.col("step").isNotNull()), F.sum("step")).alias("moved"))
+        .agg(F.when(F.every(F.col("step").isNotNull()), steady_sum(F.col("step"))).alias("moved"))
     )
 
 

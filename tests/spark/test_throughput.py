@@ -77,7 +77,7 @@ WRITTEN = {
     "nothing written": ([(100, 100)], 0.0),
     "one queue is new": ([(100, 220), (None, 60)], None),
     "recreated": ([(100, 220), (5000, 60)], None),
-    "one queue is gone": ([(100, 220), (50, None)], 2.0),
+    "one queue is not known now": ([(100, 220), (50, None)], None),
     "offsets not told": ([(None, None)], None),
 }
 
