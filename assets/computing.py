@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from assets.frames import (
     clear_window,
+    filter_evidence,
     quarantine_frame,
     raw_frames,
     read_fit,
@@ -118,7 +119,17 @@ def progress_queues(
     return replace(context, lake, progress.QUEUES, compute)
 
 
-@asset_of(progress.GROUPS, deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS))
+@asset_of(
+    progress.GROUPS,
+    deps=keys(
+        progress.QUEUES,
+        progress.THROUGHPUT,
+        raw.SNAPSHOTS,
+        raw.CLIENTS,
+        raw.TOPICS,
+        raw.QUEUE_TAGS,
+    ),
+)
 def progress_groups(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
@@ -132,6 +143,7 @@ def progress_groups(
             raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=lake.doubts(context)),
             silent_frame(session, plan.silent),
             plan.window,
+            filter_evidence(session, lake.lake, plan),
         )
 
     return replace(context, lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window))
@@ -179,7 +191,13 @@ def alerts(
 
 @asset_of(
     progress.SNAPSHOTS,
-    deps=keys(alerting.ALERTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+    deps=keys(
+        alerting.ALERTS,
+        progress.ASSIGNMENTS,
+        progress.IDLE_CLIENTS,
+        progress.SUBSCRIPTIONS,
+        progress.CAPACITY,
+    ),
 )
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""

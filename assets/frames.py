@@ -12,9 +12,10 @@ from expectations.quarantine import split
 from lake.catalog import Lake, one_of, window_filter
 from lake.history import Plan, Silent
 from lake.schema import Table
-from lake.tables import quality, raw
+from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window
 from spark.columns import inside
+from spark.filtering import SERVES, Evidence
 from spark.progress import RawFrames
 
 COMPUTED_ON = (
@@ -133,12 +134,34 @@ def read_fit(
     return split(frames, observed_at=plan.window.start)[0][table.name]
 
 
+def filter_evidence(session: SparkSession, lake: Lake, plan: Plan) -> Evidence:
+    """What filtered lag of a plan's window is estimated from."""
+    reach = Window(plan.window.start - SERVES, plan.window.end)
+
+    def rows(table: Table) -> DataFrame | None:
+        return read_window(session, table, reach) if has_rows(lake, table, reach) else None
+
+    return Evidence(rows(raw.QUEUE_TAGS), rows(progress.THROUGHPUT))
+
+
 def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     """The holes of a plan as rows: ``snapshot_id, broker, last_snapshot_id``."""
     rows = [(item.snapshot_id, item.broker, item.last_snapshot_id) for item in silent]
     return session.createDataFrame(
         rows, "snapshot_id string, broker string, last_snapshot_id string"
     )
+
+
+def has_rows(lake: Lake, table: Table, window: Window) -> bool:
+    """Whether a window of a table has any row; told without a job."""
+    return lake.read(table, window, columns=(table.instant,), limit=1).num_rows > 0
+
+
+def clear_window(table: Table, window: Window, lake: Lake) -> int:
+    """Replaces a window of a table by nothing, where there is something; tells 0 rows."""
+    if has_rows(lake, table, window):
+        lake.replace(table, window, [])
+    return 0
 
 
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
@@ -154,10 +177,3 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     snapshot = lake.table(table.name).current_snapshot()
     summary = snapshot.summary if snapshot else None
     return int(summary["added-records"] or 0) if summary else 0
-
-
-def clear_window(table: Table, window: Window, lake: Lake) -> int:
-    """Replaces a window of a table by nothing, without Spark; no commit where nothing stands."""
-    if lake.read(table, window, columns=(table.instant,), limit=1).num_rows:
-        lake.replace(table, window, [])
-    return 0

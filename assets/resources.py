@@ -18,6 +18,7 @@ from lake.home import Home
 from lake.looks import NeverReachedError, look_at_all
 from lake.retention import raw_since
 from rocketmq.rows import Snapshot
+from spark.capacity import Machine
 
 LOCK_SECONDS = 15 * 60
 
@@ -125,3 +126,35 @@ class RulesResource(dg.ConfigurableResource):
     def rules(self) -> list[Rule]:
         """The rules as they stand in the files now."""
         return load_rules(Path(self.path))
+
+
+class ClientMachineResource(dg.ConfigurableResource):
+    """What consumers run on, as far as somebody has said so; no client tells it."""
+
+    cores: str = Field(default="", description="cores a client may use, TIDEMARK_CLIENT_CORES")
+    compute_ms: str = Field(
+        default="",
+        description="milliseconds of a listener call that compute, TIDEMARK_CLIENT_COMPUTE_MS",
+    )
+
+    def machine(self) -> Machine | None:
+        """The machine; None unless both are set.
+
+        Raises:
+            Failure: one of them is no number above 0.
+        """
+        cores, compute_ms = (
+            _above_zero("TIDEMARK_CLIENT_CORES", self.cores),
+            _above_zero("TIDEMARK_CLIENT_COMPUTE_MS", self.compute_ms),
+        )
+        return Machine(cores, compute_ms) if cores and compute_ms else None
+
+
+def _above_zero(name: str, text: str) -> float | None:
+    try:
+        found = float(text) if text else None
+    except ValueError:
+        found = 0.0
+    if found is not None and not 0 < found < float("inf"):
+        raise dg.Failure(f"{name}={text}: a number above 0 is wanted")
+    return found

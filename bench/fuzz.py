@@ -10,11 +10,13 @@ starts from the recorded answers of the tests and ends with a traceback at the f
 """
 
 import argparse
+import importlib
 import sys
 import tempfile
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 LARGEST = 4096
@@ -27,7 +29,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=1200)
     options = parser.parse_args()
     try:
-        import atheris
+        # No dependency of the project, so nothing is known of it to check against.
+        atheris: Any = importlib.import_module("atheris")
     except ImportError:
         raise SystemExit("no atheris here: pip install atheris, into a venv of its own") from None
     make, seeds = TARGETS[options.target]

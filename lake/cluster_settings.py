@@ -9,6 +9,8 @@
       acl: {access_key_env: ORDERS_ACCESS_KEY, secret_key_env: ORDERS_SECRET_KEY}
       tls: {ca: ca.pem, cert: client.pem, key: client.key}
       every: 10s
+      deep_every: 10m                     # or off
+      ask_clients: false
     - name: billing
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
@@ -31,7 +33,7 @@ from pydantic import (
     model_validator,
 )
 
-from lake.clusters import SHORTEST, Account, Cluster, SettingsError, seconds
+from lake.clusters import DEEP_EVERY, SHORTEST, Account, Cluster, SettingsError, seconds
 from lake.documents import Document, field, kind, read_list, reason
 from rocketmq.endpoint import split_endpoint
 from rocketmq.security import Credentials, Tls
@@ -48,6 +50,11 @@ def _endpoint(text: str) -> str:
 
 def _span(value: Any) -> Any:
     return seconds(value) if isinstance(value, str) else value
+
+
+def _span_or_never(value: Any) -> Any:
+    # YAML reads a bare `off` as false.
+    return 0.0 if value is False or value in ("off", "0") else _span(value)
 
 
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -115,6 +122,10 @@ class ClusterSettings(Limits):
     acl: AclSettings | None = None
     tls: TlsSettings | None = None
     every: Annotated[Seconds, Field(ge=SHORTEST)] | None = None
+    deep_every: Annotated[
+        float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_span_or_never)
+    ] = DEEP_EVERY
+    ask_clients: bool = True
 
 
 def load_clusters(file: Path) -> list[Cluster]:
@@ -188,6 +199,8 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         tls,
         settings.every,
         limits,
+        settings.deep_every,
+        settings.ask_clients,
     )
 
 

@@ -9,14 +9,23 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from lake.home import Home
 from rocketmq.collector import ClusterTarget
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
 
 SHORTEST = 1.0
 """Seconds between looks at least: a cluster is not asked harder than that."""
+
+DEEP_EVERY = 300.0
+"""Seconds from one deep look to the next: it takes a question per counter, client and sample."""
+
+EARLY = 0.05
+"""How much of ``deep_every`` a deep look may come early: looks are no clockwork, and one that is a
+moment too early would otherwise put it off by a whole interval of theirs."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
@@ -84,6 +93,8 @@ class Cluster:
         tls: how connections are encrypted, None for plain ones.
         every: seconds from look to look of ``tidemark collect --every``, instead of the command's.
         limits: timeouts and budgets, as `ClusterTarget` names them.
+        deep_every: seconds from one deep look to the next, 0 for none at all.
+        ask_clients: whether a deep look asks clients too (307, 223).
     """
 
     namesrv: tuple[str, ...]
@@ -93,11 +104,28 @@ class Cluster:
     tls: Tls | None = None
     every: float | None = None
     limits: Mapping[str, float | int] | None = None
+    deep_every: float = DEEP_EVERY
+    ask_clients: bool = True
 
     @property
     def key(self) -> str:
         """What tells this cluster from all others that are configured."""
         return self.name or ";".join(self.namesrv)
+
+    def deep(self, last: datetime | None, now: datetime) -> DeepOptions | None:
+        """How deep to look now, None for not at all.
+
+        Args:
+            last: when the last deep look was, None before the first.
+            now: when this look is.
+        """
+        if not self.deep_every:
+            return None
+        due_after = self.deep_every * (1 - EARLY)
+        # A clock that was set back must not put deep looks off until it has caught up.
+        if last is not None and 0 <= (now - last).total_seconds() < due_after:
+            return None
+        return DeepOptions(ask_clients=self.ask_clients)
 
     def target(
         self,

@@ -5,9 +5,11 @@ them costs milliseconds, and no run has to search the large tables for their pas
 """
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 from lake.catalog import Lake
 from lake.tables import progress, quality, raw
@@ -22,6 +24,12 @@ HOLE = timedelta(minutes=10)
 DATED = timedelta(hours=int(os.environ.get("TIDEMARK_TIMELINE_HOURS", "72")))
 """How far back messages are dated by the growth of their queue: the brokers' retention, or more
 (``TIDEMARK_TIMELINE_HOURS``)."""
+STATS_WINDOWS = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+}
+"""The windows of a broker's own counters (`StatsItem`)."""
 
 _TICK = timedelta(microseconds=1)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -69,6 +77,27 @@ class Silent:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where a window of counters that ends in a snapshot begins, in our own history of a broker.
+
+    Attributes:
+        snapshot_id: the snapshot the window ends in.
+        broker: the broker whose queues it is about.
+        stats_window: one of `STATS_WINDOWS`.
+        before_id: the last snapshot of the broker at or before the beginning.
+        after_id: the first at or after it.
+        share: how far from the one to the other the beginning lies, 0 to 1.
+    """
+
+    snapshot_id: str
+    broker: str
+    stats_window: str
+    before_id: str
+    after_id: str
+    share: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """What computing a window takes.
 
@@ -86,8 +115,8 @@ class Plan:
 
     @property
     def reach(self) -> Window:
-        """The window and what it reads from before."""
-        return Window(self.window.start - MEMORY, self.window.end)
+        """The window and what it reads from before, at most."""
+        return Window(self.window.start - MEMORY - HOLE, self.window.end)
 
     @property
     def dated(self) -> Window:
@@ -134,6 +163,24 @@ def plan(lake: Lake, window: Window) -> Plan:
     )
 
 
+def starts(lake: Lake, window: Window) -> list[Start]:
+    """Where the windows of counters begin that end in a window's snapshots.
+
+    There is none where history is shorter, or where the last observation lies more than `HOLE`
+    before the beginning: what happened since could be of any time.
+    """
+    longest = max(STATS_WINDOWS.values()) + HOLE
+    seen: dict[tuple[str, str, str], list[Look]] = {}
+    found: list[Start] = []
+    for look in looks(lake, Window(window.start - longest, window.end)):
+        for broker in sorted(look.brokers_read):
+            of_broker = seen.setdefault((look.cluster, look.source or "remote", broker), [])
+            of_broker.append(look)
+            if look.observed_at in window:
+                found += _starts(of_broker, broker)
+    return found
+
+
 def looks(lake: Lake, window: Window) -> list[Look]:
     """The loaded snapshots of a window in order of time."""
     columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read", "source")
@@ -142,6 +189,22 @@ def looks(lake: Lake, window: Window) -> list[Look]:
         (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
         key=lambda look: (look.observed_at, look.snapshot_id),
     )
+
+
+def _starts(seen: Sequence[Look], broker: str) -> Iterator[Start]:
+    """Of the windows that end in the last of the looks at a broker."""
+    last = seen[-1]
+    for name, length in STATS_WINDOWS.items():
+        begin = last.observed_at - length
+        number = bisect_left(seen, begin, key=attrgetter("observed_at"))
+        after = seen[number]
+        before = after if after.observed_at == begin else seen[number - 1] if number else None
+        if before is not None and begin - before.observed_at <= HOLE:
+            between = after.observed_at - before.observed_at
+            share = (begin - before.observed_at) / between if between else 0.0
+            yield Start(
+                last.snapshot_id, broker, name, before.snapshot_id, after.snapshot_id, share
+            )
 
 
 def _spoilt(lake: Lake, window: Window) -> set[str]:

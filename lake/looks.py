@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from lake.clusters import Cluster, SettingsError
 from lake.home import Home
 from lake.memory import Memory
-from rocketmq.collector import collect
+from rocketmq.collector import ClusterTarget, collect
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.rows import Problem, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ class NeverReachedError(Exception):
 async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
+    It is a deep one when the last such was long enough ago.
+
     Args:
         home: where the memory lies.
         cluster: what to look at.
@@ -36,13 +39,14 @@ async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Sn
         OSError: what was seen cannot be remembered, as on a full disk.
     """
     memory = Memory.of(home, cluster.key)
-    snapshot = await _collect(cluster, memory, seconds)
+    deep = cluster.deep(memory.deep_at, datetime.now(UTC))
+    snapshot = await _collect(cluster, memory, seconds, deep)
     if snapshot.status == "FAILED":
         snapshot.cluster = cluster.name or memory.cluster or ""
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-    memory.learn(snapshot)
+    memory.learn(snapshot, is_deep=deep is not None)
     return snapshot
 
 
@@ -69,19 +73,31 @@ def look_at_all(home: Home, clusters: Sequence[Cluster]) -> list[Snapshot]:
     return snapshots
 
 
-async def _collect(cluster: Cluster, memory: Memory, seconds: float | None) -> Snapshot:
+async def _collect(
+    cluster: Cluster, memory: Memory, seconds: float | None, deep: DeepOptions | None
+) -> Snapshot:
     started = datetime.now(UTC)
     try:
         target = cluster.target(memory.remembered(started))
-        if seconds is not None:
-            target = replace(target, total_timeout=min(seconds, target.total_timeout))
-        return await collect(target)
+        return await collect(_within(replace(target, deep=deep), seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
     except Exception as error:
         # A mistake of ours that one cluster brings out must not cost the others their snapshot.
         _log.exception("looking at %s", cluster.key)
         return _failed(cluster, started, "collect", f"{type(error).__name__}: {error}"[:300])
+
+
+def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
+    """The target with time limits that keep a look within so many seconds."""
+    if seconds is None:
+        return target
+    if target.deep is None:
+        return replace(target, total_timeout=min(seconds, target.total_timeout))
+    # What is asked in bulk comes first and is done long before; a look stays in time all the same.
+    share = seconds / 2
+    deep = replace(target.deep, total_timeout=min(share, target.deep.total_timeout))
+    return replace(target, total_timeout=min(share, target.total_timeout), deep=deep)
 
 
 def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What a collector remembers of a cluster between two looks: its name and its brokers.
+"""What a collector remembers of a cluster between two looks: its name, its brokers, its depth.
 
 The name server forgets a broker the moment it is killed. Without this memory the next look would
 be complete, and everything on that broker gone without a word.
@@ -27,11 +27,13 @@ class Memory:
         path: the file it is kept in.
         cluster: the name the cluster was last seen under, None before the first look.
         brokers: when each (broker, broker id, address) last answered.
+        deep_at: when it was last looked at deeply, None before.
     """
 
     path: Path
     cluster: str | None = None
     brokers: dict[Remembered, datetime] = field(default_factory=dict)
+    deep_at: datetime | None = None
 
     @classmethod
     def of(cls, home: Home, target: str) -> "Memory":
@@ -45,7 +47,9 @@ class Memory:
                 )
                 for row in found["brokers"]
             }
-            return cls(path, found["cluster"], brokers)
+            deep_at = found.get("deep_at")
+            deep_at = None if deep_at is None else datetime.fromisoformat(deep_at)
+            return cls(path, found["cluster"], brokers, deep_at)
         except (OSError, ValueError, KeyError, TypeError):
             return cls(path)
 
@@ -53,7 +57,7 @@ class Memory:
         """The brokers that answered within the last 24 hours."""
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
 
-    def learn(self, snapshot: Snapshot) -> None:
+    def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
         """Takes in who answered, and forgets the old address of one that moved."""
         answered = {
             (row.broker, row.broker_id, row.address)
@@ -62,6 +66,7 @@ class Memory:
         }
         if answered:
             self.cluster = snapshot.cluster
+            self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
         places = {key[:2] for key in answered}
         kept = {key: at for key, at in self.brokers.items() if key[:2] not in places}
         self.brokers = kept | dict.fromkeys(answered, snapshot.observed_at.astimezone(UTC))
@@ -79,5 +84,10 @@ class Memory:
         ]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps({"cluster": self.cluster, "brokers": rows}, indent=1))
+        found = {
+            "cluster": self.cluster,
+            "deep_at": self.deep_at.isoformat() if self.deep_at else None,
+            "brokers": rows,
+        }
+        unfinished.write_text(json.dumps(found, indent=1))
         unfinished.replace(self.path)

@@ -15,6 +15,7 @@ from assets.computing import (
     progress_timeline,
     quarantine,
 )
+from assets.flows import progress_capacity, progress_throughput
 from assets.maintenance import maintenance
 from assets.members import members
 from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
@@ -28,6 +29,8 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     progress_queues,
     progress_groups,
     members,
+    progress_throughput,
+    progress_capacity,
     alerts,
     computed,
     results,

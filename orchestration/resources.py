@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alerting.rules import DEFAULT_RULES
-from assets.resources import CollectorResource, LakeResource, RulesResource
+from assets.resources import ClientMachineResource, CollectorResource, LakeResource, RulesResource
 from lake.catalog import CatalogConfig
 from lake.home import Home
 from spark import engine
@@ -22,6 +22,7 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
     separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
     settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
+    ``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` what consumers run on;
     ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
     Without the last two, the warm engine when one runs, else a Spark in the run's own process.
     """
@@ -34,6 +35,10 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
         "alert_rules": RulesResource(path=environment.get("TIDEMARK_RULES") or str(DEFAULT_RULES)),
+        "client_machine": ClientMachineResource(
+            cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
+            compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),
+        ),
         "spark": SparkResource(spark_config=spark_config(home, environment)),
     }
 

@@ -32,3 +32,10 @@ def milliseconds(start: str, end: str | Column) -> Column:
     """Milliseconds from one instant to another; NULL where one is not known."""
     until = F.col(end) if isinstance(end, str) else end
     return F.unix_millis(until) - F.unix_millis(F.col(start))
+
+
+def steady_sum(value: Column) -> Column:
+    """The sum of real numbers, the same in whatever order rows come: a backfill gives a tick's."""
+    found = F.array_sort(F.collect_list(value))
+    total = F.aggregate(found, F.lit(0.0), lambda sum, each: sum + each)
+    return F.when(F.size(found) > 0, total)

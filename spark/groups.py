@@ -12,6 +12,7 @@ from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from spark.columns import at_least_zero, inside
+from spark.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress import RATES, RawFrames, drain_seconds, of_users
 
 SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
@@ -27,7 +28,13 @@ CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
 """How a snapshot's problems name the question who of a group is online."""
 
 
-def groups(queues: DataFrame, raw: RawFrames, silent: DataFrame, window: Window) -> DataFrame:
+def groups(
+    queues: DataFrame,
+    raw: RawFrames,
+    silent: DataFrame,
+    window: Window,
+    evidence: Evidence = NOTHING,
+) -> DataFrame:
     """``progress.groups`` of a window.
 
     Args:
@@ -38,6 +45,7 @@ def groups(queues: DataFrame, raw: RawFrames, silent: DataFrame, window: Window)
         silent: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that it
             should hold and does not.
         window: what is computed.
+        evidence: what filtered lag is estimated from.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`.
@@ -66,6 +74,7 @@ def groups(queues: DataFrame, raw: RawFrames, silent: DataFrame, window: Window)
         .join(F.broadcast(_fully_read(raw)), on="snapshot_id", how="left")
         .withColumns(_completeness())
         .withColumns(_membership())
+        .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
         .select(*progress.GROUPS.column_names)
     )
 

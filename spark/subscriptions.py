@@ -40,7 +40,7 @@ def subscriptions(clients: DataFrame, window: Window) -> DataFrame:
         lambda each: F.struct(
             each["topic"].alias("topic"),
             F.coalesce(each["expression_type"], F.lit("TAG")).alias("type"),
-            _meaning(each).alias("meaning"),
+            meaning(each).alias("meaning"),
         ),
     )
     return (
@@ -77,7 +77,7 @@ def _own() -> Column:
     return F.filter("subscriptions", lambda each: ~each["topic"].startswith(names.RETRY_PREFIX))
 
 
-def _meaning(subscription: Column) -> Column:
+def meaning(subscription: Column) -> Column:
     """A filter such that two texts that ask for the same are equal: tags have no order."""
     is_tags = F.coalesce(subscription["expression_type"], F.lit("TAG")) == "TAG"
     written = F.coalesce(subscription["expression"], F.array_join(subscription["tags"], "||"))

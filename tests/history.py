@@ -46,6 +46,8 @@ COMPUTED = (
     progress.ASSIGNMENTS,
     progress.IDLE_CLIENTS,
     progress.SUBSCRIPTIONS,
+    progress.THROUGHPUT,
+    progress.CAPACITY,
     quality.QUARANTINE,
     alerting.ALERTS,
     progress.TIMELINE,
@@ -220,13 +222,33 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
         made.client_topics.append(
             ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)
         )
+        # A slave that serves g-slow: its master knows nothing of it.
+        made.broker_stats += [
+            BrokerStats(
+                broker,
+                1,
+                "GROUP_GET_NUMS",
+                "orders@g-slow",
+                "orders",
+                "g-slow",
+                window,
+                90,
+                1.5,
+                3.0,
+            )
+            for window in ("minute", "hour")
+        ]
     made.broker_stats += [
         BrokerStats(broker, 0, "TOPIC_PUT_NUMS", "orders", "orders", None, "minute", 180, 3.0, 1.0),
         BrokerStats(
             broker, 0, "GROUP_GET_NUMS", "orders@g-slow", "orders", "g-slow", "hour", 60, 0.1, 2.0
         ),
     ]
-    made.queue_tags.append(QueueTag(broker, "orders", 0, committed, 2598919, 4096, 200))
+    # Every third message has tag A.
+    made.queue_tags += [
+        QueueTag(broker, "orders", 0, position, 65 if position % 3 == 0 else 67, 4096, 200)
+        for position in range(committed, committed + 30)
+    ]
 
 
 def _held_by_fast(minute: float) -> Iterator[ClientQueue]:
@@ -261,6 +283,7 @@ def _clients(deep: bool) -> Iterator[Client]:
                 "CONSUME_PASSIVELY",
                 model,
                 "CONSUME_FROM_LAST_OFFSET",
+                thread_count=20 if told else None,
                 allocation_strategy="AVG" if told else None,
                 subscriptions=[
                     Subscription(topic, "TAG", f"A||B{number}" if told else "*", [])

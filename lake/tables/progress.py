@@ -28,6 +28,13 @@ DRAIN_SECONDS = Column("drain_seconds", DOUBLE, "seconds until nothing readable 
 LOSS_IN_SECONDS = Column(
     "loss_in_seconds", DOUBLE, "seconds until the first unconsumed message may expire"
 )
+FILTERING = (
+    Column("match_ratio", DOUBLE, "share of the unread messages that the group asks for"),
+    Column("match_method", STRING, "none | tag_sample | delivered_over_advanced"),
+    Column("filtered_lag", BIGINT, "readable_lag that the group asks for, estimated"),
+    Column("filtered_lag_low", BIGINT, "lower end of its 95 % interval, from a sample only"),
+    Column("filtered_lag_high", BIGINT, "upper end of that interval"),
+)
 
 QUEUES = Table(
     "progress.queues",
@@ -111,6 +118,7 @@ GROUPS = Table(
         Column("skew", DOUBLE, "largest queue lag over the mean"),
         DRAIN_SECONDS,
         LOSS_IN_SECONDS,
+        *FILTERING,
         Column("clients", INT, "online members subscribed to this topic"),
         Column("online", BOOLEAN, "whether any member is online; NULL = could not be asked"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
@@ -229,4 +237,85 @@ TIMELINE = Table(
     key=("observed_at", "cluster", "broker", "topic", "queue_id"),
 )
 
-ALL = (QUEUES, GROUPS, ASSIGNMENTS, IDLE_CLIENTS, SUBSCRIPTIONS, SNAPSHOTS, TIMELINE)
+THROUGHPUT = Table(
+    "progress.throughput",
+    "One row per counter, window and snapshot of a deep look: all replicas, beside our offsets.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
+        Column("stats_key", STRING, "what is counted: topic, or topic@group"),
+        raw.TOPIC,
+        raw.CONSUMER_GROUP,
+        Column("stats_window", STRING, "minute | hour | day"),
+        Column("tps_master", DOUBLE, "counted a second on masters"),
+        Column("tps_replicas", DOUBLE, "counted a second on slaves; NULL where none told"),
+        Column("tps", DOUBLE, "counted a second on all"),
+        Column("sum", BIGINT, "counted over the window on all"),
+        Column("avgpt", DOUBLE, "average per call"),
+        Column("tps_observed", DOUBLE, "messages a second over the same window, by our offsets"),
+        Column("served_by_replicas", DOUBLE, "share of tps that slaves counted"),
+    ),
+    key=("observed_at", "cluster", "stats_name", "stats_key", "stats_window"),
+)
+
+_CARRIED = pa.struct(
+    [
+        ("client_id", STRING),
+        ("threads", BIGINT),
+        ("queues", BIGINT),
+        ("consume_tps", DOUBLE),
+        ("consume_rt_ms", DOUBLE),
+        ("capacity_tps", DOUBLE),
+    ]
+)
+_DRAIN = pa.struct([("clients", INT), ("drain_seconds", DOUBLE)])
+
+CAPACITY = Table(
+    "progress.capacity",
+    "One row per group and topic that members told their statistics of, and snapshot.",
+    (
+        raw.SNAPSHOT_ID,
+        raw.OBSERVED_AT,
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        Column("clients", INT, "online members subscribed to this topic"),
+        Column("clients_told", INT, "of them those that told their statistics"),
+        Column("threads", BIGINT, "consuming threads of those that told"),
+        Column("threads_per_client", DOUBLE, "consuming threads of one of them on average"),
+        Column("consume_tps", DOUBLE, "messages a second they consumed, failures too"),
+        Column("consume_tps_per_client", DOUBLE, "messages a second one of them consumed"),
+        Column("consume_rt_ms", DOUBLE, "milliseconds of a listener call"),
+        Column("is_ordered", BOOLEAN, "whether queues are consumed in order, one thread each"),
+        Column(
+            "best_threads",
+            DOUBLE,
+            "cores x (wait + compute) / compute of a client; NULL unless both are set",
+        ),
+        Column("capacity_tps_per_client", DOUBLE, "messages a second one member can carry"),
+        Column("capacity_tps", DOUBLE, "messages a second all members that get queues can carry"),
+        Column(
+            "peak_tps", DOUBLE, "largest rate written within the hour, without what is filtered"
+        ),
+        Column("clients_needed", BIGINT, "members that the peak takes"),
+        Column("queues", INT, "queues: more members than these get nothing"),
+        Column("capacity_limit_tps", DOUBLE, "messages a second with a member for each queue"),
+        Column("drain_by_clients", pa.list_(_DRAIN), "seconds to drain with so many members"),
+        Column("members", pa.list_(_CARRIED), "what each told, and could carry"),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic"),
+)
+
+ALL = (
+    QUEUES,
+    GROUPS,
+    ASSIGNMENTS,
+    IDLE_CLIENTS,
+    SUBSCRIPTIONS,
+    SNAPSHOTS,
+    TIMELINE,
+    THROUGHPUT,
+    CAPACITY,
+)

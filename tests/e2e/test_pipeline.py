@@ -243,6 +243,44 @@ def test_members_that_ask_for_different_things_are_told_apart(ticked):
     assert told == ["A||B0", "A||B1", "A||B2"]
 
 
+def test_counters_stand_beside_what_offsets_say(ticked):
+    """Six queues get a message a second; broker-a's slave serves g-slow as its master does."""
+    found = {
+        (row["stats_name"], row["stats_window"]): row
+        for row in of(rows(ticked, "progress.throughput"), PAST[1])
+    }
+    written = found["TOPIC_PUT_NUMS", "minute"]
+    assert (written["tps"], written["sum"], written["tps_replicas"]) == (6.0, 360, None)
+    assert written["tps_observed"] == pytest.approx(6.0)
+    served = found["GROUP_GET_NUMS", "minute"]
+    assert (served["tps_master"], served["tps"], served["served_by_replicas"]) == (None, 1.5, 1.0)
+    assert served["tps_observed"] == pytest.approx(6.0)
+    hour = found["GROUP_GET_NUMS", "hour"]
+    assert (hour["sum"], hour["tps_observed"]) == (210, None)
+    assert hour["served_by_replicas"] == pytest.approx(1.5 / 1.7)
+    recreated = of(rows(ticked, "progress.throughput", stats_name="TOPIC_PUT_NUMS"), PAST[5])
+    assert [row["tps_observed"] for row in recreated] == [None]
+
+
+def test_a_third_of_what_waits_is_asked_for(ticked):
+    slow = {"topic": "orders", "consumer_group": "g-slow"}
+    found = rows(ticked, "progress.groups", **slow)
+    (deep,), (shallow,) = of(found, PAST[1]), of(found, PAST[4])
+    assert (deep["match_method"], shallow["match_method"]) == ("tag_sample", "none")
+    assert deep["match_ratio"] == pytest.approx(1 / 3)
+    assert deep["filtered_lag_low"] < deep["filtered_lag"] < deep["filtered_lag_high"]
+    assert deep["filtered_lag"] == round(deep["readable_lag"] / 3)
+    (fast,) = of(rows(ticked, "progress.groups", topic="orders", consumer_group="g-fast"), PAST[1])
+    assert (fast["match_ratio"], fast["filtered_lag"]) == (None, None), "its members differ"
+
+
+def test_capacity_follows_from_threads_and_consume_time(ticked):
+    (slow,) = of(rows(ticked, "progress.capacity"), PAST[1])
+    assert (slow["consumer_group"], slow["threads"], slow["consume_rt_ms"]) == ("g-slow", 20, 120)
+    assert slow["capacity_tps"] == pytest.approx(20 * 1000 / 120)
+    assert slow["peak_tps"] == pytest.approx(6.0 / 3) and slow["clients_needed"] == 1
+
+
 def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
     found = rows(ticked, "alerting.alerts")
     down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}

@@ -1,10 +1,13 @@
 """The settings file of the clusters: what it gives, and what a mistake in it says."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from lake.clusters import Cluster, SettingsError, configured, seconds
 from lake.home import Home
 from rocketmq.collector import ClusterTarget
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
 
 SECRET = "what-nobody-may-see"
@@ -17,6 +20,8 @@ clusters:
   acl: {access_key_env: ORDERS_ACCESS_KEY, secret_key_env: ORDERS_SECRET_KEY}
   tls: {ca: ca.pem, cert: /etc/client.pem, key: client.key, verify: false, server_name: brokers}
   every: 10s
+  deep_every: 10m
+  ask_clients: false
   total_timeout: 5
   in_flight: 16
   max_requests: 5000
@@ -59,6 +64,8 @@ def test_a_whole_file(home):
         security=Security(Credentials("me", SECRET), tls),
     )
     assert (orders.every, billing.every) == (10, None)
+    assert (orders.deep_every, billing.deep_every) == (600, 300)
+    assert (orders.ask_clients, billing.ask_clients) == (False, True)
     # RocketMQ's own example of a secret looks like a number.
     assert billing.target().security == Security(Credentials("rocketmq2", "0123"))
 
@@ -67,6 +74,33 @@ def test_one_cluster_without_a_file(home):
     assert configured(home) == []
     assert configured(home, "a:1; b:2") == [Cluster(("a:1", "b:2"))]
     assert configured(home, "a:1", "mine") == [Cluster(("a:1",), "mine")]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [("off", 0), ("0", 0), ("'off'", 0), ("90", 90), ("1h", 3600)]
+)
+def test_how_often_to_look_deep(home, written, expected):
+    write(home, ENTRY + f"  deep_every: {written}\n")
+    assert configured(home)[0].deep_every == expected
+
+
+@pytest.mark.parametrize(
+    ("deep_every", "minutes_ago", "expected"),
+    [
+        (300, None, True),
+        (300, 4, False),
+        (300, 4.99, True),
+        (300, 5, True),
+        (300, -1, True),
+        (0, None, False),
+        (0, 5, False),
+    ],
+)
+def test_a_deep_look_is_due(deep_every, minutes_ago, expected):
+    now = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
+    deep = Cluster(("a:1",), deep_every=deep_every, ask_clients=False).deep(last, now)
+    assert deep == (DeepOptions(ask_clients=False) if expected else None)
 
 
 def test_which_clusters_of_the_file(home):
@@ -116,6 +150,9 @@ WRONG = {
     "unknown field": (ENTRY + "  intervall: 10s\n", 4, "clusters[0].intervall: unknown field"),
     "no span": (ENTRY + "  every: often\n", 4, "clusters[0].every: 'often' is no time span"),
     "too often": (ENTRY + "  every: 0.1s\n", 4, "clusters[0].every: "),
+    "not how often": (ENTRY + "  deep_every: on\n", 4, "clusters[0].deep_every: "),
+    "never before": (ENTRY + "  deep_every: -1\n", 4, "clusters[0].deep_every: "),
+    "perhaps": (ENTRY + "  ask_clients: 1\n", 4, "clusters[0].ask_clients: "),
     "no number": (ENTRY + "  in_flight: many\n", 4, "clusters[0].in_flight: "),
     "nothing in flight": (ENTRY + "  in_flight: 0\n", 4, "clusters[0].in_flight: "),
     "key without cert": (

@@ -43,13 +43,20 @@ def test_a_silent_broker_stays_remembered_for_a_day_since_it_answered(home):
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
 
 
+def test_the_last_deep_look_is_remembered(home):
+    assert Memory.of(home, TARGET).deep_at is None
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(1)))
+    assert Memory.of(home, TARGET).deep_at == START
+
+
 def test_a_look_that_failed_teaches_nothing(home):
     memory = Memory.of(home, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     failed = snapshot(START, Minute(1))
     failed.brokers, failed.cluster = [], "127.0.0.1:9876"
-    memory.learn(failed)
-    assert memory.cluster == "past"
+    memory.learn(failed, is_deep=True)
+    assert (memory.cluster, memory.deep_at) == ("past", None)
     assert memory.remembered(minutes(1)) == ALL
 
 

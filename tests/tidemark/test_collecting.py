@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -18,8 +18,10 @@ from lake.clusters import Account, Cluster
 from lake.home import Home
 from lake.landing import landed
 from lake.loading import read_landed
+from rocketmq.deep.reader import DeepOptions
 from rocketmq.rows import Snapshot
 from tests.e2e.conftest import TIDEMARK, environment, run
+from tests.history import Minute, snapshot
 from tidemark.collecting import next_multiple, watch
 
 GONE = "127.0.0.1:1"
@@ -116,13 +118,40 @@ def test_a_look_has_less_time_than_its_interval(home, monkeypatch):
     given = []
 
     async def collect(target):
-        given.append(target.total_timeout)
+        given.append((target.total_timeout, target.deep and target.deep.total_timeout))
         raise ValueError("enough")
 
     monkeypatch.setattr(looks, "collect", collect)
-    for every in (2.0, 60.0):
-        watching(home, [Cluster((GONE,), f"e{every:.0f}")], every, lambda said, _: said)
-    assert given == [1.8, 8.0]
+    for every, deep_every in ((2.0, 0), (60.0, 0), (2.0, 300), (60.0, 300)):
+        cluster = Cluster((GONE,), "a", deep_every=deep_every)
+        watching(home, [cluster], every, lambda said, _: said)
+    assert given == [(1.8, None), (8.0, None), (0.9, 0.9), (8.0, 27.0)]
+
+
+def test_every_few_looks_one_is_deep(home, monkeypatch):
+    """By what is remembered, so also from process to process; one that failed is tried again."""
+    given = []
+
+    async def collect(target):
+        given.append(target.deep)
+        taken = snapshot(start, Minute(len(given) - 1))
+        if len(given) == 1:
+            taken.brokers, taken.status = [], "FAILED"
+        return taken
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return start + timedelta(minutes=len(given), milliseconds=-300 * len(given))
+
+    start = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    monkeypatch.setattr(looks, "collect", collect)
+    monkeypatch.setattr(looks, "datetime", Clock)
+    cluster = Cluster((GONE,), "past", deep_every=180, ask_clients=False)
+    for _ in range(8):
+        looks.look_at_all(home, [cluster])
+    depth = DeepOptions(ask_clients=False)
+    assert given == [depth, depth, None, None, depth, None, None, depth]
 
 
 def test_landing_that_fails_goes_on_by_itself(home):

@@ -1,0 +1,92 @@
+"""How fast messages come and go, and how many clients that takes: computed where deep looks told.
+
+Most windows of a tick hold no deep look; they cost a look at an empty table each, and no job.
+"""
+
+from collections.abc import Callable
+from dataclasses import astuple
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from assets.computing import asset_of, keys, replace
+from assets.frames import clear_window, has_rows, read_fit, read_snapshots, read_window
+from assets.metadata import written
+from assets.resources import ClientMachineResource, LakeResource
+from lake import history
+from lake.schema import Table
+from lake.tables import progress, raw
+from lake.window import Window
+from spark.capacity import PEAK, capacity
+from spark.session import SparkResource
+from spark.throughput import throughput
+
+STARTS = (
+    "snapshot_id string, broker string, stats_window string, before_id string, "
+    "after_id string, share double"
+)
+
+
+@asset_of(
+    progress.THROUGHPUT,
+    deps=keys(raw.SNAPSHOTS, raw.BROKER_STATS, raw.QUEUE_OFFSETS, progress.QUEUES),
+)
+def progress_throughput(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Adds up what replicas counted, beside the rate that our own offsets give."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
+        starts = history.starts(lake.lake, plan.window)
+        earlier = {name for start in starts for name in (start.before_id, start.after_id)}
+        return throughput(
+            read_snapshots(session, raw.BROKER_STATS, plan),
+            read_fit(session, raw.QUEUE_OFFSETS, plan, earlier, doubts=lake.doubts(context)),
+            read_snapshots(session, progress.QUEUES, plan, earlier),
+            session.createDataFrame([astuple(start) for start in starts], STARTS),
+            plan.window,
+        )
+
+    return _replace_where_told(context, lake, progress.THROUGHPUT, raw.BROKER_STATS, compute)
+
+
+@asset_of(
+    progress.CAPACITY,
+    deps=keys(raw.CLIENTS, raw.CLIENT_TOPICS, raw.CLIENT_QUEUES, progress.GROUPS),
+)
+def progress_capacity(
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    client_machine: ClientMachineResource,
+) -> dg.MaterializeResult:
+    """Computes what the members of a group could carry, and how many the peak takes."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
+        reach = Window(plan.window.start - PEAK, plan.window.end)
+        return capacity(
+            read_snapshots(session, raw.CLIENTS, plan),
+            read_snapshots(session, raw.CLIENT_TOPICS, plan),
+            read_snapshots(session, raw.CLIENT_QUEUES, plan),
+            read_window(session, progress.GROUPS, reach),
+            plan.window,
+            client_machine.machine(),
+        )
+
+    return _replace_where_told(context, lake, progress.CAPACITY, raw.CLIENT_TOPICS, compute)
+
+
+def _replace_where_told(
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    table: Table,
+    source: Table,
+    compute: Callable[[history.Plan], DataFrame],
+) -> dg.MaterializeResult:
+    """`replace`, but without a job where the table it all comes from has no rows in the window."""
+    window = lake.plan(context).window
+    if has_rows(lake.lake, source, window):
+        return replace(context, lake, table, compute)
+    return dg.MaterializeResult(metadata=written(clear_window(table, window, lake.lake), window))
