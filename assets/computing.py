@@ -7,8 +7,11 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.frames import (
+    numbers_frame,
     quarantine_frame,
     raw_frames,
+    read_before,
+    read_snapshots,
     read_window,
     silent_frame,
     write_window,
@@ -23,6 +26,7 @@ from lake.tables import alerting, progress, quality, raw
 from lake.window import Window
 from spark.alerts import HISTORY, evaluate
 from spark.groups import groups
+from spark.health import with_health
 from spark.progress import queues
 from spark.session import SparkResource
 
@@ -92,19 +96,32 @@ def progress_queues(
     return replace(context, lake, progress.QUEUES, compute)
 
 
-@asset_of(progress.GROUPS, deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS))
+@asset_of(
+    progress.GROUPS,
+    deps=keys(progress.QUEUES, raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS, raw.CLIENT_QUEUES),
+)
 def progress_groups(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
-    """Computes every group on every topic, with what is not known of it."""
+    """Computes every group on every topic, with what is not known of it and how it is doing."""
 
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(len(plan.snapshots))
         last = {hole.last_snapshot_id for hole in plan.silent}
-        return groups(
-            read_window(session, progress.QUEUES, plan.window),
+        measured = read_window(session, progress.QUEUES, plan.window)
+        found = groups(
+            measured,
             raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS]),
             silent_frame(session, plan.silent),
+            plan.window,
+        )
+        before = read_before(session, progress.QUEUES, plan, plan.recent)
+        return with_health(
+            found,
+            read_before(session, progress.GROUPS, plan, plan.recent),
+            measured.unionByName(before),
+            read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
+            numbers_frame(session, plan.observations),
             plan.window,
         )
 

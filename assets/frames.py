@@ -1,6 +1,6 @@
 """How asset bodies read windows as Spark frames and write them back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -39,8 +39,15 @@ def read_snapshots(
     earlier = sorted(set(more) - set(plan.snapshots))
     if not earlier:
         return in_window
+    return in_window.unionByName(read_before(session, table, plan, earlier))
+
+
+def read_before(
+    session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
+) -> DataFrame:
+    """The rows of a table from before the plan's window that belong to these snapshots."""
     before = read_window(session, table, Window(plan.reach.start, plan.window.start))
-    return in_window.unionByName(before.where(F.col("snapshot_id").isin(earlier)))
+    return before.where(F.col("snapshot_id").isin(list(snapshot_ids)))
 
 
 def _of_loaded(plan: Plan) -> Column:
@@ -78,6 +85,11 @@ def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     return session.createDataFrame(
         rows, "snapshot_id string, broker string, last_snapshot_id string"
     )
+
+
+def numbers_frame(session: SparkSession, observations: Mapping[str, int]) -> DataFrame:
+    """The observations of a plan as rows: ``snapshot_id, number``."""
+    return session.createDataFrame(list(observations.items()), "snapshot_id string, number bigint")
 
 
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:

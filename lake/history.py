@@ -4,7 +4,7 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +17,16 @@ MEMORY = timedelta(hours=24)
 
 HOLE = timedelta(minutes=10)
 """The longest hole between two observations that a rate is still computed over."""
+
+OBSERVATIONS = 10
+"""How many observations of a group, with the newest, its health is told from."""
+
+PAUSE = MEMORY / (OBSERVATIONS - 1)
+"""Observations further apart do not belong together; so those of a window, and the ones that count
+with them, never reach further back than `MEMORY`."""
+
+WITHOUT_QUEUES = ("local_offsets", "stats_log")
+"""Sources of snapshots that never hold queues."""
 
 _TICK = timedelta(microseconds=1)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -47,6 +57,11 @@ class Look:
         """Whether a broker missing from it was silent: files tell of their own broker only."""
         return self.source in (None, "remote")
 
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it observes groups: counters and clients' files tell of no queues."""
+        return self.source not in WITHOUT_QUEUES
+
 
 @dataclass(frozen=True)
 class Silent:
@@ -72,12 +87,21 @@ class Plan:
         snapshots: ids of the snapshots in the window.
         earlier: ids of snapshots before the window that hold the previous observations.
         silent: holes in the window, with where to find what they hide.
+        observations: number of each observation of groups in the window, and of the last
+            `OBSERVATIONS` - 1 before it, by snapshot id. Numbers count one by one in a cluster,
+            and jump by `OBSERVATIONS` over a pause; only their differences mean something.
     """
 
     window: Window
     snapshots: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
+    observations: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """Ids of the snapshots before the window among `observations`."""
+        return tuple(sorted(set(self.observations) - set(self.snapshots)))
 
     @property
     def reach(self) -> Window:
@@ -121,6 +145,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         snapshots=tuple(look.snapshot_id for look in inside),
         earlier=tuple(sorted(_previous(before, _spoilt(lake, window)))),
         silent=tuple(_silent(known, inside)),
+        observations=_observations(known, window),
     )
 
 
@@ -175,3 +200,27 @@ def _silent(known: Sequence[Look], inside: Sequence[Look]) -> Iterable[Silent]:
                     yield Silent(look.snapshot_id, broker, last.snapshot_id)
         for broker in look.brokers_read:
             brokers[broker] = look
+
+
+def _observations(known: Sequence[Look], window: Window) -> dict[str, int]:
+    """The numbers of observations, as `Plan` describes them."""
+    last: dict[str, tuple[Look, int]] = {}
+    numbers: dict[str, dict[str, int]] = {}
+    wanted: dict[str, int] = {}
+    for look in known:
+        if not look.is_of_groups:
+            continue
+        number = 0
+        if look.cluster in last:
+            before, number = last[look.cluster]
+            number += 1 if look.observed_at - before.observed_at <= PAUSE else OBSERVATIONS
+        last[look.cluster] = look, number
+        numbers.setdefault(look.cluster, {})[look.snapshot_id] = number
+        if look.observed_at in window:
+            wanted.setdefault(look.cluster, number)
+    return {
+        snapshot_id: number
+        for cluster, first in wanted.items()
+        for snapshot_id, number in numbers[cluster].items()
+        if number > first - OBSERVATIONS
+    }
