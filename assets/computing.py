@@ -170,7 +170,13 @@ def alerts(
 
 @asset_of(
     progress.SNAPSHOTS,
-    deps=keys(alerting.ALERTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+    deps=keys(
+        alerting.ALERTS,
+        progress.ASSIGNMENTS,
+        progress.IDLE_CLIENTS,
+        progress.SUBSCRIPTIONS,
+        progress.EVENTS,
+    ),
 )
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from expectations.quarantine import split
 from lake.catalog import Lake
-from lake.history import Plan, Silent
+from lake.history import Plan, Silent, Step
 from lake.schema import Table
 from lake.tables import raw
 from lake.window import Window
@@ -47,7 +47,8 @@ def read_before(
 ) -> DataFrame:
     """The rows of a table from before the plan's window that belong to these snapshots."""
     before = read_window(session, table, Window(plan.reach.start, plan.window.start))
-    return before.where(F.col("snapshot_id").isin(list(snapshot_ids)))
+    wanted = list(snapshot_ids)
+    return before.where(F.col("snapshot_id").isin(wanted) if wanted else F.lit(False))
 
 
 def _of_loaded(plan: Plan) -> Column:
@@ -90,6 +91,15 @@ def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
 def numbers_frame(session: SparkSession, observations: Mapping[str, int]) -> DataFrame:
     """The observations of a plan as rows: ``snapshot_id, number``."""
     return session.createDataFrame(list(observations.items()), "snapshot_id string, number bigint")
+
+
+def steps_frame(session: SparkSession, steps: Iterable[Step]) -> DataFrame:
+    """Steps as rows, a column per field."""
+    return session.createDataFrame(
+        [tuple(vars(step).values()) for step in steps],
+        "snapshot_id string, observed_at timestamp, cluster string, broker string, "
+        "previous_snapshot_id string, previous_at timestamp, sound boolean, down boolean",
+    )
 
 
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:

@@ -43,6 +43,7 @@ class Look:
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
         source: where it was read; None counts as ``remote``.
+        brokers_expected: addresses that should have answered; None or 0 where nobody could tell.
     """
 
     snapshot_id: str
@@ -51,11 +52,17 @@ class Look:
     status: str
     brokers_read: frozenset[str]
     source: str | None = None
+    brokers_expected: int | None = None
 
     @property
     def is_of_all_brokers(self) -> bool:
         """Whether a broker missing from it was silent: files tell of their own broker only."""
         return self.source in (None, "remote")
+
+    @property
+    def is_witness(self) -> bool:
+        """Whether a broker missing from it was asked: not where the look itself went wrong."""
+        return self.is_of_all_brokers and (self.status != "FAILED" or bool(self.brokers_expected))
 
     @property
     def is_of_groups(self) -> bool:
@@ -76,6 +83,31 @@ class Silent:
     snapshot_id: str
     broker: str
     last_snapshot_id: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one observation of a broker to the next.
+
+    Attributes:
+        snapshot_id: the later snapshot.
+        observed_at: its start.
+        cluster: its cluster.
+        broker: the broker group.
+        previous_snapshot_id: the newest earlier snapshot that holds it.
+        previous_at: its start.
+        sound: whether no row of either is quarantined; else a row that is not there says nothing.
+        down: whether the later one is the first that asked it and got no answer.
+    """
+
+    snapshot_id: str
+    observed_at: datetime
+    cluster: str
+    broker: str
+    previous_snapshot_id: str
+    previous_at: datetime
+    sound: bool = True
+    down: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,20 +170,35 @@ def pending_window(lake: Lake, hours_back: int) -> Window | None:
 def plan(lake: Lake, window: Window) -> Plan:
     """What computing a window takes from before it."""
     known = looks(lake, Window(window.start - MEMORY, window.end))
+    before_window = Window(window.start - MEMORY, window.start)
     inside = [look for look in known if look.observed_at in window]
     before = [look for look in known if look.observed_at < window.start]
     return Plan(
         window,
         snapshots=tuple(look.snapshot_id for look in inside),
-        earlier=tuple(sorted(_previous(before, _spoilt(lake, window)))),
+        earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=_observations(known, window),
     )
 
 
+def steps(lake: Lake, window: Window) -> list[Step]:
+    """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
+    reach = Window(window.start - MEMORY, window.end)
+    return list(_steps(looks(lake, reach), window, _spoilt(lake, reach)))
+
+
 def looks(lake: Lake, window: Window) -> list[Look]:
     """The loaded snapshots of a window in order of time."""
-    columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read", "source")
+    columns = (
+        "snapshot_id",
+        "cluster",
+        "observed_at",
+        "status",
+        "brokers_read",
+        "source",
+        "brokers_expected",
+    )
     found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
     return sorted(
         (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
@@ -160,9 +207,8 @@ def looks(lake: Lake, window: Window) -> list[Look]:
 
 
 def _spoilt(lake: Lake, window: Window) -> set[str]:
-    """Snapshots before a window of which rows are quarantined."""
-    before = Window(window.start - MEMORY, window.start)
-    found = lake.read(quality.QUARANTINE, before, columns=("snapshot_id",))
+    """Snapshots of a window of which rows are quarantined."""
+    found = lake.read(quality.QUARANTINE, window, columns=("snapshot_id",))
     return set(found["snapshot_id"].to_pylist())
 
 
@@ -224,3 +270,31 @@ def _observations(known: Sequence[Look], window: Window) -> dict[str, int]:
         for snapshot_id, number in numbers[cluster].items()
         if number > first - OBSERVATIONS
     }
+
+
+def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> Iterable[Step]:
+    newest: dict[tuple[str, str], Look] = {}
+    down: set[tuple[str, str]] = set()
+    for look in known:
+        for (cluster, broker), last in sorted(newest.items()):
+            answered = broker in look.brokers_read
+            falls = look.is_witness and not answered and (cluster, broker) not in down
+            young = look.observed_at - last.observed_at <= MEMORY
+            if cluster != look.cluster or not young or not (answered or falls):
+                continue
+            if falls:
+                down.add((cluster, broker))
+            if look.observed_at in window:
+                yield Step(
+                    look.snapshot_id,
+                    look.observed_at,
+                    cluster,
+                    broker,
+                    last.snapshot_id,
+                    last.observed_at,
+                    sound=not {look.snapshot_id, last.snapshot_id} & set(spoilt),
+                    down=falls,
+                )
+        for broker in look.brokers_read:
+            newest[look.cluster, broker] = look
+            down.discard((look.cluster, broker))

@@ -8,6 +8,7 @@ import dagster as dg
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
 from assets.computing import alerts, computed, progress_groups, progress_queues, quarantine
+from assets.happening import progress_events
 from assets.members import members
 from orchestration.jobs import RECOMPUTE, TICK, every_minute
 from orchestration.resources import resources
@@ -20,6 +21,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     progress_queues,
     progress_groups,
     members,
+    progress_events,
     alerts,
     computed,
     results,

@@ -46,6 +46,7 @@ COMPUTED = (
     progress.ASSIGNMENTS,
     progress.IDLE_CLIENTS,
     progress.SUBSCRIPTIONS,
+    progress.EVENTS,
     quality.QUARANTINE,
     alerting.ALERTS,
 )
@@ -156,6 +157,7 @@ def _answer(made: Snapshot, broker: str, address: str, minute: float) -> None:
             put_tps=6.0,
             get_tps=6.0,
             config={"brokerName": broker},
+            booted_at=at - timedelta(days=3),
         )
     )
     retry = "%RETRY%g-fast"
