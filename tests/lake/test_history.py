@@ -107,7 +107,10 @@ def test_two_clusters_share_a_window(lake):
 def test_the_previous_observation_is_the_newest_before_the_window(lake):
     loaded(lake, look(1), look(2), look(3))
     assert plan(lake, Window(at(3), at(4))) == Plan(
-        Window(at(3), at(4)), snapshots=(name(3),), earlier=(name(2),)
+        Window(at(3), at(4)),
+        snapshots=(name(3),),
+        earlier=(name(2),),
+        observations={name(1): 0, name(2): 1, name(3): 2},
     )
 
 
