@@ -36,14 +36,13 @@ class Thresholds:
     """What makes a state: the defaults of the contract.
 
     Attributes:
-        observations: how many count, with the newest.
+        observations: how many count, with the newest; `lake.history.OBSERVATIONS` at most.
         known: of these so many have to be known.
         rising_steps: steps up or level, of all between them, from which a group falls behind.
         rise_seconds: the rise has to be more than is written in so long.
-        standing: at so many of them a queue has to have waited for it to stand,
-        standing_for: and at least so long. A consumer of a topic with little traffic commits up to
-            30 s late: after a long poll (15 s), and then every 5 s
-            (`persistConsumerOffsetInterval`).
+        standing: a queue stands when it has waited at so many of them,
+        standing_for: and for so long. A consumer of a topic with little traffic commits up to 30 s
+            late: after a long poll (15 s), and then every 5 s (`persistConsumerOffsetInterval`).
     """
 
     observations: int = OBSERVATIONS
@@ -71,7 +70,7 @@ def with_health(
         queues: ``progress.queues`` of all these observations, the window's too.
         held: ``raw.client_queues`` of them; None where no client was asked.
         numbers: ``snapshot_id, number``: the observations of each cluster, counted one by one
-            (`lake.history.Plan.observations`). Snapshots that are not in it count for nothing.
+            (`lake.history.Plan.observations`).
         window: what is computed.
         thresholds: of every group. (Those of single groups belong here: as columns, joined to the
             rows by group and topic.)
@@ -81,9 +80,10 @@ def with_health(
     """
     numbers = F.broadcast(numbers)
     of_queues = _of_queues(queues.join(numbers, on="snapshot_id"), held, thresholds)
-    rows = groups.unionByName(earlier.select(*groups.columns)).join(numbers, on="snapshot_id")
+    rows = groups.unionByName(earlier.select(*groups.columns))
     return (
-        rows.join(of_queues, on=list(PAIR), how="left")
+        rows.join(numbers, on="snapshot_id", how="left")
+        .join(of_queues, on=list(PAIR), how="left")
         .withColumns(_observed())
         .withColumns(_trend(thresholds))
         .where(inside(window))
