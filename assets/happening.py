@@ -22,6 +22,7 @@ from spark.session import SparkResource
         raw.SNAPSHOTS,
         raw.CLIENTS,
         raw.BROKERS,
+        raw.BROKER_STATS,
     ),
 )
 def progress_events(
@@ -44,6 +45,7 @@ def progress_events(
             both(progress.GROUPS),
             read_snapshots(session, raw.CLIENTS, plan, before),
             read_snapshots(session, raw.BROKERS, plan),
+            read_snapshots(session, raw.BROKER_STATS, plan),
             steps_frame(session, steps),
         )
 

@@ -18,7 +18,14 @@ KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 STEP = ("snapshot_id", "observed_at", "cluster", "broker", "previous_at")
 
 FAR = 100
-"""A commit that advances so far, with nobody online who could consume, has skipped messages."""
+"""A commit that advances so much further than messages were delivered has skipped some."""
+
+DELIVERED_TIMES = 10
+"""Nor is a commit far ahead of what was delivered below so many times of it: the broker counts
+every 10 s (`StatsItem`), and what it counted last may be little of what came since."""
+
+COVERED_SECONDS = 90
+"""The longest step that the broker's count of the last minute says something of."""
 
 CLIENT_RESTARTED = "client restarted"
 REBALANCE = "rebalance"
@@ -30,7 +37,12 @@ NOBODY_ONLINE = "nobody online"
 
 
 def events(
-    queues: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, steps: DataFrame
+    queues: DataFrame,
+    groups: DataFrame,
+    clients: DataFrame,
+    brokers: DataFrame,
+    stats: DataFrame,
+    steps: DataFrame,
 ) -> DataFrame:
     """``progress.events`` of a window.
 
@@ -39,13 +51,14 @@ def events(
         groups: ``progress.groups`` of the same observations; says when nobody was online.
         clients: ``raw.clients`` of them.
         brokers: ``raw.brokers`` of the window.
+        stats: ``raw.broker_stats`` of the window.
         steps: the window's steps, one row each, with the fields of `lake.history.Step`.
 
     Returns:
         One row per transition, with the columns of `lake.tables.progress.EVENTS`.
     """
     seen = steps.where("NOT down")
-    compared = _evidence(_compared(queues, seen), groups, clients, brokers)
+    compared = _evidence(_compared(queues, seen), groups, clients, brokers, stats)
     found = F.explode(F.array_compact(_found()))
     happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"))
     return _shaped(happened.select("*", "event.*")).unionByName(_shaped(_down(steps)))
@@ -107,12 +120,15 @@ def _is_dull() -> Column:
 
 
 def _evidence(
-    compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame
+    compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, stats: DataFrame
 ) -> DataFrame:
     online = groups.select("snapshot_id", "consumer_group", "topic", "online")
     starts = F.when(F.col("started_at").isNotNull(), F.struct("client_id", "started_at"))
     members = clients.groupBy("snapshot_id", "consumer_group").agg(
-        F.collect_set("client_id").alias("members"), F.collect_set(starts).alias("starts")
+        F.collect_set("client_id").alias("members"),
+        F.collect_set(starts).alias("starts"),
+        F.flatten(F.collect_set("subscriptions.topic")).alias("read"),
+        F.flatten(F.collect_set(_topics_in_part())).alias("read_in_part"),
     )
     boots = brokers.groupBy("snapshot_id", "broker").agg(
         F.min_by("booted_at", "broker_id").alias("booted_at")
@@ -124,7 +140,31 @@ def _evidence(
         compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
             _of_previous(frame, key), on=["previous_snapshot_id", *key], how="left"
         )
-    return compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left")
+    return compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left").join(
+        _delivered(stats), on=["snapshot_id", "broker", "consumer_group", "topic"], how="left"
+    )
+
+
+def _topics_in_part() -> Column:
+    """The topics of which a member does not ask for every message."""
+    everything = ("*", "")
+    part = F.filter(
+        "subscriptions",
+        lambda each: (
+            (each["expression_type"] == "SQL92")
+            | ~F.trim(F.coalesce(each["expression"], F.lit(""))).isin(*everything)
+        ),
+    )
+    return F.transform(part, lambda each: each["topic"])
+
+
+def _delivered(stats: DataFrame) -> DataFrame:
+    """Messages a second that a broker, slaves too, handed to a group in the last minute."""
+    return (
+        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        .groupBy("snapshot_id", "broker", "consumer_group", "topic")
+        .agg(F.sum("tps").alias("delivered_tps"))
+    )
 
 
 def _of_previous(frame: DataFrame, key: list[str]) -> DataFrame:
@@ -139,8 +179,25 @@ def _nobody() -> Column:
     return F.coalesce(~F.col("online") & ~F.col("previous_online"), F.lit(False))
 
 
-def _why_moved() -> Column:
-    """The likely cause of a commit that went where consuming does not lead."""
+def _skips(skipped: Column) -> Column:
+    """Whether a commit advanced by far more than was delivered.
+
+    With nobody online nothing was. Else the broker has to have told, members must have stayed, and
+    have asked for every message: what their filter leaves out is not delivered.
+    """
+    gone, come, again = _changes()
+    seconds = (F.unix_millis("observed_at") - F.unix_millis("previous_at")) / 1000
+    everything = F.array_contains("read", F.col("topic")) & ~F.array_contains(
+        "read_in_part", F.col("topic")
+    )
+    outrun = skipped >= F.col("delivered_tps") * seconds * DELIVERED_TIMES + FAR
+    stayed = (gone == 0) & (come == 0) & ~again
+    told = (seconds <= COVERED_SECONDS) & stayed & everything & outrun
+    return (_nobody() & (skipped >= FAR)) | F.coalesce(told, F.lit(False))
+
+
+def _changes() -> tuple[Column, Column, Column]:
+    """How many members are gone, how many have come, and whether one was started again."""
     gone = F.size(F.array_except("previous_members", "members"))
     come = F.size(F.array_except("members", "previous_members"))
     again = F.exists(
@@ -153,6 +210,12 @@ def _why_moved() -> Column:
             ),
         ),
     )
+    return gone, come, again
+
+
+def _why_moved() -> Column:
+    """The likely cause of a commit that went where consuming does not lead."""
+    gone, come, again = _changes()
     booted = F.col("booted_at") > F.col("previous_at")
     return (
         F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
@@ -187,8 +250,7 @@ def _found() -> Column:
         _event("RECREATED", recreated, max_was, maximum, at_least_zero(max_was - was),
                F.when(booted, BROKER_RESTARTED)),
         _event("REWOUND", ~recreated & (commit < was), was, commit, again, _why_moved()),
-        _event("SKIPPED", ~recreated & _nobody() & (skipped >= FAR), was, commit, skipped,
-               F.lit(RESET)),
+        _event("SKIPPED", ~recreated & _skips(skipped), was, commit, skipped, F.lit(RESET)),
         _event("LOST", (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
                F.col("now.lost"), F.when(_nobody(), NOBODY_ONLINE)),
         _event("AHEAD_OF_BROKER", (commit > maximum) & is_known & ~was_ahead, maximum, commit,

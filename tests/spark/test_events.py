@@ -27,7 +27,8 @@ def queue(commit, maximum=1000, minimum=0, store="broker"):
 def case(before, now, *expected, members=(UP, UP), online=(True, True), client=None, broker="a"):
     """A queue at two observations, who was online then, and ``(kind, from, to, messages, cause)``.
 
-    Broker ``b`` was restarted between them, rows of ``c`` are quarantined.
+    Broker ``b`` was restarted between them, rows of ``c`` are quarantined. Brokers delivered a
+    message a second to each group, all of which ask for every message but the member ``tags``.
     """
     return before, now, list(expected), members, online, client, broker
 
@@ -35,7 +36,7 @@ def case(before, now, *expected, members=(UP, UP), online=(True, True), client=N
 OFFLINE = {"members": ({}, {}), "online": (False, False)}
 
 CASES = {
-    "goes on": case(queue(10), queue(900)),
+    "goes on": case(queue(10), queue(90)),
     "stands": case(queue(10), queue(10)),
     "rewound by reset": case(
         queue(900), queue(100, minimum=50), ("REWOUND", 900, 100, 800, "reset by an operator")
@@ -85,6 +86,11 @@ CASES = {
     "skipped": case(
         queue(10), queue(110), ("SKIPPED", 10, 110, 100, "reset by an operator"), **OFFLINE
     ),
+    "skipped while online": case(
+        queue(10), queue(720), ("SKIPPED", 10, 720, 710, "reset by an operator")
+    ),
+    "skipped or filtered": case(queue(10), queue(720), members=({"tags": 0}, {"tags": 0})),
+    "not far from what was delivered": case(queue(10), queue(709)),
     "committed late": case(queue(10), queue(109), **OFFLINE),
     "went past what expired": case(queue(10), queue(510, minimum=450), **OFFLINE),
     "consumed": case(queue(10), queue(999), members=({}, UP), online=(False, True)),
@@ -124,10 +130,13 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def happened(spark):
-    queues, groups, clients = [], [], []
+    queues, groups, clients, stats = [], [], [], []
+    asks = {"topic": "orders", "expression_type": "TAG", "tags": []}
     for name, (before, now, _, members, online, client, broker) in CASES.items():
         pair = {"consumer_group": name, "topic": "orders"}
         one = pair | {"broker": broker, "queue_id": 3, "client_id": client}
+        counted = {"stats_name": "GROUP_GET_NUMS", "stats_window": "minute", "tps": 0.5}
+        stats += [pair | counted | {"at": 1, "broker": "a", "broker_id": each} for each in (0, 1)]
         for at, held in ((0, before), (1, now)):
             groups.append(pair | {"at": at, "online": online[at]})
             clients += [
@@ -136,6 +145,7 @@ def happened(spark):
                     "consumer_group": name,
                     "client_id": member,
                     "started_at": None if start is None else minute(start),
+                    "subscriptions": [asks | {"expression": "A" if member == "tags" else "*"}],
                 }
                 for member, start in members[at].items()
             ]
@@ -153,6 +163,7 @@ def happened(spark):
         frame(spark, progress.GROUPS, groups),
         frame(spark, raw.CLIENTS, clients),
         frame(spark, raw.BROKERS, brokers),
+        frame(spark, raw.BROKER_STATS, stats),
         steps_frame(spark, STEPS),
     )
     assert found.columns == progress.EVENTS.column_names
