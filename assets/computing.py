@@ -9,9 +9,12 @@ from pyspark.sql import DataFrame
 from assets.frames import (
     clear_window,
     filter_evidence,
+    numbers_frame,
     quarantine_frame,
     raw_frames,
+    read_before,
     read_fit,
+    read_snapshots,
     read_window,
     silent_frame,
     write_window,
@@ -27,6 +30,7 @@ from lake.window import Window
 from spark.alerts import HISTORY, evaluate
 from spark.delay import timeline
 from spark.groups import groups
+from spark.health import with_health
 from spark.progress import queues
 from spark.session import SparkResource
 
@@ -128,22 +132,33 @@ def progress_queues(
         raw.CLIENTS,
         raw.TOPICS,
         raw.QUEUE_TAGS,
+        raw.CLIENT_QUEUES,
     ),
 )
 def progress_groups(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
-    """Computes every group on every topic, with what is not known of it."""
+    """Computes every group on every topic, with what is not known of it and how it is doing."""
 
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(len(plan.snapshots))
         last = {hole.last_snapshot_id for hole in plan.silent}
-        return groups(
-            read_window(session, progress.QUEUES, plan.window),
+        measured = read_window(session, progress.QUEUES, plan.window)
+        found = groups(
+            measured,
             raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=lake.doubts(context)),
             silent_frame(session, plan.silent),
             plan.window,
             filter_evidence(session, lake.lake, plan),
+        )
+        before = read_before(session, progress.QUEUES, plan, plan.recent)
+        return with_health(
+            found,
+            read_before(session, progress.GROUPS, plan, plan.recent),
+            measured.unionByName(before),
+            read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
+            numbers_frame(session, plan.observations),
+            plan.window,
         )
 
     return replace(context, lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window))
@@ -197,6 +212,7 @@ def alerts(
         progress.IDLE_CLIENTS,
         progress.SUBSCRIPTIONS,
         progress.CAPACITY,
+        progress.EVENTS,
     ),
 )
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:

@@ -1,6 +1,6 @@
 """How asset bodies read windows as Spark frames and write them back."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from expectations.quarantine import split
 from lake.catalog import Lake, one_of, window_filter
-from lake.history import Plan, Silent
+from lake.history import Plan, Silent, Step
 from lake.schema import Table
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window
@@ -44,8 +44,16 @@ def read_snapshots(
     earlier = sorted(set(more) - set(plan.snapshots))
     if not earlier:
         return in_window
+    return in_window.unionByName(read_before(session, table, plan, earlier))
+
+
+def read_before(
+    session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
+) -> DataFrame:
+    """The rows of a table from before the plan's window that belong to these snapshots."""
     before = read_window(session, table, Window(plan.reach.start, plan.window.start))
-    return in_window.unionByName(before.where(F.col("snapshot_id").isin(earlier)))
+    wanted = list(snapshot_ids)
+    return before.where(F.col("snapshot_id").isin(wanted) if wanted else F.lit(False))
 
 
 def _of_loaded(plan: Plan) -> Column:
@@ -149,6 +157,20 @@ def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     rows = [(item.snapshot_id, item.broker, item.last_snapshot_id) for item in silent]
     return session.createDataFrame(
         rows, "snapshot_id string, broker string, last_snapshot_id string"
+    )
+
+
+def numbers_frame(session: SparkSession, observations: Mapping[str, int]) -> DataFrame:
+    """The observations of a plan as rows: ``snapshot_id, number``."""
+    return session.createDataFrame(list(observations.items()), "snapshot_id string, number bigint")
+
+
+def steps_frame(session: SparkSession, steps: Iterable[Step]) -> DataFrame:
+    """Steps as rows, a column per field."""
+    return session.createDataFrame(
+        [tuple(vars(step).values()) for step in steps],
+        "snapshot_id string, observed_at timestamp, cluster string, broker string, "
+        "previous_snapshot_id string, previous_at timestamp, sound boolean, down boolean",
     )
 
 

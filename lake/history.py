@@ -6,7 +6,7 @@ them costs milliseconds, and no run has to search the large tables for their pas
 
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -30,6 +30,15 @@ STATS_WINDOWS = {
     "day": timedelta(days=1),
 }
 """The windows of a broker's own counters (`StatsItem`)."""
+OBSERVATIONS = 10
+"""How many observations of a group, with the newest, its health is told from."""
+
+PAUSE = MEMORY / (OBSERVATIONS - 1)
+"""Observations further apart do not belong together; so those of a window, and the ones that count
+with them, never reach further back than `MEMORY`."""
+
+WITHOUT_QUEUES = ("local_offsets", "stats_log")
+"""Sources of snapshots that never hold queues."""
 
 _TICK = timedelta(microseconds=1)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -46,6 +55,7 @@ class Look:
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
         source: where it was read; None counts as ``remote``.
+        brokers_expected: addresses that should have answered; None or 0 where nobody could tell.
     """
 
     snapshot_id: str
@@ -54,11 +64,22 @@ class Look:
     status: str
     brokers_read: frozenset[str]
     source: str | None = None
+    brokers_expected: int | None = None
 
     @property
     def is_of_all_brokers(self) -> bool:
         """Whether a broker missing from it was silent: files tell of their own broker only."""
         return self.source in (None, "remote")
+
+    @property
+    def is_witness(self) -> bool:
+        """Whether a broker missing from it was asked: not where the look itself went wrong."""
+        return self.is_of_all_brokers and (self.status != "FAILED" or bool(self.brokers_expected))
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it observes groups: counters and clients' files tell of no queues."""
+        return self.source not in WITHOUT_QUEUES
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,31 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Step:
+    """From one observation of a broker to the next.
+
+    Attributes:
+        snapshot_id: the later snapshot.
+        observed_at: its start.
+        cluster: its cluster.
+        broker: the broker group.
+        previous_snapshot_id: the newest earlier snapshot that holds it.
+        previous_at: its start.
+        sound: whether no row of either is quarantined; else a row that is not there says nothing.
+        down: whether the later one is the first that asked it and got no answer.
+    """
+
+    snapshot_id: str
+    observed_at: datetime
+    cluster: str
+    broker: str
+    previous_snapshot_id: str
+    previous_at: datetime
+    sound: bool = True
+    down: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """What computing a window takes.
 
@@ -106,12 +152,21 @@ class Plan:
         snapshots: ids of the snapshots in the window.
         earlier: ids of snapshots before the window that hold the previous observations.
         silent: holes in the window, with where to find what they hide.
+        observations: number of each observation of groups in the window, and of the last
+            `OBSERVATIONS` - 1 before it, by snapshot id. Numbers count one by one in a cluster,
+            and jump by `OBSERVATIONS` over a pause; only their differences mean something.
     """
 
     window: Window
     snapshots: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
+    observations: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """Ids of the snapshots before the window among `observations`."""
+        return tuple(sorted(set(self.observations) - set(self.snapshots)))
 
     @property
     def reach(self) -> Window:
@@ -153,13 +208,15 @@ def pending_window(lake: Lake, hours_back: int) -> Window | None:
 def plan(lake: Lake, window: Window) -> Plan:
     """What computing a window takes from before it."""
     known = looks(lake, Window(window.start - MEMORY, window.end))
+    before_window = Window(window.start - MEMORY, window.start)
     inside = [look for look in known if look.observed_at in window]
     before = [look for look in known if look.observed_at < window.start]
     return Plan(
         window,
         snapshots=tuple(look.snapshot_id for look in inside),
-        earlier=tuple(sorted(_previous(before, _spoilt(lake, window)))),
+        earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
+        observations=_observations(known, window),
     )
 
 
@@ -181,9 +238,23 @@ def starts(lake: Lake, window: Window) -> list[Start]:
     return found
 
 
+def steps(lake: Lake, window: Window) -> list[Step]:
+    """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
+    reach = Window(window.start - MEMORY, window.end)
+    return list(_steps(looks(lake, reach), window, _spoilt(lake, reach)))
+
+
 def looks(lake: Lake, window: Window) -> list[Look]:
     """The loaded snapshots of a window in order of time."""
-    columns = ("snapshot_id", "cluster", "observed_at", "status", "brokers_read", "source")
+    columns = (
+        "snapshot_id",
+        "cluster",
+        "observed_at",
+        "status",
+        "brokers_read",
+        "source",
+        "brokers_expected",
+    )
     found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
     return sorted(
         (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
@@ -208,9 +279,8 @@ def _starts(seen: Sequence[Look], broker: str) -> Iterator[Start]:
 
 
 def _spoilt(lake: Lake, window: Window) -> set[str]:
-    """Snapshots before a window of which rows are quarantined."""
-    before = Window(window.start - MEMORY, window.start)
-    found = lake.read(quality.QUARANTINE, before, columns=("snapshot_id",))
+    """Snapshots of a window of which rows are quarantined."""
+    found = lake.read(quality.QUARANTINE, window, columns=("snapshot_id",))
     return set(found["snapshot_id"].to_pylist())
 
 
@@ -248,3 +318,55 @@ def _silent(known: Sequence[Look], inside: Sequence[Look]) -> Iterable[Silent]:
                     yield Silent(look.snapshot_id, broker, last.snapshot_id)
         for broker in look.brokers_read:
             brokers[broker] = look
+
+
+def _observations(known: Sequence[Look], window: Window) -> dict[str, int]:
+    """The numbers of observations, as `Plan` describes them."""
+    last: dict[str, tuple[Look, int]] = {}
+    numbers: dict[str, dict[str, int]] = {}
+    wanted: dict[str, int] = {}
+    for look in known:
+        if not look.is_of_groups:
+            continue
+        number = 0
+        if look.cluster in last:
+            before, number = last[look.cluster]
+            number += 1 if look.observed_at - before.observed_at <= PAUSE else OBSERVATIONS
+        last[look.cluster] = look, number
+        numbers.setdefault(look.cluster, {})[look.snapshot_id] = number
+        if look.observed_at in window:
+            wanted.setdefault(look.cluster, number)
+    return {
+        snapshot_id: number
+        for cluster, first in wanted.items()
+        for snapshot_id, number in numbers[cluster].items()
+        if number > first - OBSERVATIONS
+    }
+
+
+def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> Iterable[Step]:
+    newest: dict[tuple[str, str], Look] = {}
+    down: set[tuple[str, str]] = set()
+    for look in known:
+        for (cluster, broker), last in sorted(newest.items()):
+            answered = broker in look.brokers_read
+            falls = look.is_witness and not answered and (cluster, broker) not in down
+            young = look.observed_at - last.observed_at <= MEMORY
+            if cluster != look.cluster or not young or not (answered or falls):
+                continue
+            if falls:
+                down.add((cluster, broker))
+            if look.observed_at in window:
+                yield Step(
+                    look.snapshot_id,
+                    look.observed_at,
+                    cluster,
+                    broker,
+                    last.snapshot_id,
+                    last.observed_at,
+                    sound=not {look.snapshot_id, last.snapshot_id} & set(spoilt),
+                    down=falls,
+                )
+        for broker in look.brokers_read:
+            newest[look.cluster, broker] = look
+            down.discard((look.cluster, broker))

@@ -16,6 +16,7 @@ from assets.computing import (
     quarantine,
 )
 from assets.flows import progress_capacity, progress_throughput
+from assets.happening import progress_events
 from assets.maintenance import maintenance
 from assets.members import members
 from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
@@ -31,6 +32,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     members,
     progress_throughput,
     progress_capacity,
+    progress_events,
     alerts,
     computed,
     results,

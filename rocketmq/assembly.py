@@ -64,6 +64,7 @@ def broker_row(reading: Reading) -> Broker:
         put_tps=_ratio(runtime, "putTps"),
         get_tps=_ratio(runtime, "getTransferredTps"),
         config=reading.config,
+        booted_at=instant(_whole(runtime, "bootTimestamp")),
     )
 
 

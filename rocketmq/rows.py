@@ -49,6 +49,7 @@ class Broker:
     put_tps: float | None = None
     get_tps: float | None = None
     config: dict[str, str] | None = None
+    booted_at: datetime | None = None
 
 
 @dataclass(slots=True)

@@ -4,10 +4,13 @@ A sum is over what is known. What a silent broker, a quarantined row or a broadc
 without a broker-side offset hides is counted as unknown, never as zero.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.history import WITHOUT_QUEUES
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
@@ -48,8 +51,10 @@ def groups(
         evidence: what filtered lag is estimated from.
 
     Returns:
-        One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`.
+        One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
+        but those of its `HEALTH`.
     """
+    raw = replace(raw, consumer_offsets=_with_queues(raw))
     members = _members(raw.clients.where(inside(window)))
     group_facts = _group_facts(members)
     known = _of_model(queues, group_facts)
@@ -72,12 +77,16 @@ def groups(
         pairs.join(_worst_client(_sums(known)), on=list(PAIR), how="left")
         .join(about_groups, on=["snapshot_id", "consumer_group"], how="left")
         .join(F.broadcast(_fully_read(raw)), on="snapshot_id", how="left")
+        .join(F.broadcast(_without_clients(raw)), on="snapshot_id", how="left")
         .withColumns(_completeness())
         .withColumns(_membership())
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
-        .select(*progress.GROUPS.column_names)
+        .select(*[name for name in progress.GROUPS.column_names if name not in HEALTH])
     )
 
+
+HEALTH = {column.name for column in progress.HEALTH}
+"""What needs more than one observation, and is added by `spark.health`."""
 
 ABOUT_GROUPS = (
     "message_model",
@@ -269,6 +278,21 @@ def _fully_read(raw: RawFrames) -> DataFrame:
     )
 
 
+def _with_queues(raw: RawFrames) -> DataFrame:
+    """Consumer offsets, without those that clients' files told: they are no observation of a queue.
+
+    Counted, they would make every group in them unknown at an instant at which nobody looked.
+    """
+    without = raw.snapshots.where(F.col("source").isin(*WITHOUT_QUEUES)).select("snapshot_id")
+    return raw.consumer_offsets.join(F.broadcast(without), on="snapshot_id", how="left_anti")
+
+
+def _without_clients(raw: RawFrames) -> DataFrame:
+    """Snapshots that were read from files: nobody was asked who is online."""
+    from_files = raw.snapshots.where(F.col("source") != "remote").select("snapshot_id")
+    return from_files.distinct().withColumn("from_files", F.lit(True))
+
+
 def _completeness() -> dict[str, Column]:
     known = F.coalesce("queues_known", F.lit(0))
     unknown = F.coalesce("queues_unknown", F.lit(0))
@@ -286,7 +310,8 @@ def _completeness() -> dict[str, Column]:
 
 
 def _membership() -> dict[str, Column]:
-    online = F.when(F.col("has_members"), F.lit(True)).when(F.col("unheard").isNull(), F.lit(False))
+    asked = F.col("unheard").isNull() & F.col("from_files").isNull()
+    online = F.when(F.col("has_members"), F.lit(True)).when(asked, F.lit(False))
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {
         "online": online,

@@ -48,6 +48,7 @@ COMPUTED = (
     progress.SUBSCRIPTIONS,
     progress.THROUGHPUT,
     progress.CAPACITY,
+    progress.EVENTS,
     quality.QUARANTINE,
     alerting.ALERTS,
     progress.TIMELINE,
@@ -160,6 +161,7 @@ def _answer(made: Snapshot, broker: str, address: str, minute: float) -> None:
             put_tps=6.0,
             get_tps=6.0,
             config={"brokerName": broker},
+            booted_at=at - timedelta(days=3),
         )
     )
     retry = "%RETRY%g-fast"

@@ -90,6 +90,15 @@ QUEUES = Table(
     nullable_key=("client_id",),
 )
 
+HEALTH = (
+    Column(
+        "health",
+        STRING,
+        "LOSING | UNKNOWN | STOPPED | BLOCKED | STALLED | FALLING_BEHIND | CATCHING_UP | IDLE | OK",
+    ),
+    Column("health_reason", STRING, "the queues and the numbers that health follows from"),
+)
+
 GROUPS = Table(
     "progress.groups",
     "One row per group, topic and snapshot, also for what a silent broker hides.",
@@ -126,6 +135,7 @@ GROUPS = Table(
         Column("client_version", STRING, "lowest version of a member"),
         Column("retry_lag", BIGINT, "lag of the group's retry topic"),
         Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
+        *HEALTH,
     ),
     key=("observed_at", "cluster", "consumer_group", "topic"),
 )
@@ -308,6 +318,43 @@ CAPACITY = Table(
     key=("observed_at", "cluster", "consumer_group", "topic"),
 )
 
+EVENTS = Table(
+    "progress.events",
+    "One row per thing that happened to a queue of a group, or to a broker, between observations.",
+    (
+        raw.SNAPSHOT_ID,
+        Column("observed_at", TIMESTAMP, "the first observation after it happened"),
+        raw.CLUSTER,
+        raw.BROKER,
+        Column("topic", STRING, "topic; NULL = the whole broker"),
+        Column("queue_id", INT, "queue of the topic on this broker; NULL = the whole broker"),
+        Column("consumer_group", STRING, "consumer group; NULL = the whole broker"),
+        Column("client_id", STRING, "NULL but for broadcast"),
+        Column(
+            "kind",
+            STRING,
+            "REWOUND | SKIPPED | LOST | RECREATED | AHEAD_OF_BROKER | DISAPPEARED | FIRST_COMMIT | "
+            "BROKER_DOWN",
+        ),
+        Column("from_offset", BIGINT, "where the offset was; of LOST the first lost message"),
+        Column("to_offset", BIGINT, "where it is; of LOST the first readable message"),
+        Column("messages", BIGINT, "to be consumed again, or not consumed and gone"),
+        Column("likely_cause", STRING, "what the evidence says; NULL = it says nothing"),
+        Column("previous_at", TIMESTAMP, "the last observation before it happened"),
+    ),
+    key=(
+        "cluster",
+        "broker",
+        "topic",
+        "queue_id",
+        "consumer_group",
+        "client_id",
+        "observed_at",
+        "kind",
+    ),
+    nullable_key=("topic", "queue_id", "consumer_group", "client_id"),
+)
+
 ALL = (
     QUEUES,
     GROUPS,
@@ -316,6 +363,7 @@ ALL = (
     SUBSCRIPTIONS,
     SNAPSHOTS,
     TIMELINE,
+    EVENTS,
     THROUGHPUT,
     CAPACITY,
 )

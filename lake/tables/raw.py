@@ -92,6 +92,7 @@ BROKERS = Table(
         Column("put_tps", DOUBLE, "messages written a second, 10 s window"),
         Column("get_tps", DOUBLE, "messages handed out a second, 10 s window"),
         Column("config", STRING_MAP, "allow-listed configuration keys"),
+        Column("booted_at", TIMESTAMP, "when the broker was started, by its clock"),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )

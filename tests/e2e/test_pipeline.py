@@ -281,6 +281,49 @@ def test_capacity_follows_from_threads_and_consume_time(ticked):
     assert slow["peak_tps"] == pytest.approx(6.0 / 3) and slow["clients_needed"] == 1
 
 
+def test_health_is_told_from_the_observations_before(ticked):
+    """Observations known in full: the minutes 2, 5, 40, 60, 65, 122, 150 and 180."""
+    found = rows(ticked, "progress.groups", topic="orders")
+    health = {
+        group: [
+            of(found, minute, consumer_group=group)[0]["health"]
+            for minute in (PAST[0], PAST[2], PAST[5], PAST[9], PAST[11])
+        ]
+        for group in ("g-fast", "g-hung", "g-gone")
+    }
+    unknown = ["UNKNOWN", "UNKNOWN"]
+    assert health["g-fast"] == [*unknown, "OK", "OK", "OK"]
+    assert health["g-hung"] == [*unknown, "STALLED", "STALLED", "STALLED"]
+    assert health["g-gone"][:2] == unknown
+    (hung,) = of(found, PAST[11], consumer_group="g-hung")
+    assert hung["health_reason"].startswith("broker-a/0: never committed, ")
+    (silent,) = of(found, PAST[8], consumer_group="g-fast")
+    assert silent["health_reason"] == "nothing is known now of 3 of 6 queues"
+
+
+def test_each_thing_that_happened_is_one_event(ticked):
+    found = rows(ticked, "progress.events")
+    down = [
+        (row["observed_at"], row["broker"], row["previous_at"])
+        for row in found
+        if row["kind"] == "BROKER_DOWN"
+    ]
+    assert down == [
+        (at(PAST[2]), "broker-b", at(PAST[1])),
+        (at(PAST[8]), "broker-b", at(PAST[6])),
+    ]
+    recreated = [row for row in found if row["kind"] == "RECREATED"]
+    assert {(row["observed_at"], row["broker"]) for row in recreated} == {(at(PAST[5]), "broker-a")}
+    assert len(recreated) == 15, "five groups read three queues"
+    lost = [row for row in found if row["kind"] == "LOST"]
+    assert {row["consumer_group"] for row in lost} == {"g-gone"}
+    assert {(row["broker"], row["messages"], row["likely_cause"]) for row in lost} == {
+        ("broker-a", 10, None),  # while the other broker was silent, members may have been there
+        ("broker-a", 10, "nobody online"),
+        ("broker-b", 10, "nobody online"),
+    }
+
+
 def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
     found = rows(ticked, "alerting.alerts")
     down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake.history import Plan, Silent, Start, pending_window, plan, starts
+from lake.history import PAUSE, Plan, Silent, Start, pending_window, plan, starts, steps
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window, ceil_hour, floor_hour
 
@@ -107,7 +107,10 @@ def test_two_clusters_share_a_window(lake):
 def test_the_previous_observation_is_the_newest_before_the_window(lake):
     loaded(lake, look(1), look(2), look(3))
     assert plan(lake, Window(at(3), at(4))) == Plan(
-        Window(at(3), at(4)), snapshots=(name(3),), earlier=(name(2),)
+        Window(at(3), at(4)),
+        snapshots=(name(3),),
+        earlier=(name(2),),
+        observations={name(1): 0, name(2): 1, name(3): 2},
     )
 
 
@@ -244,3 +247,68 @@ def test_starts_name_what_they_begin_in(lake):
     assert starts(lake, Window(at(2), at(3))) == [
         Start(name(2), "a", "minute", name(1), name(1), 0.0)
     ]
+
+
+def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
+    loaded(lake, *(look(minute) for minute in range(15)), look(12.5, cluster="other"))
+    loaded(lake, of_files(11.5, "stats_log"), of_files(11.7, "local_offsets"))
+    numbers = plan(lake, Window(at(12), at(14))).observations
+    start = numbers[name(12)]
+    assert {key: number - start for key, number in numbers.items() if key.startswith("lab")} == {
+        name(minute): minute - 12 for minute in range(3, 14)
+    }
+    assert {key for key in numbers if key.startswith("other")} == {name(12.5, "other")}
+    assert set(plan(lake, Window(at(12), at(14))).recent) == {name(m) for m in range(3, 12)}
+
+
+def test_what_was_observed_before_a_pause_counts_no_more(lake):
+    pause = PAUSE / timedelta(minutes=1)
+    loaded(lake, look(0), look(1), look(1 + pause), look(2 + 2 * pause))
+    whole = plan(lake, Window(at(0), at(3 + 2 * pause))).observations
+    first = whole[name(0)]
+    assert [number - first for number in whole.values()] == [0, 1, 2, 12]
+    assert plan(lake, Window(at(2 + 2 * pause), at(3 + 2 * pause))).recent == ()
+
+
+def told(lake, first, end):
+    """Steps of a window as (minute, broker, minute before, down)."""
+    return [
+        (
+            (step.observed_at - NOON) / timedelta(minutes=1),
+            step.broker,
+            (step.previous_at - NOON) / timedelta(minutes=1),
+            step.down,
+        )
+        for step in steps(lake, Window(at(first), at(end)))
+    ]
+
+
+def test_a_broker_goes_down_once_and_its_next_step_leads_over_the_hole(lake):
+    loaded(lake, look(0), look(1, ["a"]), look(2, ["a"]), look(3), look(4, ["a"]))
+    expected = [
+        (1, "a", 0, False),
+        (1, "b", 0, True),
+        (2, "a", 1, False),
+        (3, "a", 2, False),
+        (3, "b", 0, False),
+        (4, "a", 3, False),
+        (4, "b", 3, True),
+    ]
+    assert told(lake, 0, 5) == expected
+    assert [step for first in range(5) for step in told(lake, first, first + 1)] == expected
+
+
+def test_only_a_look_that_asked_the_broker_finds_it_down(lake):
+    failed = look(1, [], status="FAILED")
+    loaded(lake, look(0), failed, of_files(2, "store", "a"), of_files(3, "stats_log"))
+    assert [step for step in told(lake, 0, 4) if step[3]] == []
+    loaded(lake, look(4, [], status="FAILED") | {"brokers_expected": 2})
+    assert [step for step in told(lake, 4, 5) if step[3]] == [(4, "a", 2, True), (4, "b", 0, True)]
+
+
+def test_a_step_from_or_to_quarantined_rows_is_not_sound(lake):
+    loaded(lake, *(look(minute, ["a"], "COMPLETE") for minute in range(4)))
+    row = {"observed_at": at(1), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
+    lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(1)}])
+    sound = {step.snapshot_id: step.sound for step in steps(lake, Window(at(0), at(5)))}
+    assert sound == {name(1): False, name(2): False, name(3): True}

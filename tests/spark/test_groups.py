@@ -166,6 +166,32 @@ def test_nobody_known_online_where_the_question_failed(spark):
     assert rows["other", "orders"]["online"] is False
 
 
+def test_files_do_not_tell_who_is_online(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"source": "store"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["lag"], row["complete"]) == (40, True)
+    assert (row["online"], row["clients"]) == (None, None)
+
+
+def test_what_clients_files_tell_is_no_observation_of_a_group(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE", "source": "local_offsets"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[
+            read(60),
+            read(30, at=1, client_id="c1", offset_store="client_file"),
+            read(30, at=1, client_id="c1", offset_store="client_file", consumer_group="other"),
+        ],
+    )
+    assert rows.keys() == {("billing", "orders")}
+    assert rows["billing", "orders"]["queues_unknown"] == 0
+
+
 def test_retry_lag_and_dead_letters(spark):
     topics = [
         {"at": 0, "topic": name, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}

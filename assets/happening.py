@@ -1,0 +1,52 @@
+"""What happened between observations."""
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from assets.computing import asset_of, keys, replace
+from assets.frames import read_before, read_snapshots, read_window, steps_frame
+from assets.resources import LakeResource
+from lake import history
+from lake.schema import Table
+from lake.tables import progress, quality, raw
+from spark.events import events
+from spark.session import SparkResource
+
+
+@asset_of(
+    progress.EVENTS,
+    deps=keys(
+        progress.QUEUES,
+        progress.GROUPS,
+        quality.QUARANTINE,
+        raw.SNAPSHOTS,
+        raw.CLIENTS,
+        raw.BROKERS,
+        raw.BROKER_STATS,
+    ),
+)
+def progress_events(
+    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    """Finds what happened to queues and brokers: each transition once."""
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
+        steps = history.steps(lake.lake, plan.window)
+        before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
+
+        def both(table: Table) -> DataFrame:
+            return read_window(session, table, plan.window).unionByName(
+                read_before(session, table, plan, before)
+            )
+
+        return events(
+            both(progress.QUEUES),
+            both(progress.GROUPS),
+            read_snapshots(session, raw.CLIENTS, plan, before),
+            read_snapshots(session, raw.BROKERS, plan),
+            read_snapshots(session, raw.BROKER_STATS, plan),
+            steps_frame(session, steps),
+        )
+
+    return replace(context, lake, progress.EVENTS, compute)

@@ -1,0 +1,375 @@
+"""How every group is doing: ``health`` and ``health_reason`` of ``progress.groups``.
+
+Health is told from the last `Thresholds.observations` observations of a group on a topic, and from
+nothing before them: a tick that reads just these and a backfill of a year give the same rows.
+
+Lag alone is no alarm. A queue *stands* when it has waited for longer than a healthy consumer takes
+to commit, and its commit has not moved at any of these observations: one new message on a quiet
+topic, and a commit that comes with the next poll, do not make a queue stand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, WindowSpec
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.history import OBSERVATIONS
+from lake.window import Window
+from spark.groups import PAIR, QUEUE_OF_PAIR
+from spark.progress import CONSUMED_QUEUE, inside
+
+GROUP = ("cluster", "consumer_group", "topic")
+"""A group on a topic over time."""
+
+NEVER_COMMITTED = -1
+"""Stands for no commit at all, as in the broker (`ConsumerOffsetManager.queryOffset`)."""
+
+NAMED = 5
+"""Queues that a reason names; of more it tells how many."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What makes a state: the defaults of the contract.
+
+    Attributes:
+        observations: how many count, with the newest; `lake.history.OBSERVATIONS` at most.
+        known: of these so many have to be known.
+        rising_steps: steps up or level, of all between them, from which a group falls behind.
+        rise_seconds: the rise has to be more than is written in so long.
+        standing: a queue stands when it has waited at so many of them,
+        standing_for: and for so long. A consumer of a topic with little traffic commits up to 30 s
+            late: after a long poll (15 s), and then every 5 s (`persistConsumerOffsetInterval`).
+    """
+
+    observations: int = OBSERVATIONS
+    known: int = 3
+    rising_steps: int = 7
+    rise_seconds: float = 60.0
+    standing: int = 3
+    standing_for: timedelta = timedelta(seconds=30)
+
+
+def with_health(
+    groups: DataFrame,
+    earlier: DataFrame,
+    queues: DataFrame,
+    held: DataFrame | None,
+    numbers: DataFrame,
+    window: Window,
+    thresholds: Thresholds = Thresholds(),
+) -> DataFrame:
+    """Adds their health to the group rows of a window.
+
+    Args:
+        groups: rows of `spark.groups.groups`, of the window only.
+        earlier: ``progress.groups`` of the observations before the window.
+        queues: ``progress.queues`` of all these observations, the window's too.
+        held: ``raw.client_queues`` of them; None where no client was asked.
+        numbers: ``snapshot_id, number``: the observations of each cluster, counted one by one
+            (`lake.history.Plan.observations`).
+        window: what is computed.
+        thresholds: of every group. (Those of single groups belong here: as columns, joined to the
+            rows by group and topic.)
+
+    Returns:
+        The rows of `groups` with the columns of `lake.tables.progress.HEALTH`.
+    """
+    numbers = F.broadcast(numbers)
+    of_queues = _of_queues(queues.join(numbers, on="snapshot_id"), held, thresholds)
+    rows = groups.unionByName(earlier.select(*groups.columns))
+    return (
+        rows.join(numbers, on="snapshot_id", how="left")
+        .join(of_queues, on=list(PAIR), how="left")
+        .withColumns(_observed())
+        .withColumns(_trend(thresholds))
+        .where(inside(window))
+        .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
+        .withColumn("standing", F.filter("standing", _counts))
+        .withColumn("verdict", _verdict(thresholds))
+        .select(*groups.columns, "verdict.*")
+    )
+
+
+# What single queues tell.
+
+
+def _of_queues(queues: DataFrame, held: DataFrame | None, thresholds: Thresholds) -> DataFrame:
+    """One row per observation of a pair: what happened to its queues up to then.
+
+    ``stepped``: whether a commit advanced since the observation before. Over all observations that
+    count: ``progressed``, whether a commit did; ``written``, whether a message was; ``losing``, the
+    queues that lost messages, and ``standing``, those that stand.
+    """
+    over = _last(thresholds, *CONSUMED_QUEUE)
+    commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
+    waits = F.col("lag_upper") > 0
+    return (
+        _with_cache(queues, held)
+        .withColumns({"commit": commit, "waits_at": F.when(waits, F.col("observed_at"))})
+        .withColumns(
+            {
+                "lowest_commit": F.min("commit").over(over),
+                "highest_commit": F.max("commit").over(over),
+                "lowest_pull": F.min("pull_offset").over(over),
+                "lowest_written": F.min("max_offset").over(over),
+                "lowest_lost": F.min("lost").over(over),
+                "waited": F.count("waits_at").over(over),
+                "waits_since": F.min("waits_at").over(over),
+                "cache": F.max("cache").over(over),
+            }
+        )
+        .groupBy(*PAIR)
+        .agg(
+            _any(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("stepped"),
+            _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
+            _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
+            _queues_that(F.col("lost") > F.col("lowest_lost")).alias("losing"),
+            _queues_that(_stands(waits, thresholds)).alias("standing"),
+        )
+    )
+
+
+def _with_cache(queues: DataFrame, held: DataFrame | None) -> DataFrame:
+    """Adds ``cache``: what a client told of the queue at that observation, NULL where none did."""
+    kind = "struct<number:bigint,messages:bigint,client_id:string>"
+    if held is None:
+        return queues.withColumn("cache", F.lit(None).cast(kind))
+    messages = F.col("cached_messages")
+    fullest = (
+        held.where(~F.coalesce("dropped", F.lit(False)) & messages.isNotNull())
+        .groupBy(*[name for name in QUEUE_OF_PAIR if name not in ("observed_at", "cluster")])
+        .agg(F.max(F.struct(messages.alias("messages"), "client_id")).alias("fullest"))
+    )
+    told = F.struct("number", "fullest.messages", F.col("fullest.client_id").alias("client_id"))
+    keys = [name for name in fullest.columns if name != "fullest"]
+    return queues.join(fullest, on=keys, how="left").withColumn(
+        "cache", F.when(F.col("fullest").isNotNull(), told).cast(kind)
+    )
+
+
+def _stands(waits: Column, thresholds: Thresholds) -> Column:
+    waited = F.unix_millis("observed_at") - F.unix_millis("waits_since")
+    return (
+        waits
+        & (F.col("lowest_commit") == F.col("highest_commit"))
+        & (F.col("waited") >= thresholds.standing)
+        & (waited >= thresholds.standing_for // timedelta(milliseconds=1))
+    )
+
+
+def _queues_that(condition: Column) -> Column:
+    """The queues of which something holds, in their order."""
+    names = ("broker", "queue_id", "client_id", "offset_store", "consumer_offset", "lag_upper")
+    queue = F.struct(*names, "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
+    return F.array_sort(F.collect_list(F.when(condition, queue)))
+
+
+def _counts(queue: Column) -> Column:
+    """Whether a standing queue says something of its group.
+
+    Not where nobody is known to be there who could commit for the first time, and not what a group
+    once committed as a cluster and does not read any more, because it is broadcasting now.
+    """
+    forgotten = (F.col("message_model") == "BROADCASTING") & (queue["offset_store"] == "broker")
+    expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
+    return ~F.coalesce(forgotten, F.lit(False)) & expected
+
+
+def _is_blocked(queue: Column) -> Column:
+    """Whether messages of a standing queue were handed out, and are not finished."""
+    pulled = F.coalesce(queue["pull_offset"] > queue["lowest_pull"], F.lit(False))
+    return pulled | F.coalesce(queue["cache"]["messages"] > 0, F.lit(False))
+
+
+# What the observations of a group tell.
+
+
+def _last(thresholds: Thresholds, *key: str) -> WindowSpec:
+    order = SparkWindow.partitionBy(*key).orderBy("number")
+    return order.rangeBetween(1 - thresholds.observations, 0)
+
+
+def _observed() -> dict[str, Column]:
+    """The ``value`` of an observation, NULL where unknown, and whether the one before was alone."""
+    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
+    before = SparkWindow.partitionBy(*GROUP).orderBy("number")
+    return {
+        "value": F.when(F.col("complete"), value),
+        "was_online": F.max("online").over(before.rangeBetween(-1, -1)),
+    }
+
+
+def _trend(thresholds: Thresholds) -> dict[str, Column]:
+    over = _last(thresholds, *GROUP)
+    # The step into the first observation that counts began outside.
+    steps = over.rangeBetween(2 - thresholds.observations, 0)
+    known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
+    alone = ~F.col("online") & ~F.col("was_online")
+    return {
+        "observations": F.count(F.lit(1)).over(over),
+        "since": F.min("observed_at").over(over),
+        "known": F.collect_list(known).over(over),
+        "stepped_alone": _any(alone & F.col("stepped")).over(steps),
+        "produced_tps": F.avg(F.when(F.col("value").isNotNull(), F.col("produce_tps"))).over(over),
+    }
+
+
+def _any(condition: Column) -> Column:
+    """Whether a condition holds for a row of several; unknown counts as not."""
+    return F.bool_or(F.coalesce(condition, F.lit(False)))
+
+
+def _newest(array: str) -> Column:
+    return F.size(array) - 1
+
+
+def _rising_steps() -> Column:
+    """How many of the steps between known observations go up or stay level."""
+    values, steps = F.col("known.value"), F.greatest(_newest("known"), F.lit(0))
+    rising = F.zip_with(
+        F.slice(values, F.lit(2), steps), F.slice(values, F.lit(1), steps), lambda b, a: b >= a
+    )
+    return F.size(F.filter(rising, lambda step: step))
+
+
+def _verdict(thresholds: Thresholds) -> Column:
+    """``health, health_reason``: the first that holds."""
+    value, online = F.col("value"), F.col("online")
+    first, last = F.col("first.value"), F.col("last.value")
+    progressed = F.coalesce("progressed", F.lit(False))
+    traffic = progressed | F.coalesce("written", F.lit(False))
+    stopped = ~progressed | (~F.col("was_online") & ~F.col("stepped_alone"))
+    blocked = F.filter("standing", _is_blocked)
+    stalled = F.filter("standing", lambda queue: ~_is_blocked(queue))
+    rise, minute = last - first, F.col("produced_tps") * thresholds.rise_seconds
+    steps = _rising_steps()
+
+    def state(name: str, condition: Column, reason: Column) -> Column:
+        verdict = F.struct(F.lit(name).alias("health"), reason.alias("health_reason"))
+        return F.when(condition, verdict)
+
+    return F.coalesce(
+        state("LOSING", F.col("last.lost") > F.col("first.lost"), _why_losing()),
+        state(
+            "UNKNOWN", value.isNull() | (F.size("known") < thresholds.known), _why_unknown(value)
+        ),
+        state("STOPPED", (value > 0) & ~online & stopped, _why_stopped()),
+        state("BLOCKED", F.size(blocked) > 0, _named(blocked, _why_blocked)),
+        state("STALLED", online & (F.size(stalled) > 0), _named(stalled, _why_stalled)),
+        state(
+            "FALLING_BEHIND",
+            (steps >= thresholds.rising_steps) & (rise > minute),
+            _told(
+                _movement(),
+                F.format_string(
+                    "%s of %s steps up or level; %.0f s of production are %.0f",
+                    steps,
+                    _newest("known"),
+                    F.lit(thresholds.rise_seconds),
+                    minute,
+                ),
+            ),
+        ),
+        state("CATCHING_UP", (last < first) & (last > 0), _movement()),
+        state(
+            "IDLE",
+            (value == 0) & ~traffic,
+            _told(F.lit("no lag, nothing written or consumed"), _over()),
+        ),
+        state("OK", F.lit(True), _movement()),
+    )
+
+
+# Reasons.
+
+
+def _told(*parts: Column) -> Column:
+    return F.concat_ws(", ", *parts)
+
+
+def _over() -> Column:
+    seconds = (F.unix_millis("observed_at") - F.unix_millis("since")) / 1000
+    return F.format_string("over %s observations (%.0f s)", F.col("observations"), seconds)
+
+
+def _movement() -> Column:
+    text = F.format_string("readable lag %s, was %s", F.col("last.value"), F.col("first.value"))
+    return F.concat_ws(" ", text, _over())
+
+
+def _why_losing() -> Column:
+    text = F.format_string("lost messages %s, were %s", F.col("last.lost"), F.col("first.lost"))
+
+    def lost(queue: Column) -> Column:
+        return F.format_string("%s lost, were %s", queue["lost"], queue["lowest_lost"])
+
+    named = F.when(F.size("losing") > 0, _named(F.col("losing"), lost))
+    return F.concat_ws(": ", F.concat_ws(" ", text, _over()), named)
+
+
+def _why_unknown(value: Column) -> Column:
+    hidden = F.format_string(
+        "nothing is known now of %s of %s queues", F.col("queues_unknown"), F.col("queues")
+    )
+    few = F.format_string(
+        "only %s of %s observations known", F.size("known"), F.col("observations")
+    )
+    return (
+        F.when(~F.col("complete"), hidden)
+        .when(value.isNull(), F.lit("no queue with a known lag"))
+        .otherwise(few)
+    )
+
+
+def _why_stopped() -> Column:
+    text = F.format_string(
+        "nobody online and no commit moves: readable lag %s, most on %s/%s (%s)",
+        F.col("value"),
+        F.col("worst_broker"),
+        F.col("worst_queue_id"),
+        F.col("max_queue_lag"),
+    )
+    return F.concat_ws(", ", text, _over())
+
+
+def _why_stalled(queue: Column) -> Column:
+    committed = F.concat(F.lit("commit stands at "), queue["consumer_offset"].cast("string"))
+    return F.concat(
+        F.coalesce(committed, F.lit("never committed")),
+        F.format_string(", %s messages wait", queue["lag_upper"]),
+        F.when(F.col("clients") == 0, F.lit(", no member subscribes")).otherwise(F.lit("")),
+    )
+
+
+def _why_blocked(queue: Column) -> Column:
+    pulled = F.when(
+        queue["pull_offset"] > queue["lowest_pull"],
+        F.format_string("pull moved from %s to %s", queue["lowest_pull"], queue["pull_offset"]),
+    )
+    cached = F.when(
+        queue["cache"]["messages"] > 0,
+        F.format_string(
+            "%s in the cache of %s", queue["cache"]["messages"], queue["cache"]["client_id"]
+        ),
+    )
+    return F.concat_ws(", ", _why_stalled(queue), pulled, cached)
+
+
+def _named(queues: Column, text: Callable[[Column], Column]) -> Column:
+    """The first of some queues, each with its text."""
+
+    def one(queue: Column) -> Column:
+        of = F.concat(F.lit(" of "), queue["client_id"])
+        name = F.concat_ws("/", queue["broker"], queue["queue_id"].cast("string"))
+        return F.concat(name, F.coalesce(of, F.lit("")), F.lit(": "), text(queue))
+
+    more = F.size(queues) - NAMED
+    return F.concat_ws(
+        "; ",
+        F.transform(F.slice(queues, 1, NAMED), one),
+        F.when(more > 0, F.format_string("and %s more", more)),
+    )
