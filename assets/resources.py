@@ -8,7 +8,7 @@ import dagster as dg
 from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
-from alerting.rules import Rule, load_rules
+from alerting.rules import Rule, sound_rules
 from assets.partitions import Context, run_window
 from lake import history
 from lake.catalog import Lake
@@ -100,6 +100,6 @@ class RulesResource(dg.ConfigurableResource):
 
     path: str = Field(description="a YAML file or a folder of them")
 
-    def rules(self) -> list[Rule]:
-        """The rules as they stand in the files now."""
-        return load_rules(Path(self.path))
+    def rules(self) -> tuple[list[Rule], list[str]]:
+        """The rules as they stand in the files now, and a line for each that cannot be used."""
+        return sound_rules(Path(self.path))

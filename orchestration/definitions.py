@@ -5,13 +5,14 @@ from typing import Any
 
 import dagster as dg
 
+from assets.alerting import alerts, incidents, notifications
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
-from assets.computing import alerts, computed, progress_groups, progress_queues, quarantine
+from assets.computing import computed, progress_groups, progress_queues, quarantine
 from assets.members import members
 from orchestration.jobs import RECOMPUTE, TICK, every_minute
 from orchestration.resources import resources
-from orchestration.sensors import notify
+from orchestration.sensors import notify, watch
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
     landing,
@@ -21,6 +22,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     progress_groups,
     members,
     alerts,
+    incidents,
     computed,
     results,
 )
@@ -36,11 +38,11 @@ def build(
         overrides: resources to take instead of those the environment configures.
     """
     return dg.Definitions(
-        assets=ASSETS,
+        assets=[*ASSETS, notifications],
         asset_checks=CHECKS,
         jobs=[TICK, RECOMPUTE],
         schedules=[every_minute],
-        sensors=[notify],
+        sensors=[notify, watch],
         resources=resources() | overrides,
         loggers=loggers,
         executor=dg.in_process_executor,

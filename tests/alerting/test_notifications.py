@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from alerting.notifications import deliver, new_alerts, pending, tell
 
 from alerting.channels import AppriseChannel, ChannelError, LogChannel, open_channels
 from alerting.messages import MOST_IN_FULL, Alert, body, title
-from alerting.notifications import deliver, new_alerts, pending, tell
 from lake.catalog import Lake
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import SNAPSHOTS
