@@ -76,18 +76,14 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Incident]:
 
 
 def _incident(row: Mapping[str, Any]) -> Incident:
-    instants = {
-        name: value.astimezone(UTC) for name, value in row.items() if isinstance(value, datetime)
+    columns: dict[str, Any] = {
+        name: row[name].astimezone(UTC) if isinstance(row[name], datetime) else row[name]
+        for name in _NAMES
     }
-    return Incident(
-        **{name: row[name] for name in _NAMES}
-        | instants
-        | {
-            "labels": dict(row["labels"] or ()),
-            "snapshot_ids": tuple(row["snapshot_ids"] or ()),
-            "transitions": tuple(
-                Transition(each["transition"], each["at"].astimezone(UTC))
-                for each in row["transitions"] or ()
-            ),
-        }
+    columns["labels"] = dict(row["labels"] or ())
+    columns["snapshot_ids"] = tuple(row["snapshot_ids"] or ())
+    columns["transitions"] = tuple(
+        Transition(each["transition"], each["at"].astimezone(UTC))
+        for each in row["transitions"] or ()
     )
+    return Incident(**columns)
