@@ -1,6 +1,6 @@
 """kill -9 of the notifier at random moments: every transition is told, at most one twice per kill.
 
-Each round raises a few incidents and ends others, lets a process deliver them to a real HTTP server,
+Each round raises a few incidents and ends others, lets a process tell them to a real HTTP server,
 and kills it at a random moment of that. In the end one that nobody kills delivers the rest.
 ``python -m bench.notifier [--kills 50]``
 """

@@ -290,11 +290,10 @@ def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant
     names = {
         name for name in rows.columns if any(name + GROWTH in variant.holds for variant in variants)
     }
-    seconds = int(HISTORY.total_seconds())
     before = (
         Rows.partitionBy(*key)
-        .orderBy(F.col("observed_at").cast("double"))
-        .rangeBetween(-seconds, -0.000001)  # pyright: ignore  fractions are taken too
+        .orderBy(F.unix_micros("observed_at"))
+        .rangeBetween(-HISTORY // timedelta(microseconds=1), -1)
     )
     return rows.withColumns(
         {

@@ -18,7 +18,7 @@ def recompute(
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
 ) -> None:
     """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours."""
-    first, last = parse(start).at, parse(end).at
+    first, last = parse(start), parse(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tidemark.errors import CommandError
-from tidemark.instants import Instant
+from tidemark.instants import parse
 from tidemark.output import Format, print_rows, to_json
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test.")
@@ -39,8 +39,8 @@ def schema() -> None:
 @app.command()
 def test(
     path: Annotated[str, typer.Argument(metavar="RULES", help="A YAML file or a folder.")],
-    start: Annotated[Instant, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
-    end: Annotated[Instant, typer.Option("--to", help="ISO 8601, exclusive.")],
+    start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
+    end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
     format: Format = Format.table,
 ) -> None:
     """Replay history: which incidents there would have been. Nothing is written or sent."""
@@ -52,14 +52,15 @@ def test(
     from orchestration.resources import spark_config
     from spark.session import SparkResource
 
-    if start.at >= end.at:
-        raise typer.BadParameter(f"--to {end.text} is not after --from {start.text}")
+    first, last = parse(start), parse(end)
+    if first >= last:
+        raise typer.BadParameter(f"--to {end} is not after --from {start}")
     rules = load_rules(path)
     home = Home.of()
     if not home.catalog.exists() and not os.environ.get("TIDEMARK_CATALOG_TYPE"):
         raise CommandError(f"{home.path} holds no history; set TIDEMARK_HOME or --home")
     spark = SparkResource(spark_config=spark_config(home))
-    found = replay(Lake(home), spark, rules, Window(start.at, end.at))
+    found = replay(Lake(home), spark, rules, Window(first, last))
     rows = [
         {
             "opened_at": each.opened_at,
