@@ -32,7 +32,7 @@ STAGES = {
     "load": ("raw",),
     "judge": ("judge_",),
     "compute": ("progress__queues", "progress__groups", "quality__quarantine"),
-    "alert": ("alerting__alerts",),
+    "alert": ("alerting__alerts", "alerting__incidents"),
     "record": ("quality__results", "progress__snapshots"),
 }
 """Stage to the beginnings of its steps' names."""
