@@ -8,7 +8,8 @@ import dagster as dg
 from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
-from alerting.rules import Rule, sound_rules
+from alerting.rule_files import sound_rules
+from alerting.rules import Rule
 from assets.partitions import Context, run_window
 from lake import history
 from lake.catalog import Lake

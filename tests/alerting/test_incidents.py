@@ -21,7 +21,8 @@ from alerting.incidents import (
     acknowledged,
     follow,
 )
-from alerting.rules import BaseRule, load_rules
+from alerting.rule_files import load_rules
+from alerting.rules import BaseRule
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 SUBJECT = "lab/billing/orders"

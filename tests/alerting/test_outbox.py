@@ -13,7 +13,7 @@ from alerting.channels import AppriseChannel, LogChannel, open_channels
 from alerting.incidents import Incident, Transition, incident_id
 from alerting.messages import MOST_IN_FULL, Notice, body, text, title
 from alerting.outbox import LONGEST_PAUSE, Entry, deliver, due, pause
-from alerting.rules import load_rules
+from alerting.rule_files import load_rules
 from alerting.silences import Silence, SilenceError, silence, silences, unsilence, why_withheld
 from alerting.store import save
 from lake.catalog import Lake

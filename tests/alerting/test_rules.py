@@ -9,7 +9,7 @@ import yaml
 
 from alerting.fields import Span
 from alerting.kinds import KINDS
-from alerting.rules import DEFAULT_RULES, RuleError, load_rules, schema, sound_rules
+from alerting.rule_files import DEFAULT_RULES, RuleError, load_rules, schema, sound_rules
 
 GOOD = """\
 rules:

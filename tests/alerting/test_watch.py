@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerting.incidents import follow
-from alerting.rules import DEFAULT_RULES, load_rules
+from alerting.rule_files import DEFAULT_RULES, load_rules
 from alerting.watch import look
 from lake.catalog import Lake
 from lake.tables.progress import SNAPSHOTS

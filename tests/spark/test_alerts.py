@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from alerting.kinds import KINDS
-from alerting.rules import DEFAULT_RULES, Rule, Variant, load_rules
+from alerting.rule_files import DEFAULT_RULES, load_rules
+from alerting.rules import Rule, Variant
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS

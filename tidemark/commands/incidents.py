@@ -202,7 +202,7 @@ def _row(incident: Any) -> dict[str, Any]:
 def _withheld(lake: Any, incident: Any) -> str | None:
     import os
 
-    from alerting.rules import DEFAULT_RULES, sound_rules
+    from alerting.rule_files import DEFAULT_RULES, sound_rules
     from alerting.silences import silences as known
     from alerting.silences import why_withheld
 

@@ -17,7 +17,7 @@ def check(
     path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
 ) -> None:
     """Tell every mistake by file, line and field; exit 1 if there is one."""
-    from alerting.rules import DEFAULT_RULES, sound_rules
+    from alerting.rule_files import DEFAULT_RULES, sound_rules
 
     path = path or os.environ.get("TIDEMARK_RULES") or str(DEFAULT_RULES)
     rules, mistakes = sound_rules(path)
@@ -31,7 +31,7 @@ def check(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
-    from alerting.rules import schema as rule_schema
+    from alerting.rule_files import schema as rule_schema
 
     typer.echo(to_json(rule_schema(), indent=2))
 
@@ -44,7 +44,7 @@ def test(
     format: Format = Format.table,
 ) -> None:
     """Replay history: which incidents there would have been. Nothing is written or sent."""
-    from alerting.rules import load_rules
+    from alerting.rule_files import load_rules
     from assets.replaying import replay
     from lake.catalog import Lake
     from lake.home import Home
