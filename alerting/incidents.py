@@ -161,6 +161,7 @@ def follow(
     Returns:
         All incidents that are left; of those given, the ones that never fired may be missing.
     """
+    variants = {name: rule.variants() for name, rule in rules.items()}
     last: dict[tuple[str, str], Incident] = {}
     for each in sorted(standing, key=lambda each: each.opened_at):
         last[each.rule, each.subject] = each
@@ -168,7 +169,7 @@ def follow(
     for evaluation in evaluations:
         for truth in evaluation.truths:
             key = truth.rule, truth.subject
-            variant = _variant(rules, truth.rule, truth.row)
+            variant = _variant(variants, truth.rule, truth.row)
             if variant is not None:
                 before = last.get(key)
                 last[key] = became_true(before, truth, variant)
@@ -179,7 +180,7 @@ def follow(
             if key not in true and _is_of(incident, evaluation):
                 if incident.rule not in rules and not all_rules:
                     continue
-                after = _without_truth(incident, evaluation, rules)
+                after = _without_truth(incident, evaluation, variants)
                 if after is None:
                     del last[key]
                 else:
@@ -195,10 +196,10 @@ def _is_of(incident: Incident, evaluation: Evaluation) -> bool:
 
 
 def _without_truth(
-    incident: Incident, evaluation: Evaluation, rules: Mapping[str, BaseRule]
+    incident: Incident, evaluation: Evaluation, variants: Mapping[str, Sequence[Variant]]
 ) -> Incident | None:
     at = evaluation.observed_at
-    variant = _variant(rules, incident.rule, incident.row)
+    variant = _variant(variants, incident.rule, incident.row)
     if variant is None:
         return (
             resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
@@ -209,10 +210,10 @@ def _without_truth(
 
 
 def _variant(
-    rules: Mapping[str, BaseRule], name: str, columns: Mapping[str, Any]
+    variants: Mapping[str, Sequence[Variant]], name: str, columns: Mapping[str, Any]
 ) -> Variant | None:
-    rule = rules.get(name)
-    return rule.variant_for(columns) if rule else None
+    """The variant of a rule that counts for a subject with these columns, None without any."""
+    return next((each for each in variants.get(name, ()) if each.means(columns)), None)
 
 
 def became_true(incident: Incident | None, truth: Truth, variant: Variant) -> Incident:

@@ -169,10 +169,6 @@ class BaseRule(Strict):
             )
         ]
 
-    def variant_for(self, columns: Mapping[str, Any]) -> Variant | None:
-        """The variant that counts for a subject with these columns, None when it is not meant."""
-        return next((each for each in self.variants() if each.means(columns)), None)
-
 
 Messages = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Messages; a rule is true *above* it."""
