@@ -7,7 +7,7 @@ import dagster as dg
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.incidents import Evaluation, Incident, Truth, follow
+from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth, follow
 from alerting.rules import Rule, Variant
 from alerting.store import changing, save, standing
 from assets.computing import asset_of, keys, replace
@@ -136,7 +136,11 @@ def evaluations(
         before: the incidents so far.
     """
     true: dict[tuple[str, datetime], list[Truth]] = {}
-    subjects = {(each.rule, each.subject): each.cluster for each in before}
+    subjects = {
+        (each.rule, each.subject): each.cluster
+        for each in before
+        if each.kind not in PIPELINE_KINDS
+    }
     for each in truths:
         true.setdefault((each.row["cluster"], each.observed_at), []).append(each)
         subjects[each.rule, each.subject] = each.row["cluster"]
