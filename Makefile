@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak bench bench-collect clean
+.PHONY: help setup demo test lint soak notifier bench bench-collect clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: setup ## ruff and pyright
 
 soak: setup ## kill -9 a tick at 20 random moments and compare the tables
 	$(BIN)/python -m bench.soak $(ARGS)
+
+notifier: setup ## kill -9 the notifier at 50 random moments and count what was told
+	$(BIN)/python -m bench.notifier $(ARGS)
 
 bench: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)

@@ -1,7 +1,9 @@
-"""Alerting: what counts as wrong, and how people are told.
+"""Alerting: what counts as wrong, what becomes of it, and how people are told.
 
-What belongs here: rules and the files they are written in (`alerting.rules`), which alerts are news
-(`alerting.notifications`) and the channels they go out by (`alerting.channels`). Plain Python that
-reads tables through ``lake``. What does not belong here: finding out whether a rule is true, which
+What belongs here: rules (`alerting.rules`), their kinds (`alerting.kinds`) and their files
+(`alerting.rule_files`); the life of incidents (`alerting.incidents`, kept by `alerting.store`);
+looking at the pipeline itself (`alerting.watch`); silences (`alerting.silences`); and the outbox
+(`alerting.outbox`) with the channels it tells by (`alerting.channels`). Plain Python that reads
+tables through ``lake``. What does not belong here: finding out of which rows a rule is true, which
 is a computation (``spark.alerts``), and deciding when to look (``orchestration``).
 """

@@ -1,4 +1,4 @@
-"""Channels: the ways alerts go out to people. The log, and whatever apprise can reach.
+"""Channels: the ways notices go out to people. The log, and whatever apprise can reach.
 
 A channel's address holds secrets (tokens, passwords), so it comes from the environment or other
 configuration only, and neither it nor a part of it is ever logged, raised or shown.
@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import apprise
 
-from alerting.messages import Alert, body, title
+from alerting.messages import Notice, as_json, body, title, worst
 
 URLS = "TIDEMARK_NOTIFY_URLS"
 """Environment variable: apprise addresses, separated by white space, ``json://HOST/PATH`` for a
@@ -41,14 +41,14 @@ class Channel(Protocol):
     """One way out.
 
     Attributes:
-        name: what it is called in logs and cursors; holds no secret.
+        name: what it is called in logs and in ``alerting.notifications``; holds no secret.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102
 
-    def send(self, alerts: Sequence[Alert]) -> None:
-        """Tells the alerts, all or none.
+    def send(self, notices: Sequence[Notice]) -> None:
+        """Tells the notices, all or none.
 
         Raises:
             ChannelError: they were not taken.
@@ -57,7 +57,7 @@ class Channel(Protocol):
 
 
 class LogChannel:
-    """One line of JSON per alert, at the level of its severity.
+    """One line of JSON per notice, at the level of its severity; what is over is information.
 
     Attributes:
         name: ``log``.
@@ -68,29 +68,18 @@ class LogChannel:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
 
-    def send(self, alerts: Sequence[Alert]) -> None:
+    def send(self, notices: Sequence[Notice]) -> None:
         """Writes the lines; a log does not fail."""
-        for alert in alerts:
-            line = {
-                "event": "alert",
-                "observed_at": alert.observed_at.isoformat(),
-                "rule": alert.rule,
-                "severity": alert.severity,
-                "subject": alert.subject,
-                "value": alert.value,
-                "threshold": alert.threshold,
-                "since": alert.since.isoformat(),
-                "snapshot_ids": list(alert.snapshot_ids),
-                "description": alert.description,
-                "runbook": alert.runbook,
-            }
-            self._logger.log(_LEVELS.get(alert.severity, logging.WARNING), json.dumps(line))
+        for notice in notices:
+            severity = notice.incident.severity if notice.state == "FIRING" else "info"
+            level = _LEVELS.get(severity, logging.WARNING)
+            self._logger.log(level, json.dumps(as_json(notice)))
 
 
 class AppriseChannel:
     """A service that apprise knows: a webhook, Slack, e-mail, DingTalk, ...
 
-    All alerts of a delivery are one message, which the service takes or does not.
+    All notices of a delivery are one message, which the service takes or does not.
 
     Attributes:
         name: scheme and a short fingerprint of the address, so that it stays the same when
@@ -110,18 +99,18 @@ class AppriseChannel:
         if not self._service.add(url):
             raise ChannelError(f"apprise cannot use this {scheme}:// address")
 
-    def send(self, alerts: Sequence[Alert]) -> None:
+    def send(self, notices: Sequence[Notice]) -> None:
         """Sends one message.
 
         Raises:
             ChannelError: the service was not reached or refused it.
         """
-        worst = min((alert.severity for alert in alerts), key=list(_TYPES).index)
+        severity = worst(notices)
         with _HUSH.warnings() as reasons:
             taken = self._service.notify(
-                body=body(alerts),
-                title=title(alerts),
-                notify_type=_TYPES[worst],
+                body=body(notices),
+                title=title(notices),
+                notify_type=_TYPES[severity] if severity else apprise.NotifyType.SUCCESS,
                 body_format=apprise.NotifyFormat.TEXT,
             )
         if not taken:
@@ -145,21 +134,24 @@ def _parts(url: str) -> list[str]:
     return sorted((part for part in parts if len(part) >= _LEAST_SECRET), key=len, reverse=True)
 
 
-def open_channels(environment: Mapping[str, str] = os.environ) -> list[Channel]:
+def open_channels(
+    environment: Mapping[str, str] = os.environ,
+) -> tuple[list[Channel], list[str]]:
     """The log, and a channel for each address in ``TIDEMARK_NOTIFY_URLS``.
 
-    Raises:
-        ChannelError: an address cannot be used; its position is told, not its text.
+    Returns:
+        The channels, and a line for each address that cannot be used: it silences no other. Its
+        position is told, not its text.
     """
-    return [LogChannel(), *_apprise_channels(environment.get(URLS, "").split())]
-
-
-def _apprise_channels(urls: Iterable[str]) -> Iterator[AppriseChannel]:
-    for position, url in enumerate(dict.fromkeys(urls), start=1):
+    channels: list[Channel] = [LogChannel()]
+    mistakes: list[str] = []
+    urls = dict.fromkeys(environment.get(URLS, "").split())
+    for position, url in enumerate(urls, start=1):
         try:
-            yield AppriseChannel(url)
+            channels.append(AppriseChannel(url))
         except ChannelError as error:
-            raise ChannelError(f"{URLS}, address {position}: {error}") from None
+            mistakes.append(f"{URLS}, address {position}: {error}")
+    return channels, mistakes
 
 
 class _Hush(logging.Filter):

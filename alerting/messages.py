@@ -1,153 +1,173 @@
-"""An alert as it was stored, and what people are told about it."""
+"""What people are told of an incident."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from alerting.incidents import Incident, Transition
+from alerting.kinds import KINDS
+from lake.documents import one_line
 
 SEVERITIES = ("critical", "warning", "info")
 """Worst first."""
 
 MOST_IN_FULL = 20
-"""Alerts of one message that are told in full; of more, only how many."""
+"""Incidents of one message that are told in full; of more, only how many."""
 
 
 @dataclass(frozen=True)
-class Alert:
-    """A row of ``alerting.alerts``, with its evidence understood (see `spark.alerts.evaluate`)."""
+class Notice:
+    """One transition of one incident, as it is told."""
 
-    observed_at: datetime
-    rule: str
-    severity: str
-    subject: str
-    value: float | None
-    threshold: float | None
-    evidence: str
-
-    @cached_property
-    def _evidence(self) -> dict[str, Any]:
-        return json.loads(self.evidence)
+    incident: Incident
+    transition: Transition
 
     @property
-    def kind(self) -> str:
-        """Kind of the rule."""
-        return self._evidence["kind"]
+    def state(self) -> str:
+        """``FIRING`` | ``RESOLVED``."""
+        return self.transition.transition.split("_")[0]
 
     @property
-    def cluster(self) -> str:
-        """Cluster of the subject."""
-        return self.row["cluster"]
-
-    @property
-    def description(self) -> str:
-        """What the rule means, in its own words; empty without any."""
-        return self._evidence["description"]
-
-    @property
-    def runbook(self) -> str | None:
-        """Where it is written what to do."""
-        return self._evidence["runbook"]
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The columns it is about at its newest observation."""
-        return self._evidence["row"]
-
-    @property
-    def snapshot_ids(self) -> tuple[str, ...]:
-        """The snapshots that made it true, oldest first."""
-        return tuple(each["snapshot_id"] for each in self._evidence["observations"])
-
-    @property
-    def since(self) -> datetime:
-        """The first of the observations that made it true."""
-        return datetime.fromisoformat(self._evidence["observations"][0]["observed_at"])
-
-    @property
-    def previous_at(self) -> datetime | None:
-        """The observation before this one at which it was known whether the rule is true."""
-        previous = self._evidence["previous_at"]
-        return datetime.fromisoformat(previous) if previous else None
+    def line(self) -> str:
+        """It in one line."""
+        incident = self.incident
+        return f"[{incident.severity}] {self.state} {incident.rule}: {incident.subject}"
 
 
-def title(alerts: Sequence[Alert]) -> str:
-    """One line for a subject or a heading: the alert, or how many of which severity."""
-    if len(alerts) == 1:
-        (alert,) = alerts
-        return f"[{alert.severity}] {alert.rule}: {alert.subject}"
-    count = Counter(alert.severity for alert in alerts)
-    parts = [f"{count[severity]} {severity}" for severity in SEVERITIES if count[severity]]
-    return f"Tidemark: {', '.join(parts)}"
+def title(notices: Sequence[Notice]) -> str:
+    """One line for a subject or a heading: the notice, or how many of which kind."""
+    if len(notices) == 1:
+        return notices[0].line
+    firing = Counter(each.incident.severity for each in notices if each.state == "FIRING")
+    parts = [f"{firing[severity]} {severity}" for severity in SEVERITIES if firing[severity]]
+    over = sum(each.state == "RESOLVED" for each in notices)
+    return f"Tidemark: {', '.join([*parts, *([f'{over} resolved'] if over else [])])}"
 
 
-def body(alerts: Sequence[Alert]) -> str:
-    """The alerts in full, worst first, so many as one can read."""
-    order = {severity: position for position, severity in enumerate(SEVERITIES)}
-    worst = sorted(alerts, key=lambda alert: (order.get(alert.severity, 0), alert.subject))
-    texts = [_text(alert) for alert in worst[:MOST_IN_FULL]]
-    if len(worst) > MOST_IN_FULL:
-        texts.append(
-            f"and {len(worst) - MOST_IN_FULL} more: tidemark show alerting.alerts --where "
-            f"\"observed_at >= '{min(alert.observed_at for alert in alerts).isoformat()}'\""
-        )
+def worst(notices: Sequence[Notice]) -> str | None:
+    """The worst severity of what fires; None when all is over."""
+    found = [each.incident.severity for each in notices if each.state == "FIRING"]
+    return min(found, key=_order) if found else None
+
+
+def body(notices: Sequence[Notice]) -> str:
+    """The notices in full, worst first and what is over last, so many as one can read."""
+    ordered = sorted(
+        notices,
+        key=lambda each: (
+            each.state == "RESOLVED",
+            _order(each.incident.severity),
+            each.incident.subject,
+        ),
+    )
+    texts = [text(each) for each in ordered[:MOST_IN_FULL]]
+    if len(ordered) > MOST_IN_FULL:
+        texts.append(f"and {len(ordered) - MOST_IN_FULL} more: tidemark incidents list")
     return "\n\n".join(texts)
 
 
-def _text(alert: Alert) -> str:
-    """What, since when, how bad, on what evidence, what next."""
-    return "\n".join(
-        line
-        for line in (
-            f"[{alert.severity}] {alert.rule}: {alert.subject}",
-            alert.description,
-            f"Found: {_found(alert)}",
-            f"Since: {_instant(alert.since)}, still so at {_instant(alert.observed_at)}"
-            if alert.since != alert.observed_at
-            else f"Since: {_instant(alert.since)}",
-            f"Evidence: snapshots {', '.join(alert.snapshot_ids)}",
-            f"Look: {_look(alert)}",
-            f"Do: {alert.runbook}" if alert.runbook else "",
-        )
-        if line
+def text(notice: Notice) -> str:
+    """What, since when, how bad, why likely, on what evidence, what next."""
+    incident = notice.incident
+    told = incident.details
+    likely = incident.row.get("health_reason") or KINDS[incident.kind].hint
+    lines = (
+        notice.line,
+        told.get("description"),
+        f"Found: {found(incident)}",
+        _when(notice),
+        f"Worst: {amount(incident.peak_value, _unit(incident))}"
+        if incident.peak_value != incident.last_value
+        else "",
+        f"Likely: {likely}" if likely and notice.state == "FIRING" else "",
+        f"Evidence: {', '.join(_few(incident.snapshot_ids))}" if incident.snapshot_ids else "",
+        f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
+        if incident.labels
+        else "",
+        f"Look: tidemark incidents show {incident.incident_id}",
+        f"Do: {told['runbook']}" if told.get("runbook") else "",
     )
+    return "\n".join(one_line(line) for line in lines if line)
 
 
-def _found(alert: Alert) -> str:
+def found(incident: Incident) -> str:
     """The numbers in words; what is not known is left out."""
-    row = alert.row
-    value = f"{alert.value:,.0f}"
-    if alert.kind == "broker_down":
-        return f"{row['address']} ({row['broker']}, id {row['broker_id']}) did not answer"
-    limit = f"(alert above {alert.threshold:,.0f})"
-    if alert.kind == "lost":
-        return f"{value} messages expired unread {limit}"
-    parts = [f"{value} messages wait {limit}"]
-    if alert.kind == "nobody_online":
-        parts.append("nobody of the group is online")
-    if row["worst_broker"] is not None:
-        parts.append(
-            f"most on {row['worst_broker']} queue {row['worst_queue_id']}: {row['max_queue_lag']:,}"
-        )
-    if row["delay_ms"] is not None:
-        parts.append(f"the oldest for {row['delay_ms'] / 1000:,.0f} s")
-    if row["queues_unknown"]:
+    row, unit = incident.row, _unit(incident)
+    words = incident.details.get("words") or KINDS[incident.kind].words
+    parts = [words.format(value=amount(incident.last_value, unit))]
+    if "{value}" in words and incident.threshold:
+        parts[0] += f" (limit {amount(incident.threshold, unit)})"
+    if row.get("status"):
+        parts.append(f"the snapshot is {row['status']}")
+    if row.get("worst_broker"):
+        queue = f"{row['worst_broker']} queue {row['worst_queue_id']}"
+        parts.append(f"most on {queue}: {row['max_queue_lag']:,}")
+    if row.get("delay_ms") is not None and incident.kind != "delay":
+        parts.append(f"the oldest for {amount(row['delay_ms'] / 1000, 'seconds')}")
+    if row.get("queues_unknown"):
         parts.append(f"{row['queues_unknown']} of {row['queues']} queues not known, at least that")
     return ", ".join(parts)
 
 
-def _look(alert: Alert) -> str:
-    """The command that shows the rows behind it."""
-    row = alert.row
-    if alert.kind == "broker_down":
-        return f"tidemark show raw.brokers --where \"address = '{row['address']}'\""
-    return (
-        f"tidemark show progress.queues --where \"snapshot_id = '{alert.snapshot_ids[-1]}' and "
-        f"consumer_group = '{row['consumer_group']}' and topic = '{row['topic']}'\""
-    )
+def amount(value: float | None, unit: str) -> str:
+    """A number with its unit; ``?`` when it is not known."""
+    if value is None:
+        return "?"
+    if unit == "seconds":
+        return str(timedelta(seconds=round(value)))
+    if unit == "share":
+        return f"{value:.0%}"
+    number = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return f"{number} {unit}".strip()
 
 
-def _instant(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+def _when(notice: Notice) -> str:
+    incident = notice.incident
+    opened = instant(incident.opened_at)
+    if notice.state == "RESOLVED":
+        return f"Over: {instant(notice.transition.at)}, since {opened}"
+    again = f", back for the {incident.reopened}. time" if incident.reopened else ""
+    return f"Since: {opened}, still so at {instant(incident.last_true_at)}{again}"
+
+
+def instant(at: datetime) -> str:
+    """An instant as people read it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def as_json(notice: Notice) -> dict[str, Any]:
+    """A notice for programs."""
+    incident = notice.incident
+    return {
+        "event": "alert",
+        "state": notice.state,
+        "incident_id": incident.incident_id,
+        "transition": notice.transition.transition,
+        "at": notice.transition.at.isoformat(),
+        "rule": incident.rule,
+        "severity": incident.severity,
+        "subject": incident.subject,
+        "value": incident.last_value,
+        "peak_value": incident.peak_value,
+        "threshold": incident.threshold,
+        "since": incident.opened_at.isoformat(),
+        "snapshot_ids": list(incident.snapshot_ids),
+        "description": incident.details.get("description", ""),
+        "runbook": incident.details.get("runbook"),
+        "labels": dict(incident.labels),
+    }
+
+
+def _order(severity: str) -> int:
+    return SEVERITIES.index(severity) if severity in SEVERITIES else 0
+
+
+def _unit(incident: Incident) -> str:
+    return KINDS[incident.kind].unit
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """The first and the last of them."""
+    return list(names) if len(names) <= 3 else [*names[:2], "...", names[-1]]

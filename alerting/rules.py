@@ -1,50 +1,35 @@
-"""Rules: what counts as wrong, written in YAML, one file or a folder of them.
+"""Rules: what counts as wrong. `alerting.rule_files` reads them from where they are written."""
 
-A file is a mapping with the one key ``rules``, a list of mappings; `rules/default.yaml` shows every
-kind. A wrong file gives one line per mistake, naming file, line and field; all mistakes are told at
-once.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from pydantic import (
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_validator,
+)
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from alerting.fields import For, Globs, QuietHours, Seconds, Span, Strict, fits
+from alerting.kinds import KINDS, Kind, holds
+from lake.schema import BIGINT, DOUBLE, INT
+from lake.tables.progress import GROUPS
 
-from lake.documents import Document, field, kind, read_list, reason
+CLEAR = Span(5)
+"""How long a rule has to be untrue for its incident to end, unless it says."""
 
-DEFAULT_RULES = Path(__file__).resolve().parent.parent / "rules"
-"""The folder of the ready-made rules."""
-
-MOST_SNAPSHOTS = 60
-"""Largest ``for_snapshots``: a rule looks back one hour (`spark.alerts.HISTORY`) and the usual
-interval is a minute, so a longer streak could never be seen."""
+NUMBERS = tuple(
+    column.name
+    for column in GROUPS.columns
+    if column.type in (BIGINT, INT, DOUBLE) and not column.name.endswith("_id")
+)
+"""Columns that a rule of kind ``column`` can look at."""
 
 Severity = Literal["critical", "warning", "info"]
 
 
-def _one_or_many(value: Any) -> Any:
-    return (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-    )
-
-
-Globs = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(_one_or_many, json_schema_input_type=str | list[str]),
-    Field(min_length=1),
-]
-"""One glob or a list of which one must fit: ``*`` is any text, ``?`` any character, case counts."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class GroupMatch(_Strict):
+class GroupMatch(Strict):
     """Which groups and topics a rule is about.
 
     Everything by default, ``%RETRY%`` topics too: messages that wait there for another attempt are
@@ -56,67 +41,281 @@ class GroupMatch(_Strict):
     topic: Globs = ("*",)
 
 
-class BrokerMatch(_Strict):
+class BrokerMatch(Strict):
     """Which brokers a rule is about, by default all, masters and slaves."""
 
     cluster: Globs = ("*",)
     broker: Globs = ("*",)
 
 
-class BaseRule(_Strict):
+class ClusterMatch(Strict):
+    """Which clusters a rule is about."""
+
+    cluster: Globs = ("*",)
+
+
+class TableMatch(Strict):
+    """Which verdicts of ``quality.results`` a rule is about."""
+
+    table: Globs = ("*",)
+    expectation: Globs = ("*",)
+
+
+Match = Mapping[str, tuple[str, ...]]
+"""Column name to globs, of which one must fit."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A rule as it holds for the subjects that fit it: the rule itself, or one of its overrides.
+
+    Attributes:
+        rule: the rule.
+        severity: ``critical`` | ``warning`` | ``info``.
+        threshold: what the value is compared with.
+        for_: how long it has to be true to fire.
+        clear_for: how long it has to be untrue to end.
+        matches: what a subject has to fit, all of them.
+        unless: what it must not fit, none of them: the overrides before this one.
+    """
+
+    rule: "BaseRule"
+    severity: Severity
+    threshold: float
+    for_: Span
+    clear_for: Span
+    matches: tuple[Match, ...]
+    unless: tuple[Match, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The rows it is asked of."""
+        return self.rule.looks_at.source
+
+    @property
+    def holds(self) -> str:
+        """SQL of whether it is true of a row of the rule's source; NULL = not known."""
+        rule = self.rule
+        return holds(rule.looks_at, rule.value, self.threshold, *rule.conditions())
+
+    def means(self, columns: Mapping[str, Any]) -> bool:
+        """Whether it counts for a subject with these columns."""
+        return all(fits(match, columns) for match in self.matches) and not any(
+            fits(match, columns) for match in self.unless
+        )
+
+
+class BaseRule(Strict):
     """What rules of every kind have.
 
     Attributes:
         name: unique over all files.
+        kind: one of `alerting.kinds.KINDS`.
         severity: how bad it is when true.
-        for_snapshots: how many observations in a row must be so; unknown ones are passed over.
+        for_: how long it has to be true before anybody is told.
+        clear_for: how long it has to be untrue before it is over.
         description: what it means, in a sentence, for the message.
         runbook: address of what to do about it.
+        labels: more for the message and for whom it goes on to.
+        quiet_hours: when nobody is told.
+        match: which subjects it is about.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    kind: str
     severity: Severity = "warning"
-    for_snapshots: Annotated[int, Field(ge=1, le=MOST_SNAPSHOTS)] = 1
+    for_: Annotated[For | None, Field(alias="for")] = None
+    clear_for: For = CLEAR
     description: str = ""
     runbook: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+    quiet_hours: QuietHours | None = None
+    match: Strict
+
+    @property
+    def looks_at(self) -> Kind:
+        """What its kind looks at."""
+        return KINDS[self.kind]
+
+    @property
+    def value(self) -> str:
+        """SQL of the number compared."""
+        return self.looks_at.value
+
+    @property
+    def words(self) -> str:
+        """What is so when it is true."""
+        return self.looks_at.words
+
+    @property
+    def limit(self) -> float:
+        """What the value is compared with; where a kind has no threshold, a thing is or is not."""
+        return getattr(self, "threshold", 0.0)
+
+    def conditions(self) -> tuple[str, ...]:
+        """SQL of what has to be so as well."""
+        return ()
+
+    def variants(self) -> list[Variant]:
+        """Its overrides in their order, then itself; a subject is meant by one of them at most."""
+        return [
+            Variant(
+                rule=self,
+                severity=self.severity,
+                threshold=self.limit,
+                for_=self.for_ or Span(self.looks_at.for_observations),
+                clear_for=self.clear_for,
+                matches=(self.match.model_dump(),),
+            )
+        ]
 
 
-Threshold = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Messages = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Messages; a rule is true *above* it."""
 
-
-class _GroupRule(BaseRule):
-    match: GroupMatch = GroupMatch()
-
-    def globs(self) -> dict[str, tuple[str, ...]]:
-        """Column name to globs, of which one must fit."""
-        return self.match.model_dump()
+_T = TypeVar("_T")
 
 
-class LagRule(_GroupRule):
-    """More than `threshold` messages that can still be read wait for the group on a topic.
+class Override(Strict, Generic[_T]):
+    """What is different for some groups; what it does not say is as the rule says."""
 
-    Messages that expired unread are no lag that anybody can work off: `LostRule` tells them.
+    match: GroupMatch
+    enabled: bool = True
+    severity: Severity | None = None
+    threshold: _T | None = None
+    for_: Annotated[For | None, Field(alias="for")] = None
+    clear_for: For | None = None
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class _GroupRule(BaseRule, Generic[_T]):
+    """A rule about groups on topics.
+
+    Attributes:
+        min_messages: so many readable messages have to wait for it to be true.
+        min_age: so old has the oldest of them to be, in seconds.
+        overrides: what is different for some groups; the first that fits counts.
     """
 
-    kind: Literal["lag"]
-    threshold: Threshold
-    for_snapshots: Annotated[int, Field(ge=1, le=MOST_SNAPSHOTS)] = 3
+    match: GroupMatch = GroupMatch()
+    min_messages: Messages = 0.0
+    min_age: Seconds = 0.0
+    overrides: Annotated[tuple[Override[_T], ...], BeforeValidator(_tuple)] = ()
+
+    def conditions(self) -> tuple[str, ...]:
+        """SQL of the minimum volume and age."""
+        volume = f"readable_lag >= {self.min_messages!r}D" if self.min_messages else ""
+        age = f"delay_ms >= {self.min_age * 1000!r}D" if self.min_age else ""
+        return tuple(each for each in (volume, age) if each)
+
+    def variants(self) -> list[Variant]:
+        """Its overrides in their order, then itself; a subject is meant by one of them at most."""
+        (own,) = super().variants()
+        found: list[Variant] = []
+        before: tuple[Match, ...] = ()
+        for other in self.overrides:
+            match = other.match.model_dump()
+            threshold: Any = own.threshold if other.threshold is None else other.threshold
+            if other.enabled:
+                found.append(
+                    Variant(
+                        rule=self,
+                        severity=other.severity or own.severity,
+                        threshold=threshold,
+                        for_=other.for_ or own.for_,
+                        clear_for=other.clear_for or own.clear_for,
+                        matches=(*own.matches, match),
+                        unless=before,
+                    )
+                )
+            before = (*before, match)
+        return [*found, replace(own, unless=before)]
 
 
-class NobodyOnlineRule(_GroupRule):
-    """More than `threshold` readable messages wait and no member of the group is online."""
+class LagRule(_GroupRule[Messages]):
+    """More than `threshold` messages that can still be read wait for the group on a topic.
 
-    kind: Literal["nobody_online"]
-    threshold: Threshold = 0
-    for_snapshots: Annotated[int, Field(ge=1, le=MOST_SNAPSHOTS)] = 3
+    Messages that expired unread are no lag that anybody can work off: kind ``lost`` tells them.
+    ``filtered_lag`` counts only those that pass the group's filter.
+    """
+
+    kind: Literal["lag", "filtered_lag"]
+    threshold: Messages
 
 
-class LostRule(_GroupRule):
-    """More than `threshold` messages expired before the group read them."""
+class MessagesRule(_GroupRule[Messages]):
+    """Something is so, and more than `threshold` messages are concerned."""
 
-    kind: Literal["lost"]
-    threshold: Threshold = 0
+    kind: Literal[
+        "nobody_online",
+        "never_committed",
+        "lost",
+        "losing",
+        "falling_behind",
+        "stalled",
+        "blocked",
+        "stopped",
+        "retry_growth",
+        "dlq_growth",
+    ]
+    threshold: Messages = 0.0
+
+
+class TimeRule(_GroupRule[Seconds]):
+    """The first unread message is older than `threshold`, or may expire within it."""
+
+    kind: Literal["delay", "soon_lost"]
+    threshold: Seconds
+
+
+class ColumnRule(_GroupRule[float]):
+    """Any number of ``progress.groups`` above or below a limit, for what no kind is for.
+
+    Attributes:
+        column: its name.
+        above: true above it.
+        below: true below it.
+    """
+
+    kind: Literal["column"]
+    column: str
+    above: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    below: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    @field_validator("column")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in NUMBERS:
+            raise ValueError(
+                f"{value!r} is no number of progress.groups, those are {', '.join(NUMBERS)}"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "ColumnRule":
+        if (self.above is None) == (self.below is None):
+            raise ValueError("one of `above` and `below` is wanted")
+        return self
+
+    @property
+    def looks_at(self) -> Kind:
+        """Its column, on the side of its limit."""
+        words = f"{self.column} is {{value}}"
+        return replace(KINDS["column"], words=words, below=self.below is not None)
+
+    @property
+    def value(self) -> str:
+        """The column."""
+        return self.column
+
+    @property
+    def limit(self) -> float:
+        """Its limit."""
+        limit = self.above if self.above is not None else self.below
+        return limit if limit is not None else 0.0
 
 
 class BrokerDownRule(BaseRule):
@@ -125,114 +324,55 @@ class BrokerDownRule(BaseRule):
     kind: Literal["broker_down"]
     match: BrokerMatch = BrokerMatch()
 
-    @property
-    def threshold(self) -> float:
-        """An answer is there or it is not."""
-        return 0.0
 
-    def globs(self) -> dict[str, tuple[str, ...]]:
-        """Column name to globs, of which one must fit."""
-        return self.match.model_dump()
+class DiskRule(BaseRule):
+    """A broker's disk is fuller than `threshold`, a share."""
+
+    kind: Literal["disk"]
+    threshold: Annotated[float, Field(gt=0, lt=1)]
+    match: BrokerMatch = BrokerMatch()
+
+
+class CollectionIncompleteRule(BaseRule):
+    """A snapshot could not read everything."""
+
+    kind: Literal["collection_incomplete"]
+    match: ClusterMatch = ClusterMatch()
+
+
+class CollectionLateRule(BaseRule):
+    """The newest computed snapshot of a cluster is older than `threshold`: nothing is watched."""
+
+    kind: Literal["collection_late"]
+    threshold: Seconds = 300.0
+    match: ClusterMatch = ClusterMatch()
+
+
+class QualityRule(BaseRule):
+    """An expectation failed in the newest run that asked it."""
+
+    kind: Literal["quality"]
+    match: TableMatch = TableMatch()
+
+
+class RunFailedRule(BaseRule):
+    """More than `threshold` runs of Tidemark failed, and none succeeded since."""
+
+    kind: Literal["run_failed"]
+    threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    match: Strict = Strict()
 
 
 Rule = Annotated[
-    LagRule | NobodyOnlineRule | LostRule | BrokerDownRule, Field(discriminator="kind")
+    LagRule
+    | MessagesRule
+    | TimeRule
+    | ColumnRule
+    | BrokerDownRule
+    | DiskRule
+    | CollectionIncompleteRule
+    | CollectionLateRule
+    | QualityRule
+    | RunFailedRule,
+    Field(discriminator="kind"),
 ]
-
-_RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
-
-
-class RuleError(ValueError):
-    """Rules that cannot be used.
-
-    Attributes:
-        mistakes: one line each, ``FILE:LINE: FIELD: what is wrong``.
-    """
-
-    def __init__(self, mistakes: list[str]) -> None:
-        super().__init__("\n".join(mistakes))
-        self.mistakes = tuple(mistakes)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A valid rule and where its name stands, as ``FILE:LINE: FIELD``."""
-
-    rule: Rule
-    place: str
-
-
-def load_rules(path: Path | str) -> list[Rule]:
-    """Reads the rules of a file, or of every ``*.yaml`` and ``*.yml`` of a folder by name.
-
-    Args:
-        path: file or folder; mistakes name it as it is given here.
-
-    Raises:
-        RuleError: with every mistake of every file.
-    """
-    mistakes: list[str] = []
-    written: list[_Written] = []
-    for file in _files(Path(path)):
-        for found in _read(file):
-            (mistakes if isinstance(found, str) else written).append(found)  # pyright: ignore
-    mistakes += _duplicates(written)
-    if mistakes:
-        raise RuleError(mistakes)
-    return [entry.rule for entry in written]
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
-    if not files:
-        raise RuleError([f"{path}: no rule file (*.yaml) in this folder"])
-    return files
-
-
-def _read(file: Path) -> Iterator[_Written | str]:
-    """The rules of one file, and its mistakes as lines."""
-    document, mistakes = read_list(file, "rules")
-    yield from mistakes
-    if document is None:
-        return
-    for index, item in enumerate(document.value["rules"]):
-        yield from _rule(file, document, index, item)
-
-
-def _rule(file: Path, document: Document, index: int, item: Any) -> Iterator[_Written | str]:
-    base = ("rules", index)
-    if not isinstance(item, dict):
-        line = document.line(base)
-        yield f"{file}:{line}: {field(base)}: a rule is a mapping, not {kind(item)}"
-        return
-    try:
-        rule = _RULE.validate_python(item)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            path = (*base, *_location(detail))
-            yield f"{file}:{document.line(path)}: {field(path)}: {reason(detail)}"
-        return
-    place = (*base, "name")
-    yield _Written(rule, f"{file}:{document.line(place)}: {field(place)}")
-
-
-def _duplicates(written: list[_Written]) -> list[str]:
-    """A line for every rule whose name another one has already."""
-    count = Counter(entry.rule.name for entry in written)
-    first: dict[str, str] = {}
-    lines: list[str] = []
-    for entry in written:
-        name = entry.rule.name
-        if count[name] > 1 and name in first:
-            lines.append(f"{entry.place}: {name!r} is the name of another rule ({first[name]})")
-        first.setdefault(name, entry.place)
-    return lines
-
-
-def _location(detail: ErrorDetails) -> tuple[str | int, ...]:
-    """The field below the rule; pydantic puts the kind in front of it."""
-    if detail["type"].startswith("union_tag"):
-        return ("kind",)
-    return detail["loc"][1:]

@@ -21,13 +21,12 @@ from assets.frames import (
 )
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
-from assets.resources import LakeResource, RulesResource
+from assets.resources import LakeResource
 from lake import history
 from lake.catalog import Lake
 from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
 from lake.window import Window
-from spark.alerts import HISTORY, evaluate
 from spark.delay import timeline
 from spark.groups import groups
 from spark.health import with_health
@@ -181,33 +180,10 @@ def _now(lake: Lake, window: Window) -> dict[str, Any]:
     }
 
 
-@asset_of(alerting.ALERTS, deps=keys(progress.GROUPS, raw.BROKERS))
-def alerts(
-    context: dg.AssetExecutionContext,
-    lake: LakeResource,
-    spark: SparkResource,
-    alert_rules: RulesResource,
-) -> dg.MaterializeResult:
-    """Evaluates the alert rules on every snapshot."""
-    rules = alert_rules.rules()
-
-    def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
-        reach = Window(plan.window.start - HISTORY, plan.window.end)
-        return evaluate(
-            rules,
-            read_window(session, progress.GROUPS, reach),
-            read_window(session, raw.BROKERS, reach),
-            plan.window,
-        )
-
-    return replace(context, lake, alerting.ALERTS, compute, lambda window: {"rules": len(rules)})
-
-
 @asset_of(
     progress.SNAPSHOTS,
     deps=keys(
-        alerting.ALERTS,
+        alerting.INCIDENTS,
         progress.ASSIGNMENTS,
         progress.IDLE_CLIENTS,
         progress.SUBSCRIPTIONS,

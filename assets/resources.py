@@ -8,7 +8,8 @@ import dagster as dg
 from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
-from alerting.rules import Rule, load_rules
+from alerting.rule_files import sound_rules
+from alerting.rules import Rule
 from assets.frames import doubted
 from assets.partitions import Context, is_tick, run_window
 from lake import history
@@ -123,9 +124,9 @@ class RulesResource(dg.ConfigurableResource):
 
     path: str = Field(description="a YAML file or a folder of them")
 
-    def rules(self) -> list[Rule]:
-        """The rules as they stand in the files now."""
-        return load_rules(Path(self.path))
+    def rules(self) -> tuple[list[Rule], list[str]]:
+        """The rules as they stand in the files now, and a line for each that cannot be used."""
+        return sound_rules(Path(self.path))
 
 
 class ClientMachineResource(dg.ConfigurableResource):

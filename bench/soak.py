@@ -19,13 +19,13 @@ from pathlib import Path
 
 from lake.catalog import Lake
 from lake.home import Home
-from lake.tables import progress, raw
+from lake.tables import alerting, progress, raw
 from lake.window import HOUR, floor_hour
 from orchestration import warm
 from tests.history import COMPUTED, Minute, put, text_of
 
 TIDEMARK = Path(sys.executable).with_name("tidemark")
-COMPARED = (*raw.ALL, *COMPUTED, progress.SNAPSHOTS)
+COMPARED = (*raw.ALL, *COMPUTED, alerting.INCIDENTS, progress.SNAPSHOTS)
 TICK_SECONDS = 300
 
 

@@ -203,6 +203,32 @@ class Lake:
             self._commit(table, lambda commit: commit.overwrite(data, overwrite_filter=where))
         return data.num_rows
 
+    def substitute(
+        self,
+        table: Table,
+        column: str,
+        values: Iterable[str],
+        rows: pa.Table | list[dict[str, Any]],
+        since: datetime,
+    ) -> None:
+        """Puts rows in the place of those whose column has one of some values, in one commit.
+
+        Args:
+            table: its declaration.
+            column: usually its key.
+            values: of that column.
+            rows: what stands then.
+            since: no row with these values has an earlier instant, so older files stay shut.
+        """
+        data = _arrow(table, rows)
+        where = And(
+            one_of(column, values),  # pyright: ignore
+            GreaterThanOrEqual(table.instant, since.isoformat()),  # pyright: ignore
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Delete operation did not match any records")
+            self._commit(table, lambda commit: commit.overwrite(data, overwrite_filter=where))
+
     def _commit(self, table: Table, change: Callable[[Transaction], None]) -> None:
         """Commits a change, again when another writer of the same table was faster."""
         for attempt in range(COMMIT_ATTEMPTS):

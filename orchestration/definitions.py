@@ -5,10 +5,10 @@ from typing import Any
 
 import dagster as dg
 
+from assets.alerting import alerts, incidents, notifications
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
 from assets.computing import (
-    alerts,
     computed,
     progress_groups,
     progress_queues,
@@ -21,7 +21,7 @@ from assets.maintenance import maintenance
 from assets.members import members
 from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
 from orchestration.resources import resources
-from orchestration.sensors import notify
+from orchestration.sensors import notify, watch
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
     landing,
@@ -34,6 +34,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     progress_capacity,
     progress_events,
     alerts,
+    incidents,
     computed,
     results,
     maintenance,
@@ -51,11 +52,11 @@ def build(
         overrides: resources to take instead of those the environment configures.
     """
     return dg.Definitions(
-        assets=ASSETS,
+        assets=[*ASSETS, notifications],
         asset_checks=CHECKS,
         jobs=[TICK, RECOMPUTE, MAINTAIN],
         schedules=[every_minute, every_hour],
-        sensors=[notify],
+        sensors=[notify, watch],
         resources=resources() | overrides,
         loggers=loggers,
         executor=dg.in_process_executor,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from alerting.rules import DEFAULT_RULES
+from alerting.rule_files import DEFAULT_RULES
 from assets.resources import ClientMachineResource, CollectorResource, LakeResource, RulesResource
 from lake.catalog import CatalogConfig
 from lake.home import Home

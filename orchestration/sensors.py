@@ -1,32 +1,98 @@
-"""The sensor that tells people."""
+"""The sensors: one tells people, one watches that there is something to tell."""
 
 import os
+from datetime import UTC, datetime
 
 import dagster as dg
 
+from alerting import watch as pipeline
 from alerting.channels import open_channels
-from alerting.notifications import tell
-from assets.resources import LakeResource
+from alerting.incidents import Incident, follow
+from alerting.outbox import deliver
+from alerting.silences import SilenceError, silences, why_withheld
+from alerting.store import changing, save, standing
+from assets.metadata import key_of
+from assets.resources import LakeResource, RulesResource
+from lake.tables.alerting import NOTIFICATIONS
+from orchestration.dead_runs import end_dead_runs
+from orchestration.jobs import TICK
 
-
-@dg.sensor(
-    minimum_interval_seconds=15,
-    default_status=(
-        dg.DefaultSensorStatus.RUNNING
-        if os.environ.get("TIDEMARK_SCHEDULE") == "on"
-        else dg.DefaultSensorStatus.STOPPED
-    ),
+STATUS = (
+    dg.DefaultSensorStatus.RUNNING
+    if os.environ.get("TIDEMARK_SCHEDULE") == "on"
+    else dg.DefaultSensorStatus.STOPPED
 )
-def notify(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
-    """Turns new alerts into notifications, on every channel.
 
-    A channel that fails is told again at the next evaluation; what was delivered is not repeated.
+MOST_RUNS = 10
+"""So many runs back is looked for the last one that succeeded."""
+
+
+@dg.sensor(minimum_interval_seconds=15, default_status=STATUS)
+def notify(
+    context: dg.SensorEvaluationContext, lake: LakeResource, alert_rules: RulesResource
+) -> dg.SensorResult:
+    """Tells what became of incidents, on every channel.
+
+    A channel that fails is tried again later; what was delivered is not repeated.
     """
-    told = tell(lake.lake, context.cursor, open_channels())
-    context.update_cursor(told.cursor)
-    for alert in told.alerts:
-        context.log.info(f"{alert.severity} {alert.rule}: {alert.subject}")
-    failed = "; ".join(f"{name}: {why}" for name, why in told.delivery.failed.items())
-    return dg.SkipReason(
-        f"told {len(told.alerts)} alerts" + (f"; failed: {failed}" if failed else "")
+    channels, problems = open_channels()
+    rules, _ = alert_rules.rules()
+    by_name = {rule.name: rule for rule in rules}
+    try:
+        quiet = silences(lake.lake.home)
+    except SilenceError as error:
+        problems.append(str(error))
+        quiet = []
+
+    def withheld(incident: Incident) -> str | None:
+        return why_withheld(incident, quiet, by_name, datetime.now(UTC))
+
+    delivery = deliver(lake.lake, channels, withheld)
+    problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
+    for problem in problems:
+        context.log.warning(problem)
+    for notices in delivery.delivered.values():
+        for notice in notices:
+            context.log.info(notice.line)
+    told = f"told {delivery.notices}" + "".join(f"; {problem}" for problem in problems)
+    if not delivery.notices:
+        return dg.SensorResult(skip_reason=told)
+    event = dg.AssetMaterialization(
+        key_of(NOTIFICATIONS), metadata={"told": delivery.notices, "failed": len(delivery.failed)}
     )
+    return dg.SensorResult(asset_events=[event])
+
+
+@dg.sensor(minimum_interval_seconds=30, default_status=STATUS)
+def watch(
+    context: dg.SensorEvaluationContext, lake: LakeResource, alert_rules: RulesResource
+) -> dg.SkipReason:
+    """Raises incidents when runs fail, snapshots stop coming or expectations break."""
+    end_dead_runs(context.instance)
+    rules, mistakes = alert_rules.rules()
+    now = datetime.now(UTC)
+    looked = pipeline.look(lake.lake, rules, _failed_runs(context.instance), now)
+    by_name = {rule.name: rule for rule in rules}
+    with changing(lake.lake):
+        before = standing(lake.lake, now)
+        after = follow(before, [looked], by_name, all_rules=not mistakes)
+        changed = save(lake.lake, before, after)
+    wrong = "".join(f"; {mistake}" for mistake in mistakes)
+    return dg.SkipReason(f"{len(looked.truths)} found, {changed} incidents changed{wrong}")
+
+
+def _failed_runs(instance: dg.DagsterInstance) -> list[str]:
+    """The ticks that failed since the last one that succeeded, the newest first."""
+    over = [
+        dg.DagsterRunStatus.SUCCESS,
+        dg.DagsterRunStatus.FAILURE,
+        dg.DagsterRunStatus.CANCELED,
+    ]
+    runs = instance.get_runs(dg.RunsFilter(job_name=TICK.name, statuses=over), limit=MOST_RUNS)
+    failed: list[str] = []
+    for run in runs:
+        if run.status == dg.DagsterRunStatus.SUCCESS:
+            break
+        if run.status == dg.DagsterRunStatus.FAILURE:
+            failed.append(run.run_id)
+    return failed

@@ -1,30 +1,36 @@
-"""Which rules are true: ``alerting.alerts`` from ``progress.groups`` and ``raw.brokers``.
+"""Which rules are true: ``alerting.alerts`` from the rows that rules look at.
 
-A rule is true for a subject (a group on a topic, or a broker address) at an observation when the
-last ``for_snapshots`` *known* observations, this one included, are all so. Unknown is never true:
-an observation at which the number is not known gives no alert, and in a streak it is passed over;
-it neither counts nor starts the count again, so a broker that drops out now and then can hide no
-standing lag. Nothing older than `HISTORY` counts, which makes an evaluation depend on that much
-time only, and lets ticks and backfills give the same rows.
+A rule is a comparison of one row, so a tick reads its own window and nothing else (but for growth,
+which needs the observation before). For how long a rule has been true, and what that makes of it,
+is the life cycle's business (`alerting.incidents`).
 
-An incomplete sum (a broker was silent) is a lower bound: above the threshold it is true, below it
-is unknown. A broadcasting group is judged only while a member is online: what a client that left
-had read stands still for ever and says nothing.
+Unknown is never true and never false: an observation at which the number is not known gives no
+alert and ends none. An incomplete sum (a broker was silent) is a lower bound: above the threshold
+it is true, below it is unknown. A broadcasting group is judged only while a member is online: what
+a client that left had read stands still for ever and says nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as Rows
 from pyspark.sql import functions as F
 
+from lake.schema import Table
 from lake.tables.alerting import ALERTS
-from lake.tables.raw import BROKERS
+from lake.tables.progress import GROUPS
+from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 
-HISTORY = timedelta(hours=1)
-"""How far back an evaluation looks: rows of this long before a window have to be given with it."""
+HISTORY = timedelta(minutes=10)
+"""How far back growth looks for the observation before."""
+
+GROWTH = "_growth"
+"""Ending of a column that tells by how much another one grew since it was last known."""
 
 INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
@@ -34,12 +40,12 @@ class Rule(Protocol):
 
     Attributes:
         name: unique among the rules.
-        kind: one of `GROUP_KINDS` or `BROKER_KINDS`.
-        severity: ``critical`` | ``warning`` | ``info``.
-        threshold: the value above which it is true.
-        for_snapshots: how many known observations in a row must be so.
+        kind: its kind, for the evidence.
+        value: SQL of the number it looks at.
+        words: what is so when it is true.
         description: a sentence for people.
         runbook: address of what to do, None without one.
+        labels: more for the message.
     """
 
     @property
@@ -47,127 +53,291 @@ class Rule(Protocol):
     @property
     def kind(self) -> str: ...  # noqa: D102
     @property
-    def severity(self) -> str: ...  # noqa: D102
+    def value(self) -> str: ...  # noqa: D102
     @property
-    def threshold(self) -> float: ...  # noqa: D102
-    @property
-    def for_snapshots(self) -> int: ...  # noqa: D102
+    def words(self) -> str: ...  # noqa: D102
     @property
     def description(self) -> str: ...  # noqa: D102
     @property
     def runbook(self) -> str | None: ...  # noqa: D102
-
-    def globs(self) -> Mapping[str, Sequence[str]]:
-        """Column name to globs (``*``, ``?``), of which one must fit."""
-        ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
-def evaluate(
-    rules: Sequence[Rule], groups: DataFrame, brokers: DataFrame | None, window: Window
-) -> DataFrame:
-    """The alerts of a window.
+class Variant(Protocol):
+    """A rule as it holds for some subjects; no subject is meant by two variants of one rule.
 
-    Args:
-        rules: of any kind.
-        groups: rows of ``progress.groups`` of the window and of `HISTORY` before it.
-        brokers: rows of ``raw.brokers`` of the same time, or None; a row with nothing but its names
-            is a broker that did not answer. With only the window's rows, rules for more than one
-            snapshot see shorter streaks than there were.
-        window: evaluations that come out.
-
-    Returns:
-        A row of ``alerting.alerts`` for each rule, subject and evaluation of the window that is
-        true. ``value`` is what the rule's kind looks at (messages; 1 for a silent broker);
-        ``evidence`` is JSON with ``kind, description, runbook``; ``observations``, those that made
-        it true, oldest first (``snapshot_id, observed_at, value``); ``previous_at``, the
-        observation before this one at which it was known, null without one within `HISTORY`; and
-        ``row``, the columns of the newest.
-
-    Raises:
-        ValueError: a rule of a kind that nothing here evaluates.
+    Attributes:
+        rule: the rule.
+        source: the rows it is asked of, a key of `SOURCES`.
+        severity: ``critical`` | ``warning`` | ``info``.
+        threshold: what the value is compared with.
+        holds: SQL of whether it is true of a row; NULL = not known.
+        matches: column name to globs (``*``, ``?``), of which one must fit; all must fit.
+        unless: the same, and none may fit.
     """
-    unknown = {rule.kind for rule in rules} - {*GROUP_KINDS, *BROKER_KINDS}
-    if unknown:
-        raise ValueError(f"no evaluation for rules of kind {', '.join(sorted(unknown))}")
 
-    of_groups = [rule for rule in rules if rule.kind in GROUP_KINDS]
-    of_brokers = [rule for rule in rules if rule.kind in BROKER_KINDS]
-    alerts = _alerts(_judgeable(groups), of_groups, GROUP_KEY, GROUP_KINDS, GROUP_EVIDENCE, window)
-    if brokers is None:
-        return alerts
-    facts = _answering(brokers)
-    return alerts.unionByName(
-        _alerts(facts, of_brokers, BROKER_KEY, BROKER_KINDS, BROKER_EVIDENCE, window)
+    @property
+    def rule(self) -> Rule: ...  # noqa: D102
+    @property
+    def source(self) -> str: ...  # noqa: D102
+    @property
+    def severity(self) -> str: ...  # noqa: D102
+    @property
+    def threshold(self) -> float: ...  # noqa: D102
+    @property
+    def holds(self) -> str: ...  # noqa: D102
+    @property
+    def matches(self) -> Sequence[Mapping[str, Sequence[str]]]: ...  # noqa: D102
+    @property
+    def unless(self) -> Sequence[Mapping[str, Sequence[str]]]: ...  # noqa: D102
+
+
+# The sources: rows that rules are asked of, with what SQL of a rule may name.
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that rules are asked of.
+
+    Attributes:
+        table: where they come from.
+        key: columns that name a subject, joined by ``/``.
+        evidence: columns that show why a rule is true.
+        prepare: adds ``complete`` (whether the row is all there is), ``judgeable`` (whether its
+            numbers mean anything) and columns that only rules need.
+    """
+
+    table: Table
+    key: tuple[str, ...]
+    evidence: tuple[str, ...]
+    prepare: Callable[[DataFrame], DataFrame]
+
+
+_GROUP_KEY = ("cluster", "consumer_group", "topic")
+_LATER = {"health": "string", "health_reason": "string", "filtered_lag": "bigint"}
+"""Columns that rows computed by an older version do not have."""
+
+
+def _of_groups(groups: DataFrame) -> DataFrame:
+    missing = {
+        name: F.lit(None).cast(kind) for name, kind in _LATER.items() if name not in groups.columns
+    }
+    standing_still = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False)) & ~(
+        F.coalesce("online", F.lit(False))
     )
+    return groups.withColumns(missing).withColumns({"judgeable": ~standing_still})
 
-
-# The kinds: what a rule looks at, and the columns that show it.
-
-GROUP_KEY = ("cluster", "consumer_group", "topic")
-GROUP_EVIDENCE = (
-    *GROUP_KEY,
-    "readable_lag",
-    "lag",
-    "lost",
-    "queues",
-    "queues_unknown",
-    "max_queue_lag",
-    "worst_broker",
-    "worst_queue_id",
-    "delay_ms",
-    "online",
-    "clients",
-    "message_model",
-)
-GROUP_KINDS = {"lag": "readable_lag", "nobody_online": "readable_lag", "lost": "lost"}
-"""Kind to the column whose value it judges."""
-
-BROKER_KEY = ("cluster", "broker", "address")
-BROKER_EVIDENCE = (*BROKER_KEY, "broker_id")
-BROKER_KINDS = {"broker_down": "silent"}
-"""Kind to the column whose value it judges."""
 
 _ANSWERS = [
     name
     for name in BROKERS.column_names
-    if name not in ("snapshot_id", "observed_at", "config", *BROKER_EVIDENCE)
+    if name
+    not in ("snapshot_id", "observed_at", "config", "cluster", "broker", "broker_id", "address")
 ]
 
 
-def _judgeable(groups: DataFrame) -> DataFrame:
-    """Groups, with the numbers of a broadcasting group that has nobody online as unknown."""
-    standing_still = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False)) & ~(
-        F.coalesce("online", F.lit(False))
-    )
-    return groups.withColumns(
-        {name: F.when(~standing_still, F.col(name)) for name in ("readable_lag", "lost")}
-    )
-
-
-def _answering(brokers: DataFrame) -> DataFrame:
+def _of_brokers(brokers: DataFrame) -> DataFrame:
     """Brokers with ``silent`` 1 or 0; whether one answered is always known."""
     silent = F.coalesce(*[F.col(name).cast("string") for name in _ANSWERS]).isNull()
-    return brokers.withColumns({"silent": silent.cast("bigint"), "complete": F.lit(True)})
-
-
-def _holds(rule: Rule, name: str) -> Column:
-    """Whether a rule's condition holds at an observation by itself; NULL = not known."""
-    above = F.when(F.col(name) > F.lit(float(rule.threshold)), True).when(
-        F.col("complete") & F.col(name).isNotNull(), False
+    return brokers.withColumns(
+        {"silent": silent.cast("bigint"), "complete": F.lit(True), "judgeable": F.lit(True)}
     )
-    # Three-valued: lag with nobody known to be offline is unknown, no lag is false either way.
-    return above & ~F.col("online") if rule.kind == "nobody_online" else above
 
 
-def _matches(rule: Rule) -> Column:
-    """Whether the rule is about a row."""
+def _of_snapshots(snapshots: DataFrame) -> DataFrame:
+    """Looks at whole clusters; one at files of a broker is not expected to hold the others."""
+    of_all = F.coalesce(F.col("source") == "remote", F.lit(True))
+    return snapshots.withColumns({"complete": F.lit(True), "judgeable": of_all})
+
+
+SOURCES = {
+    "groups": Source(
+        GROUPS,
+        _GROUP_KEY,
+        (
+            *_GROUP_KEY,
+            *("readable_lag", "lag", "lag_upper", "lost", "queues", "queues_unknown"),
+            *("max_queue_lag", "worst_broker", "worst_queue_id", "delay_ms", "online", "clients"),
+            *("message_model", "loss_in_seconds", "dlq_messages", "health", "health_reason"),
+        ),
+        _of_groups,
+    ),
+    "brokers": Source(
+        BROKERS,
+        ("cluster", "broker", "address"),
+        ("cluster", "broker", "address", "broker_id", "disk_ratio"),
+        _of_brokers,
+    ),
+    "snapshots": Source(
+        SNAPSHOTS,
+        ("cluster",),
+        ("cluster", "status", "brokers_expected", "brokers_answered"),
+        _of_snapshots,
+    ),
+}
+"""Source by the name that rules know it by."""
+
+
+def reach(variants: Sequence[Variant], window: Window) -> Window:
+    """The window whose rows evaluating a window needs."""
+    grows = any(GROWTH in variant.holds for variant in variants)
+    return Window(window.start - HISTORY, window.end) if grows else window
+
+
+def evaluate(
+    variants: Sequence[Variant], sources: Mapping[str, DataFrame], window: Window
+) -> DataFrame:
+    """The alerts of a window.
+
+    Args:
+        variants: of any rules; those of a source that is not given are not asked.
+        sources: rows of `SOURCES` by name, of `reach` of the window. A row of ``raw.brokers`` with
+            nothing but its names is a broker that did not answer.
+        window: evaluations that come out.
+
+    Returns:
+        A row of ``alerting.alerts`` for each rule, subject and evaluation of the window that is
+        true. ``evidence`` is JSON with ``kind, words, description, runbook, labels``;
+        ``observations``, the one that is true (``snapshot_id, observed_at, value``); and ``row``,
+        its columns.
+    """
+    found = _asked(variants, sources, window, lambda each: each["holds"])
+    return found.select(*ALERTS.column_names)
+
+
+def verdicts(
+    variants: Sequence[Variant],
+    sources: Mapping[str, DataFrame],
+    window: Window,
+    subjects: DataFrame,
+) -> DataFrame:
+    """What rules say of some subjects, true or not.
+
+    Args:
+        variants: see `evaluate`.
+        sources: see `evaluate`.
+        window: evaluations that come out.
+        subjects: ``rule, subject`` of those that are asked about.
+
+    Returns:
+        ``snapshot_id, rule, subject, holds`` for each evaluation with a row of the subject;
+        ``holds`` is NULL where it is not known.
+    """
+    found = _asked(variants, sources, window, lambda each: each.isNotNull())
+    return found.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
+        "snapshot_id", "rule", "subject", "holds"
+    )
+
+
+def _asked(
+    variants: Sequence[Variant],
+    sources: Mapping[str, DataFrame],
+    window: Window,
+    wanted: Callable[[Column], Column],
+) -> DataFrame:
+    """One row per rule, subject and evaluation whose verdict is wanted, over all sources."""
+    found = [
+        _of_source(SOURCES[name], mine, rows, window, wanted)
+        for name, rows in sources.items()
+        for mine in [[each for each in variants if each.source == name]]
+        if mine
+    ]
+    if not found:
+        return next(iter(sources.values())).sparkSession.createDataFrame([], _ASKED)
+    return reduce(DataFrame.unionByName, found)
+
+
+_ASKED = (
+    "snapshot_id string, observed_at timestamp, subject string, rule string, severity string, "
+    "holds boolean, value double, threshold double, evidence string"
+)
+
+
+def _of_source(
+    source: Source,
+    variants: Sequence[Variant],
+    rows: DataFrame,
+    window: Window,
+    wanted: Callable[[Column], Column],
+) -> DataFrame:
+    """Every rule of every row that it is about: one pass, and only what is wanted multiplies."""
+    prepared = _with_growth(source.prepare(rows), source.key, variants)
+    in_window = (F.col("observed_at") >= F.lit(window.start)) & (
+        F.col("observed_at") < F.lit(window.end)
+    )
+    asked = F.array(*[_verdict(variant) for variant in variants])
+    return (
+        prepared.where(in_window)
+        .select(
+            "snapshot_id",
+            "observed_at",
+            F.concat_ws("/", *source.key).alias("subject"),
+            F.struct(*source.evidence).alias("row"),
+            F.explode(F.filter(asked, wanted)).alias("asked"),
+        )
+        .select("snapshot_id", "observed_at", "subject", "asked.*", "row")
+        .select(
+            *("snapshot_id", "observed_at", "subject", "rule", "severity", "holds"),
+            *("value", "threshold"),
+            _evidence().alias("evidence"),
+        )
+    )
+
+
+def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant]) -> DataFrame:
+    """The rows with the growth that a rule asks for; NULL without an observation shortly before."""
+    names = {
+        name for name in rows.columns if any(name + GROWTH in variant.holds for variant in variants)
+    }
+    before = (
+        Rows.partitionBy(*key)
+        .orderBy(F.unix_micros("observed_at"))
+        .rangeBetween(-HISTORY // timedelta(microseconds=1), -1)
+    )
+    return rows.withColumns(
+        {
+            name + GROWTH: F.col(name) - F.last(name, ignorenulls=True).over(before)
+            for name in sorted(names)
+        }
+    )
+
+
+def _verdict(variant: Variant) -> Column:
+    """What a rule says of a row, NULL where it is not about it."""
+    rule = variant.rule
+    holds = F.when(F.col("judgeable"), F.expr(variant.holds))
+    about = reduce(
+        lambda all_of, each: all_of & each,
+        [*map(_fits, variant.matches), *(~_fits(each) for each in variant.unless)],
+    )
+    labels = F.create_map(*[F.lit(text) for pair in sorted(rule.labels.items()) for text in pair])
+    return F.when(
+        about,
+        F.struct(
+            F.lit(rule.name).alias("rule"),
+            F.lit(rule.kind).alias("kind"),
+            F.lit(variant.severity).alias("severity"),
+            F.lit(rule.words).alias("words"),
+            F.lit(rule.description).alias("description"),
+            F.lit(rule.runbook).cast("string").alias("runbook"),
+            labels.cast("map<string,string>").alias("labels"),
+            F.lit(float(variant.threshold)).alias("threshold"),
+            F.expr(rule.value).cast("double").alias("value"),
+            holds.alias("holds"),
+        ),
+    )
+
+
+def _fits(match: Mapping[str, Sequence[str]]) -> Column:
+    """Whether a row fits."""
     condition = F.lit(True)
-    for name, globs in rule.globs().items():
+    for name, globs in match.items():
         if "*" not in globs:
             fits = F.lit(False)
             for glob in globs:
                 fits = fits | F.col(name).like(_like(glob))
-            condition = condition & fits
+            condition = condition & F.coalesce(fits, F.lit(False))
     return condition
 
 
@@ -177,121 +347,14 @@ def _like(glob: str) -> str:
     return literal.replace("*", "%").replace("?", "_")
 
 
-# Streaks: every rule is a few columns over the same frame, so rows are sorted once, whatever the
-# number of rules, and only what is true is multiplied.
-
-
-def _alerts(
-    facts: DataFrame,
-    rules: Sequence[Rule],
-    key: Sequence[str],
-    kinds: Mapping[str, str],
-    evidence: Sequence[str],
-    window: Window,
-) -> DataFrame:
-    """The alerts of rules that look at the same rows, as `evaluate` describes them."""
-    if not rules:
-        return _shaped(facts.where(F.lit(False)))
-    in_window = (F.col("observed_at") >= F.lit(window.start)) & (
-        F.col("observed_at") < F.lit(window.end)
-    )
-    judged = facts.select(
-        "snapshot_id",
-        "observed_at",
-        *key,
-        F.struct(*evidence).alias("row"),
-        *[F.col(name).cast("double").alias(f"value_{name}") for name in set(kinds.values())],
-        *[
-            (_matches(rule) & _holds(rule, kinds[rule.kind])).alias(f"holds_{index}")
-            for index, rule in enumerate(rules)
-        ],
-    )
-    streaks = judged.select(
-        "*",
-        *[
-            column
-            for index, rule in enumerate(rules)
-            for column in _streak(index, rule, f"value_{kinds[rule.kind]}", key)
-        ],
-    )
-    fired = F.array(
-        *[_fired(index, rule, f"value_{kinds[rule.kind]}") for index, rule in enumerate(rules)]
-    )
-    return _shaped(
-        streaks.where(in_window)
-        .select(
-            "observed_at",
-            F.concat_ws("/", *key).alias("subject"),
-            "row",
-            F.explode(F.filter(fired, lambda each: each.isNotNull())).alias("fired"),
-        )
-        .select("observed_at", "subject", "fired.*", _evidence().alias("evidence"))
-    )
-
-
-def _streak(index: int, rule: Rule, value: str, key: Sequence[str]) -> list[Column]:
-    """The last observations at which a rule held, the last at which it did not, and the last known.
-
-    ``IGNORE NULLS`` is what passes over the unknown; only SQL can say it of ``lag``.
-    """
-    over = f"OVER (PARTITION BY {', '.join(key)} ORDER BY observed_at)"
-    holds = f"holds_{index}"
-    observation = (
-        f"named_struct('snapshot_id', snapshot_id, 'observed_at', observed_at, 'value', {value})"
-    )
-    held = [
-        f"lag(IF({holds}, {observation}, NULL), {back}) IGNORE NULLS {over}"
-        for back in range(rule.for_snapshots - 1, 0, -1)
-    ]
-    return [
-        F.expr(f"array({', '.join([*held, observation])})").alias(f"held_{index}"),
-        F.expr(f"max(IF({holds}, NULL, IF({holds} IS NULL, NULL, observed_at))) {over}").alias(
-            f"failed_at_{index}"
-        ),
-        F.expr(f"lag(IF({holds} IS NULL, NULL, observed_at)) IGNORE NULLS {over}").alias(
-            f"previous_at_{index}"
-        ),
-    ]
-
-
-def _fired(index: int, rule: Rule, value: str) -> Column:
-    """The alert of a rule at a row, NULL where it is not true."""
-    held, failed_at = F.col(f"held_{index}"), F.col(f"failed_at_{index}")
-    since, previous_at = F.get(held, F.lit(0))["observed_at"], F.col(f"previous_at_{index}")
-    earliest = F.col("observed_at") - F.lit(HISTORY)
-    return F.when(
-        F.col(f"holds_{index}") & (since > earliest) & (failed_at.isNull() | (failed_at < since)),
-        F.struct(
-            F.lit(rule.name).alias("rule"),
-            F.lit(rule.kind).alias("kind"),
-            F.lit(rule.severity).alias("severity"),
-            F.lit(rule.description).alias("description"),
-            F.lit(rule.runbook).cast("string").alias("runbook"),
-            F.lit(float(rule.threshold)).alias("threshold"),
-            F.col(value).alias("value"),
-            held.alias("observations"),
-            F.when(previous_at > earliest, previous_at).alias("previous_at"),
-        ),
-    )
-
-
 def _evidence() -> Column:
-    """What made an alert true, as JSON."""
-    names = ("kind", "description", "runbook", "observations", "previous_at")
+    """What made a rule true, as JSON."""
+    observation = F.struct("snapshot_id", "observed_at", F.col("value"))
     return F.to_json(
-        F.struct(*[f"fired.{name}" for name in names], "row"),
+        F.struct(
+            *("kind", "words", "description", "runbook", "labels"),
+            F.array(observation).alias("observations"),
+            "row",
+        ),
         {"ignoreNullFields": "false", "timestampFormat": INSTANT_FORMAT},
-    )
-
-
-def _shaped(rows: DataFrame) -> DataFrame:
-    """Rows with the columns of ``alerting.alerts``, those missing as NULL."""
-    types = {"observed_at": "timestamp", "value": "double", "threshold": "double"}
-    return rows.select(
-        *[
-            (F.col(name) if name in rows.columns else F.lit(None))
-            .cast(types.get(name, "string"))
-            .alias(name)
-            for name in ALERTS.column_names
-        ]
     )

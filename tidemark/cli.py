@@ -17,6 +17,8 @@ COMMANDS = {
     "plan": "Who would own which queue with so many clients.",
     "tick": "Take a snapshot, load, judge, compute and alert, once.",
     "show": "Print rows of any table.",
+    "incidents": "What is wrong; take it on, or silence it.",
+    "rules": "Alert rules: check, schema, test on history.",
     "recompute": "Compute whole hours of the past again.",
     "demo": "A real cluster with a workload, watched every minute.",
     "doctor": "Check Java, ports, catalog and brokers.",

@@ -1,19 +1,15 @@
 """Rule files: what a good one gives, and the one line that each mistake gets."""
 
+from datetime import timedelta
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
-from alerting.rules import (
-    DEFAULT_RULES,
-    BrokerDownRule,
-    LagRule,
-    LostRule,
-    NobodyOnlineRule,
-    RuleError,
-    load_rules,
-)
-from spark.alerts import BROKER_KINDS, GROUP_KINDS
+from alerting.fields import Span
+from alerting.kinds import KINDS
+from alerting.rule_files import DEFAULT_RULES, RuleError, load_rules, schema, sound_rules
 
 GOOD = """\
 rules:
@@ -40,7 +36,7 @@ def mistakes(path: Path, folder: Path) -> list[str]:
 
 def test_the_ready_made_rules_are_good_and_of_every_kind() -> None:
     rules = load_rules(DEFAULT_RULES)
-    assert {rule.kind for rule in rules} == {*GROUP_KINDS, *BROKER_KINDS}
+    assert {rule.kind for rule in rules} >= KINDS.keys() - {"column", "filtered_lag", "stopped"}
     assert all(rule.description for rule in rules)
 
 
@@ -48,26 +44,44 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     text = """\
 rules:
   - {name: a, kind: lag, threshold: 100}
-  - {name: b, kind: nobody_online, severity: critical, match: {topic: "orders-*"}}
-  - {name: c, kind: lost, match: {consumer_group: [g-a, g-b], cluster: prod}}
+  - {name: b, kind: nobody_online, severity: critical, for: 10m, match: {topic: "orders-*"}}
+  - {name: c, kind: lost, clear_for: 1, match: {consumer_group: [g-a, g-b], cluster: prod}}
   - {name: d, kind: broker_down, runbook: "https://wiki/broker", match: {broker: "broker-?"}}
+  - {name: e, kind: delay, threshold: 1.5h, min_messages: 10, min_age: 30s, labels: {team: x}}
 """
-    lag, nobody, lost, down = load_rules(write(tmp_path, text))
-    assert lag == LagRule(name="a", kind="lag", threshold=100, severity="warning", for_snapshots=3)
-    assert lag.globs() == {"cluster": ("*",), "consumer_group": ("*",), "topic": ("*",)}
-    assert isinstance(nobody, NobodyOnlineRule)
-    assert (nobody.threshold, nobody.for_snapshots, nobody.severity) == (0, 3, "critical")
-    assert nobody.globs()["topic"] == ("orders-*",)
-    assert isinstance(lost, LostRule)
-    assert lost.for_snapshots == 1
-    assert lost.globs() == {
-        "cluster": ("prod",),
-        "consumer_group": ("g-a", "g-b"),
-        "topic": ("*",),
-    }
-    assert isinstance(down, BrokerDownRule)
-    assert (down.threshold, down.runbook) == (0, "https://wiki/broker")
-    assert down.globs() == {"cluster": ("*",), "broker": ("broker-?",)}
+    (lag,), (nobody,), (lost,), (down,), (delay,) = (
+        rule.variants() for rule in load_rules(write(tmp_path, text))
+    )
+    anything = {"cluster": ("*",), "consumer_group": ("*",), "topic": ("*",)}
+    assert (lag.threshold, lag.severity, lag.matches) == (100, "warning", (anything,))
+    assert (lag.for_, lag.clear_for) == (Span(3), Span(5))
+    assert (nobody.threshold, nobody.severity) == (0, "critical")
+    assert nobody.for_ == Span(1, timedelta(minutes=10))
+    assert nobody.matches == (anything | {"topic": ("orders-*",)},)
+    assert (lost.for_, lost.clear_for) == (Span(1), Span(1))
+    assert lost.matches[0]["consumer_group"] == ("g-a", "g-b")
+    assert (down.threshold, down.rule.runbook) == (0, "https://wiki/broker")
+    assert down.matches == ({"cluster": ("*",), "broker": ("broker-?",)},)
+    assert (delay.threshold, delay.rule.labels) == (5400, {"team": "x"})
+    assert delay.rule.conditions() == ("readable_lag >= 10.0D", "delay_ms >= 30000.0D")
+
+
+def test_one_wrong_rule_stops_no_other(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "  - {name: bad, kind: lag}\n", "a.yaml")
+    write(tmp_path, "rules: [", "b.yaml")
+    write(tmp_path, GOOD.replace("orders-lag", "other"), "c.yaml")
+    rules, mistakes = sound_rules(tmp_path)
+    assert [rule.name for rule in rules] == ["orders-lag", "other"]
+    assert [line.split("/")[-1].split(":")[0] for line in mistakes] == ["a.yaml", "b.yaml"]
+
+
+def test_the_schema_takes_what_is_good(tmp_path: Path) -> None:
+    published = schema()
+    document = yaml.safe_load((DEFAULT_RULES / "default.yaml").read_text())
+    jsonschema.validate(document, published)
+    document["rules"][0]["treshold"] = 5
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, published)
 
 
 def test_a_folder_gives_the_rules_of_its_files_by_name(tmp_path: Path) -> None:
@@ -86,6 +100,16 @@ rules:
 """
     assert [rule.name for rule in load_rules(write(tmp_path, text))] == ["a", "b"]
 
+
+KNOWN = ", ".join(
+    repr(name)
+    for name in (
+        *("lag", "filtered_lag", "nobody_online", "never_committed", "lost", "losing"),
+        *("falling_behind", "stalled", "blocked", "stopped", "retry_growth", "dlq_growth"),
+        *("delay", "soon_lost", "column", "broker_down", "disk", "collection_incomplete"),
+        *("collection_late", "quality", "run_failed"),
+    )
+)
 
 WRONG = {
     "empty file": ("", ["team.yaml:1: empty: write `rules:` and a list of rules"]),
@@ -137,10 +161,7 @@ WRONG = {
     ),
     "unknown kind": (
         GOOD.replace("lag\n    t", "lagg\n    t"),
-        [
-            "team.yaml:3: rules[0].kind: unknown kind 'lagg', known are "
-            "'lag', 'nobody_online', 'lost', 'broker_down'"
-        ],
+        [f"team.yaml:3: rules[0].kind: unknown kind 'lagg', known are {KNOWN}"],
     ),
     "no kind": (
         "rules:\n  - name: a\n    threshold: 1\n",
@@ -167,17 +188,91 @@ WRONG = {
         GOOD.replace("100", "-1"),
         ["team.yaml:4: rules[0].threshold: should be greater than or equal to 0, not -1"],
     ),
-    "for no snapshot": (
-        GOOD + "    for_snapshots: 0\n",
-        ["team.yaml:5: rules[0].for_snapshots: should be greater than or equal to 1, not 0"],
+    "for no observation": (
+        GOOD + "    for: 0\n",
+        ["team.yaml:5: rules[0].for: 1 to 10000 observations are wanted, not 0"],
     ),
-    "for more snapshots than are looked at": (
-        GOOD + "    for_snapshots: 61\n",
-        ["team.yaml:5: rules[0].for_snapshots: should be less than or equal to 60, not 61"],
+    "half an observation": (
+        GOOD + "    for: 1.5\n",
+        [
+            "team.yaml:5: rules[0].for: a number of observations (3) or a duration (10m) is "
+            "wanted, not 1.5"
+        ],
     ),
-    "half a snapshot": (
-        GOOD + "    for_snapshots: 1.5\n",
-        ["team.yaml:5: rules[0].for_snapshots: should be a valid integer, not 1.5"],
+    "a time without a unit": (
+        GOOD + "    clear_for: '10'\n",
+        ["team.yaml:5: rules[0].clear_for: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not '10'"],
+    ),
+    "a time that is a number": (
+        "rules:\n  - {name: a, kind: delay, threshold: 600}\n",
+        ["team.yaml:2: rules[0].threshold: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not 600"],
+    ),
+    "a time of centuries": (
+        GOOD + "    for: 9999d\n",
+        ["team.yaml:5: rules[0].for: a duration of at most 365d is wanted, not '9999d'"],
+    ),
+    "an hour that there is not": (
+        GOOD + "    quiet_hours: {from: '22:00', to: '25:00'}\n",
+        [
+            "team.yaml:5: rules[0].quiet_hours.to: an hour in quotes is wanted, "
+            "e.g. \"22:00\", not '25:00'"
+        ],
+    ),
+    "an hour without quotes": (
+        GOOD + "    quiet_hours:\n      from: 22:00\n      to: '07:00'\n",
+        [
+            "team.yaml:6: rules[0].quiet_hours.from: an hour in quotes is wanted, "
+            'e.g. "22:00", not 1320'
+        ],
+    ),
+    "a zone that there is not": (
+        GOOD + "    quiet_hours: {from: '22:00', to: '07:00', zone: Mars/Base}\n",
+        [
+            "team.yaml:5: rules[0].quiet_hours.zone: 'Mars/Base' is no time zone, "
+            "write one like UTC or Europe/Berlin"
+        ],
+    ),
+    "a zone that is a path": (
+        GOOD + "    quiet_hours: {from: '22:00', to: '07:00', zone: /etc/passwd}\n",
+        [
+            "team.yaml:5: rules[0].quiet_hours.zone: '/etc/passwd' is no time zone, "
+            "write one like UTC or Europe/Berlin"
+        ],
+    ),
+    "labels that are a list": (
+        GOOD + "    labels: [a]\n",
+        ["team.yaml:5: rules[0].labels: should be a valid dictionary, not ['a']"],
+    ),
+    "a label that is a number": (
+        GOOD + "    labels:\n      team: 5\n",
+        ["team.yaml:6: rules[0].labels.team: should be a valid string, not 5"],
+    ),
+    "overrides that are none": (
+        GOOD + "    overrides: 5\n",
+        ["team.yaml:5: rules[0].overrides: should be a valid tuple, not 5"],
+    ),
+    "an override of nothing": (
+        GOOD + "    overrides:\n      - threshold: 5\n",
+        ["team.yaml:6: rules[0].overrides[0].match: missing"],
+    ),
+    "a mistake in an override": (
+        GOOD + "    overrides:\n      - match: {topic: a}\n        threshold: -1\n",
+        [
+            "team.yaml:7: rules[0].overrides[0].threshold: should be greater than or equal to 0, "
+            "not -1"
+        ],
+    ),
+    "a share above one": (
+        "rules:\n  - {name: a, kind: disk, threshold: 85}\n",
+        ["team.yaml:2: rules[0].threshold: should be less than 1, not 85"],
+    ),
+    "no limit to compare with": (
+        "rules:\n  - {name: a, kind: column, column: skew}\n",
+        ["team.yaml:2: rules[0]: one of `above` and `below` is wanted"],
+    ),
+    "an overridden broker": (
+        "rules:\n  - {name: a, kind: broker_down, overrides: []}\n",
+        ["team.yaml:2: rules[0].overrides: unknown field"],
     ),
     "unknown severity": (
         GOOD + "    severity: fatal\n",
@@ -225,8 +320,7 @@ WRONG = {
         "rules:\n  - name: a\n    kind: lag\n    threshold: -5\n  - name: b\n    kind: lots\n",
         [
             "team.yaml:4: rules[0].threshold: should be greater than or equal to 0, not -5",
-            "team.yaml:6: rules[1].kind: unknown kind 'lots', known are "
-            "'lag', 'nobody_online', 'lost', 'broker_down'",
+            f"team.yaml:6: rules[1].kind: unknown kind 'lots', known are {KNOWN}",
         ],
     ),
 }
@@ -237,6 +331,18 @@ def test_each_mistake_has_one_line_with_file_line_and_field(
     tmp_path: Path, text: str | bytes, expected: list[str]
 ) -> None:
     assert mistakes(write(tmp_path, text), tmp_path) == expected
+
+
+def test_a_column_that_is_no_number_is_told_with_those_that_are(tmp_path: Path) -> None:
+    text = "rules:\n  - {name: a, kind: column, column: topic, above: 1}\n"
+    (line,) = mistakes(write(tmp_path, text), tmp_path)
+    assert line.startswith(
+        "team.yaml:2: rules[0].column: 'topic' is no number of progress.groups, those are lag, "
+    )
+
+
+def test_the_corpus_is_of_a_size() -> None:
+    assert len(WRONG) >= 40
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

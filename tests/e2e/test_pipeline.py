@@ -334,6 +334,23 @@ def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
     assert alone == {f"{CLUSTER}/g-gone/orders"}
 
 
+def test_incidents_live_through_ticks(ticked):
+    """The broker was silent twice, and not seen five times in between: it is one incident."""
+    found = rows(ticked, "alerting.incidents")
+    (down,) = [row for row in found if row["rule"] == "broker-down"]
+    assert (down["opened_at"], down["fired_at"]) == (at(PAST[2]), at(PAST[2]))
+    assert (down["state"], down["cluster"]) == ("FIRING", CLUSTER)
+    assert down["snapshot_ids"][0] == snapshot_id(PAST[2])
+    assert [each["transition"] for each in down["transitions"]] == ["FIRING"]
+    (alone,) = [row for row in found if row["rule"] == "nobody-online"]
+    assert (alone["subject"], alone["state"]) == (f"{CLUSTER}/g-gone/orders", "FIRING")
+    assert alone["opened_at"] == at(PAST[0])
+
+
+def snapshot_id(minute):
+    return snapshot(START, minute).snapshot_id
+
+
 def test_a_tick_without_anything_new_changes_nothing(ticked, warm_home):
     before = computed(ticked)
     warm_home.tick()
@@ -342,13 +359,15 @@ def test_a_tick_without_anything_new_changes_nothing(ticked, warm_home):
 
 def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked, warm_home):
     before, known = computed(ticked), {run.run_id for run in runs(ticked.home)}
-    assert all(before.values()), "nothing to compare"
+    told = rows(ticked, "alerting.incidents")
+    assert all(before.values()) and told, "nothing to compare"
     warm_home.recompute(HOURS)
     (backfill,) = runs(ticked.home, known)
     assert backfill.status == dg.DagsterRunStatus.SUCCESS
     after = computed(ticked)
     for name in before:
         assert after[name] == before[name], name
+    assert rows(ticked, "alerting.incidents") == told, "the past changes nothing that was told"
 
 
 def test_what_lands_late_is_woven_in(ticked, warm_home):

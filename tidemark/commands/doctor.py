@@ -75,7 +75,7 @@ def _engine() -> str:
 
 
 def _rules() -> str:
-    from alerting.rules import DEFAULT_RULES, load_rules
+    from alerting.rule_files import DEFAULT_RULES, load_rules
 
     path = os.environ.get("TIDEMARK_RULES") or DEFAULT_RULES
     return f"{len(load_rules(path))} rules in {path}"

@@ -6,19 +6,10 @@ from typing import Annotated
 import typer
 
 from tidemark.handover import hand_over
+from tidemark.instants import parse
 from tidemark.progress import steps
 
 app = typer.Typer()
-
-
-def _instant(text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is no ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
-        ) from None
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 @app.command()
@@ -27,7 +18,7 @@ def recompute(
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
 ) -> None:
     """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours."""
-    first, last = _instant(start), _instant(end)
+    first, last = parse(start), parse(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()

@@ -1,0 +1,201 @@
+"""Kinds of rules: what each looks at, as SQL on one row.
+
+A kind is a value and a comparison, nothing else, so a further kind is a further row here and
+evaluating (`spark.alerts`) knows none of them by name.
+"""
+
+from dataclasses import dataclass
+
+GROUPS = "groups"
+BROKERS = "brokers"
+SNAPSHOTS = "snapshots"
+PIPELINE = "pipeline"
+"""Not evaluated on snapshots: Tidemark's own work, looked at by the clock (`alerting.watch`)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What rules of a kind look at.
+
+    Attributes:
+        source: rows it is asked of: `GROUPS` (``progress.groups``), `BROKERS` (``raw.brokers``),
+            `SNAPSHOTS` (``raw.snapshots``) or `PIPELINE`.
+        value: SQL of the number that is compared; NULL = not known.
+        unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
+        words: what is so when the rule is true; ``{value}`` is the number with its unit.
+        only: SQL that has to be true as well; NULL = not known.
+        below: whether it is true below its threshold, not above.
+        for_observations: how many observations in a row it takes unless the rule says.
+        hint: the likely cause and the next step, in a sentence or two.
+    """
+
+    source: str
+    value: str
+    unit: str
+    words: str
+    only: str = "true"
+    below: bool = False
+    for_observations: int = 1
+    hint: str = ""
+
+
+def _health(state: str, words: str, hint: str) -> Kind:
+    """What `progress.groups.health` tells has been so for ten observations already."""
+    known = f"(CASE WHEN health <> 'UNKNOWN' THEN health = '{state}' END)"
+    return Kind(
+        GROUPS, "coalesce(lag_upper, readable_lag)", "messages", words, only=known, hint=hint
+    )
+
+
+_OF_RETRY_TOPIC = "topic = concat('%RETRY%', consumer_group)"
+"""A number of the whole group stands in the rows of all its topics: one of them is asked."""
+
+KINDS = {
+    "lag": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait",
+        for_observations=3,
+        hint="More is produced than consumed: look for slow or failing handling, then for too few "
+        "clients or threads (tidemark plan).",
+    ),
+    "filtered_lag": Kind(
+        GROUPS, "filtered_lag", "messages", "{value} that pass the filter wait", for_observations=3
+    ),
+    "delay": Kind(
+        GROUPS, "delay_ms / 1000", "seconds", "the oldest waits for {value}", for_observations=3
+    ),
+    "nobody_online": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait and nobody of the group is online",
+        only="NOT online",
+        hint="Every consumer is stopped, was never started, or cannot reach the brokers: look at "
+        "its deployment first.",
+        for_observations=2,
+    ),
+    "never_committed": Kind(
+        GROUPS,
+        "lag_upper",
+        "messages",
+        "the group is online, has never committed, and up to {value} wait",
+        only="online AND queues_never_committed = queues",
+        for_observations=5,
+    ),
+    "lost": Kind(
+        GROUPS,
+        "lost",
+        "messages",
+        "{value} expired unread",
+        hint="The group was behind for longer than the broker keeps messages; they are gone. "
+        "Replay them from their source if they matter.",
+    ),
+    "soon_lost": Kind(
+        GROUPS,
+        "loss_in_seconds",
+        "seconds",
+        "the first unread message may expire in {value}",
+        only="readable_lag > 0",
+        below=True,
+        hint="Speed the group up or keep messages longer (fileReservedTime) before they go.",
+    ),
+    "falling_behind": _health(
+        "FALLING_BEHIND",
+        "{value} wait and they become more",
+        "More is produced than consumed: add clients up to the number of queues, or threads.",
+    ),
+    "stalled": _health(
+        "STALLED",
+        "{value} wait and a queue makes no progress",
+        "A client holds the queue and reads nothing: look at its threads, or restart it.",
+    ),
+    "blocked": _health(
+        "BLOCKED",
+        "{value} wait and messages handed out are not finished",
+        "Handling hangs or fails on one message: look at the client's threads and its log.",
+    ),
+    "stopped": _health(
+        "STOPPED",
+        "{value} wait and nothing is read",
+        "Nobody of the group is online: look at its deployment.",
+    ),
+    "losing": Kind(
+        GROUPS,
+        "lost",
+        "messages",
+        "messages expire before they are read, {value} so far",
+        only="(CASE WHEN health <> 'UNKNOWN' THEN health = 'LOSING' END)",
+    ),
+    "retry_growth": Kind(
+        GROUPS,
+        "readable_lag_growth",
+        "messages",
+        "{value} more wait for another attempt",
+        only=_OF_RETRY_TOPIC,
+        for_observations=3,
+    ),
+    "dlq_growth": Kind(
+        GROUPS,
+        "dlq_messages_growth",
+        "messages",
+        "{value} more were given up on (dead-letter topic)",
+        only=_OF_RETRY_TOPIC,
+        hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
+    ),
+    "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
+    "broker_down": Kind(
+        BROKERS,
+        "silent",
+        "",
+        "it did not answer",
+        hint="It is down, cut off or overloaded. What it holds is unknown, not zero.",
+    ),
+    "disk": Kind(
+        BROKERS,
+        "disk_ratio",
+        "share",
+        "its disk is {value} full",
+        hint="Above diskMaxUsedSpaceRatio the broker deletes messages early, then it refuses new "
+        "ones.",
+    ),
+    "collection_incomplete": Kind(
+        SNAPSHOTS,
+        "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "
+        "ELSE brokers_expected - brokers_answered END",
+        "",
+        "{value} brokers could not be read",
+        for_observations=2,
+    ),
+    "collection_late": Kind(
+        PIPELINE,
+        "",
+        "seconds",
+        "the newest computed snapshot is {value} old",
+        hint="Nothing is being watched. Look at Dagster's daemon and the last runs of `tick`.",
+    ),
+    "quality": Kind(PIPELINE, "", "", "{value} rows break it"),
+    "run_failed": Kind(PIPELINE, "", "", "{value} runs failed in a row"),
+}
+"""Kind by name."""
+
+
+def holds(kind: Kind, value: str, threshold: float, *more: str) -> str:
+    """SQL of whether a rule of a kind is true of a row; NULL = not known.
+
+    What is known of an incomplete row is a bound (a silent broker can only add to it): beyond the
+    threshold it is true, else it says nothing.
+
+    Args:
+        kind: of the rule.
+        value: SQL of the number compared.
+        threshold: what it is compared with.
+        more: SQL conditions that have to be true as well.
+    """
+    sign = "<" if kind.below else ">"
+    compared = (
+        f"(CASE WHEN {value} {sign} {threshold!r}D THEN true "
+        f"WHEN complete AND ({value}) IS NOT NULL THEN false END)"
+    )
+    return " AND ".join([compared, *(f"({each})" for each in (kind.only, *more) if each != "true")])

@@ -1,0 +1,93 @@
+"""``alerting.incidents`` as it is read and changed: one writer at a time, whoever it is."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from filelock import FileLock
+from pyiceberg.expressions import GreaterThanOrEqual, Or
+
+from alerting.incidents import OPEN, REOPEN, Incident, Transition
+from lake.catalog import Lake, one_of
+from lake.tables.alerting import INCIDENTS
+
+LOCK_SECONDS = 60
+
+
+@contextmanager
+def changing(lake: Lake) -> Iterator[None]:
+    """Alone with the incidents: a tick and a person at the command line may change them at once.
+
+    Held for the milliseconds between reading and writing; freed by the operating system when its
+    holder is killed.
+
+    Raises:
+        Timeout: somebody else holds it for a minute.
+    """
+    lake.home.path.mkdir(parents=True, exist_ok=True)
+    with FileLock(lake.home.path / "incidents.lock", timeout=LOCK_SECONDS):
+        yield
+
+
+def standing(lake: Lake, now: datetime) -> list[Incident]:
+    """The incidents that are open, and those that may come back."""
+    recent = GreaterThanOrEqual("resolved_at", (now - REOPEN).isoformat())  # pyright: ignore
+    where = Or(one_of("state", OPEN), recent)  # pyright: ignore
+    return of_rows(lake.read(INCIDENTS, where).to_pylist())
+
+
+def find(lake: Lake, incident_ids: Iterable[str]) -> list[Incident]:
+    """The incidents with these ids."""
+    wanted = set(incident_ids)
+    if not wanted:
+        return []
+    return of_rows(lake.read(INCIDENTS, one_of("incident_id", wanted)).to_pylist())
+
+
+def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> int:
+    """Writes what is different in one commit and tells how many incidents that are."""
+    old = {each.incident_id: each for each in before}
+    new = {each.incident_id: each for each in after}
+    changed = [each for each in after if old.get(each.incident_id) != each]
+    gone = old.keys() - new.keys()
+    replaced = gone | (old.keys() & {each.incident_id for each in changed})
+    rows = [_row(each) for each in changed]
+    if replaced:
+        first = min(old[each].opened_at for each in replaced)
+        lake.substitute(INCIDENTS, "incident_id", replaced, rows, since=first)
+    elif rows:
+        lake.append(INCIDENTS, rows)
+    return len(changed) + len(gone)
+
+
+_NAMES = [each.name for each in fields(Incident)]
+
+
+def _row(incident: Incident) -> dict[str, Any]:
+    # asdict would copy every column deeply, which takes longer than all the rest.
+    return {name: getattr(incident, name) for name in _NAMES} | {
+        "labels": list(incident.labels.items()),
+        "transitions": [vars(each) for each in incident.transitions],
+    }
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Incident]:
+    """Rows of ``alerting.incidents`` as incidents, by opening."""
+    found = [_incident(row) for row in rows]
+    return sorted(found, key=lambda each: (each.opened_at, each.incident_id))
+
+
+def _incident(row: Mapping[str, Any]) -> Incident:
+    columns: dict[str, Any] = {
+        name: row[name].astimezone(UTC) if isinstance(row[name], datetime) else row[name]
+        for name in _NAMES
+    }
+    columns["labels"] = dict(row["labels"] or ())
+    columns["snapshot_ids"] = tuple(row["snapshot_ids"] or ())
+    columns["transitions"] = tuple(
+        Transition(each["transition"], each["at"].astimezone(UTC))
+        for each in row["transitions"] or ()
+    )
+    return Incident(**columns)

@@ -1,0 +1,190 @@
+"""From ``progress.*`` to ``alerting.*``: which rules are true, and what that makes of incidents."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import dagster as dg
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth, follow
+from alerting.rules import Rule, Variant
+from alerting.store import changing, save, standing
+from assets.computing import asset_of, keys, replace
+from assets.frames import read_window
+from assets.metadata import described, key_of, written
+from assets.resources import LakeResource, RulesResource
+from lake import history
+from lake.catalog import Lake
+from lake.tables import alerting, progress, raw
+from lake.window import Window
+from spark.alerts import SOURCES, evaluate, reach, verdicts
+from spark.session import SparkResource
+
+
+@asset_of(alerting.ALERTS, deps=keys(progress.GROUPS, raw.BROKERS, raw.SNAPSHOTS))
+def alerts(
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    alert_rules: RulesResource,
+) -> dg.MaterializeResult:
+    """Evaluates the alert rules on every snapshot."""
+    rules, mistakes = alert_rules.rules()
+    for mistake in mistakes:
+        context.log.error(f"left out: {mistake}")
+
+    def compute(plan: history.Plan) -> DataFrame:
+        session = spark.session_for(len(plan.snapshots))
+        asked = variants(rules)
+        return evaluate(asked, frames(session, asked, plan.window), plan.window)
+
+    def told(window: Window) -> dict[str, int]:
+        return {"rules": len(rules), "wrong_rules": len(mistakes)}
+
+    return replace(context, lake, alerting.ALERTS, compute, told)
+
+
+def variants(rules: Sequence[Rule]) -> list[Variant]:
+    """All variants of the rules that are evaluated on snapshots."""
+    found = [variant for rule in rules for variant in rule.variants()]
+    return [variant for variant in found if variant.source in SOURCES]
+
+
+def frames(
+    session: SparkSession, asked: Sequence[Variant], window: Window
+) -> Mapping[str, DataFrame]:
+    """The rows that rules are asked of, of those sources that a rule looks at."""
+    wanted = {variant.source for variant in asked} or {"groups"}
+    window = reach(asked, window)
+    return {name: read_window(session, SOURCES[name].table, window) for name in sorted(wanted)}
+
+
+@asset_of(alerting.INCIDENTS, deps=keys(alerting.ALERTS))
+def incidents(
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    alert_rules: RulesResource,
+) -> dg.MaterializeResult:
+    """Lets incidents live on through evaluations that are new.
+
+    Incidents are what people were told, so they follow time forward only: computing the past again
+    changes ``alerting.alerts`` and none of them.
+    """
+    plan = lake.plan(context)
+    fresh = _fresh(lake.lake, plan.window)
+    if not fresh:
+        return dg.MaterializeResult(metadata=written(0, plan.window))
+    rules, mistakes = alert_rules.rules()
+    session = spark.session_for(len(plan.snapshots))
+    truths = _truths(lake.lake, plan.window)
+    before = standing(lake.lake, fresh[0].observed_at)
+    said = evaluations(session, variants(rules), fresh, truths, before)
+    with changing(lake.lake):
+        # Read again, now alone: somebody may have taken one on meanwhile.
+        before = standing(lake.lake, fresh[0].observed_at)
+        by_name = {rule.name: rule for rule in rules}
+        after = follow(before, said, by_name, all_rules=not mistakes)
+        changed = save(lake.lake, before, after)
+    still_open = sum(each.is_open for each in after)
+    return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
+
+
+notifications = dg.AssetSpec(**described(alerting.NOTIFICATIONS), deps=[key_of(alerting.INCIDENTS)])
+"""Not made by runs: the sensor that delivers keeps this table."""
+
+
+def _fresh(lake: Lake, window: Window) -> list[history.Look]:
+    """The snapshots of a window that are newer than all that was computed of their cluster."""
+    reach = Window(window.start - history.MEMORY, window.end)
+    computed = lake.read(progress.SNAPSHOTS, reach, columns=("cluster", "observed_at"))
+    newest = {
+        row["cluster"]: row["observed_at_max"]
+        for row in computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
+    }
+    return [
+        look
+        for look in history.looks(lake, window)
+        if look.cluster not in newest or look.observed_at > newest[look.cluster]
+    ]
+
+
+def _truths(lake: Lake, window: Window) -> list[Truth]:
+    """The alerts of a window."""
+    rows = lake.read(alerting.ALERTS, window).select(alerting.ALERTS.column_names).to_pylist()
+    return [Truth(**row) for row in rows]
+
+
+def evaluations(
+    session: SparkSession,
+    asked: Sequence[Variant],
+    looks: Sequence[history.Look],
+    truths: Iterable[Truth],
+    before: Iterable[Incident],
+) -> list[Evaluation]:
+    """What rules said at some snapshots, true or not.
+
+    That something is not true matters only where there is an incident, so only then it is asked.
+    A subject without a row in a snapshot of the whole cluster is gone: nothing is true of it.
+
+    Args:
+        session: asked only where it matters.
+        asked: the rules.
+        looks: the snapshots, in order of time.
+        truths: where rules are true at them.
+        before: the incidents so far.
+    """
+    true: dict[tuple[str, datetime], list[Truth]] = {}
+    subjects = {
+        (each.rule, each.subject): each.cluster
+        for each in before
+        if each.kind not in PIPELINE_KINDS
+    }
+    for each in truths:
+        true.setdefault((each.row["cluster"], each.observed_at), []).append(each)
+        subjects[each.rule, each.subject] = each.row["cluster"]
+    questions = {
+        look.snapshot_id: {key for key, cluster in subjects.items() if cluster == look.cluster}
+        - {(each.rule, each.subject) for each in true.get((look.cluster, look.observed_at), ())}
+        for look in looks
+    }
+    answers = _answers(session, asked, looks, set().union(*questions.values()))
+    return [
+        Evaluation(
+            look.observed_at,
+            look.cluster,
+            tuple(true.get((look.cluster, look.observed_at), ())),
+            frozenset(
+                key
+                for key in questions[look.snapshot_id]
+                if answers.get((look.snapshot_id, *key), False if _is_whole(look) else None)
+                is False
+            ),
+        )
+        for look in looks
+    ]
+
+
+def _answers(
+    session: SparkSession,
+    asked: Sequence[Variant],
+    looks: Sequence[history.Look],
+    questions: Collection[tuple[str, str]],
+) -> dict[tuple[str, str, str], bool | None]:
+    """Whether rules are true of some subjects, by snapshot, rule and subject."""
+    if not questions:
+        return {}
+    rules, names = zip(*sorted(questions), strict=True)
+    subjects = pa.table({"rule": pa.array(rules), "subject": pa.array(names)})
+    window = Window(looks[0].observed_at, looks[-1].observed_at + timedelta(microseconds=1))
+    mine = [each for each in asked if each.rule.name in set(rules)]
+    said = verdicts(mine, frames(session, mine, window), window, session.createDataFrame(subjects))
+    return {
+        (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
+        for row in said.toArrow().to_pylist()
+    }
+
+
+def _is_whole(look: history.Look) -> bool:
+    return look.status == "COMPLETE" and look.is_of_all_brokers

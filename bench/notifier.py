@@ -1,0 +1,168 @@
+"""kill -9 of the notifier at random moments: every transition is told, at most one twice per kill.
+
+Each round raises a few incidents and ends others, lets a process tell them to a real HTTP server,
+and kills it at a random moment of that. In the end one that nobody kills delivers the rest.
+``python -m bench.notifier [--kills 50]``
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from alerting.channels import AppriseChannel
+from alerting.incidents import Incident, Transition, incident_id, resolved
+from alerting.outbox import deliver
+from alerting.store import save
+from bench.soak import say
+from lake.catalog import Lake
+from lake.home import Home
+from tests.alerting.servers import serve
+
+RAISED = 3
+"""Incidents a round; few enough that a message tells all of them in full."""
+
+SECONDS = 0.6
+"""A delivery takes about a third of that, so kills fall before, into and after it."""
+
+_LINE = re.compile(r"^\[\w+\] (FIRING|RESOLVED) lag: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How it went.
+
+    Attributes:
+        expected: transitions there were.
+        missing: of them, those nobody was told of.
+        repeated: messages that told something once more.
+        disordered: incidents whose end was told before their beginning.
+    """
+
+    expected: int
+    missing: int
+    repeated: int
+    disordered: int
+
+
+def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None]) -> Result:
+    """Kills that many notifiers.
+
+    Args:
+        folder: an empty folder for the home.
+        kills: how many.
+        seed: of the moments.
+        report: told what happens, one line each.
+    """
+    lake, chance = Lake(Home.of(folder)), random.Random(seed)
+    standing: list[Incident] = []
+    expected: list[tuple[str, str]] = []
+    with serve() as hook:
+        for number in range(kills):
+            process = _deliverer(lake.home, hook.url)
+            ended = [each for each in (resolved(one, _now()) for one in standing) if each]
+            raised = [_incident(f"lab/g-{number}-{each}/orders") for each in range(RAISED)]
+            save(lake, standing, [*ended, *raised])
+            expected += [("RESOLVED", each.subject) for each in ended]
+            expected += [("FIRING", each.subject) for each in raised]
+            standing = raised
+            moment = chance.uniform(0, SECONDS)
+            time.sleep(moment)
+            process.kill()
+            process.wait()
+            report(f"{number}: killed at {moment:.2f} s, {len(hook.received)} messages so far")
+        deliver(lake, [AppriseChannel(hook.url)])
+        messages = [_LINE.findall(each["message"]) for each in hook.received]
+    told: Counter[tuple[str, str]] = Counter()
+    repeated = 0
+    for lines in messages:
+        repeated += any(told[line] for line in lines)
+        told.update(lines)
+    first = {line: number for number, lines in reversed([*enumerate(messages)]) for line in lines}
+    return Result(
+        expected=len(expected),
+        missing=sum(not told[line] for line in expected),
+        repeated=repeated,
+        disordered=sum(
+            first.get(("RESOLVED", subject), len(messages)) < first.get(("FIRING", subject), 0)
+            for _, subject in expected
+        ),
+    )
+
+
+def _deliverer(home: Home, url: str) -> subprocess.Popen[str]:
+    """A process that delivers again and again; it is at it when this returns."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.notifier", "--deliver", str(home.path), url],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    process.stdout.readline()
+    return process
+
+
+def _deliver_for_ever(home: str, url: str) -> None:
+    lake, channel = Lake(Home.of(home)), AppriseChannel(url)
+    deliver(lake, [channel])
+    say("at it")
+    while True:
+        deliver(lake, [channel])
+        time.sleep(0.02)
+
+
+def _incident(subject: str) -> Incident:
+    now = _now()
+    return Incident(
+        incident_id=incident_id("lag", subject, now),
+        rule="lag",
+        subject=subject,
+        severity="critical",
+        state="FIRING",
+        opened_at=now - timedelta(minutes=2),
+        cluster="lab",
+        kind="lag",
+        threshold=1.0,
+        observed_at=now,
+        last_true_at=now,
+        fired_at=now,
+        last_value=2.0,
+        peak_value=2.0,
+        transitions=(Transition("FIRING", now),),
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def main() -> None:
+    """Runs it and exits 1 when something was forgotten or repeated too often."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--deliver", nargs=2, metavar=("HOME", "URL"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.deliver:
+        _deliver_for_ever(*options.deliver)
+    say(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        found = notifier(Path(folder), options.kills, options.seed, say)
+    say(
+        f"{options.kills} kills, {found.expected} transitions: {found.missing} not told, "
+        f"{found.repeated} messages told something again, {found.disordered} in the wrong order"
+    )
+    if found.missing or found.disordered or found.repeated > options.kills:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Real servers that notices are sent to: HTTP, and SMTP as far as a message needs it."""
+
+import json
+import socketserver
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+@dataclass
+class Webhook:
+    """A real HTTP server that keeps what it is sent and answers as it is told."""
+
+    url: str
+    status: int = 200
+    received: list[dict[str, Any]] = field(default_factory=list)
+
+
+@contextmanager
+def serve() -> Iterator[Webhook]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"]))
+            if hook.status == 200:
+                hook.received.append(json.loads(text))
+            self.send_response(hook.status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hook = Webhook(f"json://user:s3cret-pass@127.0.0.1:{server.server_port}/t0ken-in-path")
+    with _running(server):
+        yield hook
+
+
+@contextmanager
+def mailbox() -> Iterator[tuple[str, list[Message]]]:
+    """An SMTP server: its apprise address, and the messages it took."""
+    received: list[Message] = []
+
+    class Session(socketserver.StreamRequestHandler):
+        def say(self, line: str) -> None:
+            self.wfile.write(line.encode() + b"\r\n")
+
+        def handle(self) -> None:
+            self.say("220 here")
+            while line := self.rfile.readline():
+                match line.split(None, 1)[0].upper():
+                    case b"DATA":
+                        self.say("354 go on")
+                        lines = iter(self.rfile.readline, b".\r\n")
+                        received.append(message_from_bytes(b"".join(lines)))
+                        self.say("250 taken")
+                    case b"QUIT":
+                        self.say("221 bye")
+                        return
+                    case _:
+                        self.say("250 fine")
+
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session)
+    port = server.server_address[1]
+    with _running(server):
+        yield f"mailto://127.0.0.1:{port}?from=tidemark@lab.test&to=oncall@lab.test", received
+
+
+@contextmanager
+def _running(server: socketserver.TCPServer) -> Iterator[None]:
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,11 @@
+"""A notifier that is killed forgets nothing, and repeats at most the message it was at."""
+
+from bench.notifier import notifier
+
+
+def test_every_transition_is_told_whenever_the_notifier_is_killed(tmp_path):
+    kills = 3
+    found = notifier(tmp_path, kills, seed=20261121, report=lambda line: None)
+    assert found.expected == 3 * kills + 3 * (kills - 1)
+    assert (found.missing, found.disordered) == (0, 0)
+    assert found.repeated <= kills

@@ -1,0 +1,73 @@
+"""The sensors as Dagster evaluates them: what stops is found, and what is found is told."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from alerting.rule_files import DEFAULT_RULES
+from assets.resources import LakeResource, RulesResource
+from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
+from lake.tables.progress import SNAPSHOTS
+from orchestration.jobs import TICK
+from orchestration.sensors import notify, watch
+from tests.alerting.servers import serve
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def evaluate(sensor, lake, instance, rules=DEFAULT_RULES):
+    resources = {
+        "lake": LakeResource(home=str(lake.home.path)),
+        "alert_rules": RulesResource(path=str(rules)),
+    }
+    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+        return sensor(context)
+
+
+def stopped(lake) -> None:
+    """A collection that stopped a quarter of an hour ago."""
+    at = datetime.now(UTC) - timedelta(minutes=15)
+    lake.append(SNAPSHOTS, [{"snapshot_id": "s", "observed_at": at, "cluster": "lab"}])
+
+
+def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkeypatch):
+    stopped(lake)
+    assert "1 found, 1 incidents changed" in evaluate(watch, lake, instance).skip_message
+    with serve() as hook:
+        monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", f"{hook.url} nosuch://s3cret")
+        told = evaluate(notify, lake, instance)
+        assert [event.metadata["told"].value for event in told.asset_events] == [1]
+        assert "told 0" in evaluate(notify, lake, instance).skip_reason.skip_message
+    (message,) = hook.received
+    assert message["title"] == "[critical] FIRING collection-late: lab"
+    rows = lake.read(NOTIFICATIONS).to_pylist()
+    assert {(row["transition"], row["status"]) for row in rows} == {("FIRING", "DELIVERED")}
+    assert len(rows) == 2, "the log and the webhook; the bad address silenced neither"
+
+
+def test_runs_that_fail_are_found_until_one_succeeds(lake, instance):
+    job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
+    for status in (dg.DagsterRunStatus.SUCCESS, *[dg.DagsterRunStatus.FAILURE] * 2):
+        instance.create_run_for_job(job, status=status)
+    evaluate(watch, lake, instance)
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert (row["rule"], row["state"], row["last_value"]) == ("runs-failing", "FIRING", 2)
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
+    evaluate(watch, lake, instance)
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert row["state"] == "RESOLVED"
+
+
+def test_a_wrong_rule_is_told_and_ends_no_incident(lake, instance, tmp_path):
+    stopped(lake)
+    evaluate(watch, lake, instance)
+    (tmp_path / "rules.yaml").write_text("rules:\n  - {name: collection-late, kind: late}\n")
+    told = evaluate(watch, lake, instance, tmp_path / "rules.yaml").skip_message
+    assert "rules.yaml:2: rules[0].kind: unknown kind 'late'" in told
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert row["state"] == "FIRING"

@@ -1,0 +1,100 @@
+"""`tidemark incidents` and `tidemark rules`, as people use them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import jsonschema
+import pytest
+
+from alerting.incidents import Incident, Transition
+from alerting.store import find, save, standing
+from lake.catalog import Lake
+from tests.e2e.conftest import run
+
+NOW = datetime.now(UTC)
+
+
+def incident(name: str, state: str = "FIRING", severity: str = "warning") -> Incident:
+    return Incident(
+        incident_id=name,
+        rule="lag-high",
+        subject=f"lab/{name}/orders",
+        severity=severity,
+        state=state,
+        opened_at=NOW - timedelta(minutes=9),
+        cluster="lab",
+        kind="lag",
+        threshold=10.0,
+        observed_at=NOW,
+        last_true_at=NOW,
+        fired_at=NOW,
+        resolved_at=NOW if state == "RESOLVED" else None,
+        last_value=50.0,
+        peak_value=90.0,
+        evidence=json.dumps({"row": {"cluster": "lab", "consumer_group": name, "topic": "orders"}}),
+        transitions=(Transition("FIRING", NOW),),
+    )
+
+
+@pytest.fixture
+def home(lake: Lake):
+    save(
+        lake,
+        [],
+        [incident("aaa1"), incident("aab2", severity="critical"), incident("old3", "RESOLVED")],
+    )
+    return lake.home
+
+
+def answer(home, *arguments: str, code: int = 0) -> str:
+    done = run(home, arguments)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
+    rows = json.loads(answer(home, "incidents", "list", "--format", "json"))
+    assert [row["incident_id"] for row in rows] == ["aab2", "aaa1"], "the worst first"
+    everything = json.loads(answer(home, "incidents", "list", "--all", "--format", "json"))
+    assert {row["incident_id"] for row in everything} == {"aaa1", "aab2", "old3"}
+    assert "lab/aaa1/orders" in answer(home, "incidents", "show", "aaa")
+
+    assert "taken on by eve" in answer(home, "incidents", "ack", "aab", "--author", "eve")
+    (mine,) = find(lake, ["aab2"])
+    assert (mine.state, mine.acknowledged_by) == ("ACKNOWLEDGED", "eve")
+    assert len(standing(lake, NOW)) == 3
+
+    silence = ["silence", "--for", "2h", "--group", "aa*", "--author", "eve", "--comment", "why"]
+    silence_id = answer(home, "incidents", *silence).split()[0]
+    rows = json.loads(answer(home, "incidents", "list", "--format", "json"))
+    assert all(row["withheld"].startswith("silenced by eve until") for row in rows)
+    (listed,) = json.loads(answer(home, "incidents", "silences", "--format", "json"))
+    assert (listed["silence_id"], listed["match"]) == (silence_id, "consumer_group=aa*")
+    answer(home, "incidents", "unsilence", silence_id)
+    assert json.loads(answer(home, "incidents", "silences", "--format", "json")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (("show", "zzz"), 1, "no incident with id 'zzz'"),
+        (("show", "a"), 1, "2 incidents with id 'a'"),
+        (("ack", "old3"), 1, "incident old3 is RESOLVED, not FIRING"),
+        (("unsilence", "nope"), 1, "no silence 'nope'"),
+        (("silence", "--for", "2h"), 2, "say what to silence"),
+        (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),
+    ],
+)
+def test_bad_use_is_told_in_one_line(home, arguments, code, line):
+    assert line in " ".join(answer(home, "incidents", *arguments, code=code).split())
+
+
+def test_rules_are_checked_by_line_and_the_schema_is_one(home, tmp_path):
+    good = answer(home, "rules", "check")
+    assert good.endswith("rules, no mistake\n")
+    file = tmp_path / "mine.yaml"
+    file.write_text("rules:\n  - name: a\n    kind: lag\n    threshold: many\n")
+    told = answer(home, "rules", "check", str(file), code=1)
+    assert told == f"{file}:4: rules[0].threshold: should be a valid number, not 'many'\n"
+    jsonschema.Draft202012Validator.check_schema(json.loads(answer(home, "rules", "schema")))
