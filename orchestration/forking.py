@@ -25,6 +25,9 @@ from filelock import FileLock
 from lake.home import Home
 from lake.service import Service
 
+SUPPORTED = hasattr(os, "pidfd_open")
+"""Whether this system can watch the end of a process as the server does: Linux."""
+
 START_SECONDS = 120
 LENGTH_BYTES = 4
 

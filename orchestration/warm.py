@@ -17,9 +17,10 @@ def up(home: Home) -> engine.Engine:
     """
     Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
     with ThreadPoolExecutor(1) as pool:
-        server = pool.submit(forking.up, home)
+        server = pool.submit(forking.up, home) if forking.SUPPORTED else None
         started = engine.up(home, CatalogConfig.of(home))
-        server.result()
+        if server:
+            server.result()
     return started
 
 
@@ -31,4 +32,5 @@ def down(home: Home) -> bool:
 
 def is_up(home: Home) -> bool:
     """Whether both run."""
-    return engine.running(home) is not None and forking.running(home) is not None
+    forks = not forking.SUPPORTED or forking.running(home) is not None
+    return forks and engine.running(home) is not None
