@@ -115,18 +115,13 @@ class Source:
 
 
 _GROUP_KEY = ("cluster", "consumer_group", "topic")
-_LATER = {"health": "string", "health_reason": "string", "filtered_lag": "bigint"}
-"""Columns that rows computed by an older version do not have."""
 
 
 def _of_groups(groups: DataFrame) -> DataFrame:
-    missing = {
-        name: F.lit(None).cast(kind) for name, kind in _LATER.items() if name not in groups.columns
-    }
     standing_still = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False)) & ~(
         F.coalesce("online", F.lit(False))
     )
-    return groups.withColumns(missing).withColumns({"judgeable": ~standing_still})
+    return groups.withColumn("judgeable", ~standing_still)
 
 
 _ANSWERS = [
@@ -290,6 +285,8 @@ def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant
     names = {
         name for name in rows.columns if any(name + GROWTH in variant.holds for variant in variants)
     }
+    if not names:
+        return rows
     before = (
         Rows.partitionBy(*key)
         .orderBy(F.unix_micros("observed_at"))
