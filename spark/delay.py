@@ -19,6 +19,9 @@ RUN = (*QUEUE, "run")
 THINNED_TO = 5 * 60
 """Seconds that one step of old history spans."""
 
+FEW_OFFSETS = 16
+"""Up to so many offsets of a queue are looked for one by one in its history."""
+
 _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
 
 
@@ -46,8 +49,10 @@ def thinned(history: DataFrame) -> DataFrame:
     """
     at = F.col("observed_at")
     span = F.floor(F.unix_seconds(at) / THINNED_TO)
+    order = SparkWindow.partitionBy(*QUEUE).orderBy(at)
     return (
-        _in_runs(_read(history), F.col("before"))
+        _read(history)
+        .withColumn("run", F.count_if(_begins()).over(order))
         .groupBy(*RUN, span.alias("span"))
         .agg(
             F.max_by("max_offset", at).alias("max_offset"),
@@ -66,44 +71,89 @@ def observations(queue_offsets: DataFrame) -> DataFrame:
         The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
         observation that had one, and ``run``, how often the queue had fallen by then.
     """
-    return _in_runs(queue_offsets, F.lit(None))
+    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at")
+    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
+    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
+    before = F.last(known, ignorenulls=True).over(earlier)
+    seen = queue_offsets.withColumn("before", before)
+    return seen.withColumn("run", F.count_if(_fell()).over(order))
 
 
 def steps(
-    queue_offsets: DataFrame, history: DataFrame | None, consumer_offsets: DataFrame
+    queue_offsets: DataFrame,
+    history: DataFrame | None,
+    consumer_offsets: DataFrame,
+    window: Window,
 ) -> DataFrame:
     """How queues grew, as far back as their consumers ask.
 
     Args:
-        queue_offsets: ``raw.queue_offsets`` of a window and the observations before it.
+        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
         history: ``progress.timeline`` from before the window.
         consumer_offsets: ``raw.consumer_offsets`` of the window.
+        window: what is computed.
 
     Returns:
         One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
     """
+    seen = observations(queue_offsets).where(_is_step())
+    grown = seen.select(*RUN, F.struct(*_STEP).alias("step"))
     if history is None:
-        seen = observations(queue_offsets)
-    else:
-        asked = F.broadcast(_asked_about(queue_offsets, consumer_offsets))
-        wanted = _read(history).join(asked, on=list(QUEUE), how="left_semi")
-        both = queue_offsets.unionByName(wanted, allowMissingColumns=True)
-        of_raw = F.when(F.col("snapshot_id").isNotNull(), F.col("run"))
-        first = F.min(of_raw).over(SparkWindow.partitionBy(*QUEUE))
-        seen = _in_runs(both, F.col("before")).withColumn("run", F.col("run") - first)
-    return seen.where(_is_step()).select(*RUN, F.struct(*_STEP).alias("step"))
+        return grown
+    asked = F.broadcast(_asked(queue_offsets, consumer_offsets, window))
+    return grown.unionByName(_asked_for(history, asked))
 
 
-def _asked_about(queue_offsets: DataFrame, consumer_offsets: DataFrame) -> DataFrame:
-    """Queues with a consumer at a message older than their first observation here."""
-    oldest = F.min(F.least("consumer_offset", "pull_offset")).alias("oldest")
-    first = F.min_by("max_offset", F.when(F.col("max_offset").isNotNull(), F.col("observed_at")))
+def _asked(queue_offsets: DataFrame, consumer_offsets: DataFrame, window: Window) -> DataFrame:
+    """Queues with consumers at messages older than the observations before a window, and at which.
+
+    A queue that has none there was not there: what history tells is of another one.
+
+    Returns:
+        `QUEUE`, ``since`` the instant of the first of them, and the offsets ``asked``.
+    """
+    is_before = F.col("max_offset").isNotNull() & (F.col("observed_at") < F.lit(window.start))
+    at = F.when(is_before, F.col("observed_at"))
+    first = queue_offsets.groupBy(*QUEUE).agg(
+        F.min_by("max_offset", at).alias("first"),
+        F.min(at).alias("since"),
+        F.collect_set("min_offset").alias("readable"),
+    )
+    old = consumer_offsets.join(F.broadcast(first), on=list(QUEUE)).where(
+        F.least("consumer_offset", "pull_offset") < F.col("first")
+    )
+    offsets = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))
+    asked = F.array_union(offsets, F.first("readable"))
+    return old.groupBy(*QUEUE).agg(F.first("since").alias("since"), asked.alias("asked"))
+
+
+def _asked_for(history: DataFrame, asked: DataFrame) -> DataFrame:
+    """Of each queue's history since it last fell, the first step and those that are asked for.
+
+    They are picked while they are read: all of history is too much to be sorted.
+    """
+    step = F.struct(*_STEP)
+    m0, m1 = F.col("before.max_offset"), F.col("max_offset")
+    begins = _begins()
+    few = F.size("asked") <= FEW_OFFSETS
+    holds = F.when(few, F.exists("asked", lambda offset: (offset >= m0) & (offset < m1)))
+    within = holds.otherwise((m1 > F.array_min("asked")) & (m0 <= F.array_max("asked")))
+    picked = (
+        _read(history)
+        .join(asked, on=list(QUEUE))
+        .where(F.col("observed_at") <= F.col("since"))
+        .groupBy(*QUEUE)
+        .agg(
+            F.max(F.when(begins, F.col("observed_at"))).alias("began_at"),
+            F.min_by(step, "observed_at").alias("first"),
+            F.collect_list(F.when(begins | within, step)).alias("steps"),
+        )
+    )
+    each = F.explode(F.array_union(F.col("steps"), F.array("first")))
     return (
-        consumer_offsets.groupBy(*QUEUE)
-        .agg(oldest)
-        .join(queue_offsets.groupBy(*QUEUE).agg(first.alias("first")), on=list(QUEUE))
-        .where(F.col("oldest") < F.col("first"))
-        .select(*QUEUE)
+        picked.select(*QUEUE, "began_at", each.alias("step"))
+        .where(F.col("began_at").isNull() | (F.col("step.observed_at") >= F.col("began_at")))
+        .select(*QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
     )
 
 
@@ -118,7 +168,7 @@ def _kept() -> list[Column]:
 
 
 def _read(history: DataFrame) -> DataFrame:
-    """Rows of ``progress.timeline`` as observations, which are of no snapshot."""
+    """Rows of ``progress.timeline`` as observations."""
     before = F.struct(
         F.col("previous_max_offset").alias("max_offset"), F.col("previous_at").alias("observed_at")
     )
@@ -128,7 +178,6 @@ def _read(history: DataFrame) -> DataFrame:
         "newest_stored_at",
         "observed_at",
         F.when(F.col("previous_max_offset").isNotNull(), before).alias("before"),
-        F.lit(None).cast("string").alias("snapshot_id"),
     )
 
 
@@ -137,16 +186,13 @@ def _is_step() -> Column:
     return maximum.isNotNull() & ~maximum.eqNullSafe(F.col("before.max_offset"))
 
 
-def _in_runs(seen: DataFrame, before: Column) -> DataFrame:
-    """Adds ``before``, where `before` does not know it, and ``run``."""
-    # What stands in raw and in history comes from history first: it knows its own past.
-    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at", "snapshot_id")
-    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
-    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
-    fell = F.col("max_offset") < F.col("before.max_offset")
-    return seen.withColumn(
-        "before", F.coalesce(before, F.last(known, ignorenulls=True).over(earlier))
-    ).withColumn("run", F.count_if(fell).over(order))
+def _fell() -> Column:
+    return F.col("max_offset") < F.col("before.max_offset")
+
+
+def _begins() -> Column:
+    """Whether a step begins a run. A queue that was not there a look before is another one."""
+    return F.col("before").isNull() | _fell()
 
 
 def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
@@ -196,8 +242,15 @@ def _with_answers(rows: DataFrame, grown: DataFrame) -> DataFrame:
 def _step_above(offset: str) -> Column:
     """The first step to more than an offset: of those above it, that of the smallest."""
     position = F.coalesce(F.col("step.max_offset"), F.col(offset))
-    # At the same position the question comes first: the step to m does not hold message m.
-    order = SparkWindow.partitionBy(*RUN).orderBy(position.desc(), F.col("step").isNotNull())
+    order = SparkWindow.partitionBy(*RUN).orderBy(
+        position.desc(),
+        # At the same position the question comes first: the step to m does not hold message m.
+        F.col("step").isNotNull(),
+        # The observation before a window stands in raw, where it seems to be the first ever, and
+        # its step in history, which knows more of it.
+        F.col("step.before").isNotNull(),
+        F.col("step.observed_at").desc(),
+    )
     above = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
     return F.last("step", ignorenulls=True).over(above)
 

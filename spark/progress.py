@@ -92,7 +92,7 @@ def queues(
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users())
-    grown = steps(raw.queue_offsets, timeline, now)
+    grown = steps(raw.queue_offsets, timeline, now, window)
     rated = with_times(counted, grown).withColumns(_rates(hole))
     return rated.withColumns(
         {
