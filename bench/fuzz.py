@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=1200)
     options = parser.parse_args()
     try:
-        import atheris
+        import atheris  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise SystemExit("no atheris here: pip install atheris, into a venv of its own") from None
     make, seeds = TARGETS[options.target]
