@@ -31,7 +31,7 @@ def main() -> None:
     except ImportError:
         raise SystemExit("no atheris here: pip install atheris, into a venv of its own") from None
     make, seeds = TARGETS[options.target]
-    with atheris.instrument_imports(include=["rocketmq"]):
+    with atheris.instrument_imports(include=["rocketmq"]):  # pyright: ignore
         target = make()
     with tempfile.TemporaryDirectory() as corpus:
         for number, path in enumerate(sorted(FIXTURES.glob(f"rocketmq-*/{seeds}"))):
