@@ -89,7 +89,7 @@ def by_queue(value: Any) -> dict[int, int]:
     """
     found = object_of(value)
     if found:
-        if {type(key) for key in found} != {int} or set(map(type, found.values())) != {int}:
+        if {*map(type, found), *map(type, found.values())} != {int}:
             raise TypeError("an object of integers by integer was expected")
         _require_bits(min(found), max(found), 32)
         _require_bits(min(found.values()), max(found.values()), 64)

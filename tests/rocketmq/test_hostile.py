@@ -369,3 +369,38 @@ def test_a_large_body_that_only_the_slow_parser_could_read_is_refused_at_once(sc
     snapshot, endpoint = look(scripted, {OFFSETS: replaced(b"", body)})
     assert time.monotonic() - started < BOUND
     assert "too large" in only_problem(snapshot, endpoint, OFFSETS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "[]",
+        '{"brokerAddrTable":[],"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":1,"cluster":"c","brokerAddrs":{}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{"x":"h:1"}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{0:null}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{%d:"h:1"}}},'
+        '"clusterAddrTable":{}}' % 2**63,
+        '{"brokerAddrTable":{},"clusterAddrTable":{"c":"a"}}',
+    ],
+)
+def test_a_name_server_that_answers_wrongly(scripted, tmp_path, body):
+    async def main():
+        async def answer(reader, writer):
+            await reader.readexactly(8)
+            writer.write(frame(1, body.encode()))
+            await reader.read()
+
+        async with scripted(answer) as server:
+            return await collect(ClusterTarget((server,), total_timeout=ENOUGH)), server
+
+    snapshot, server = asyncio.run(main())
+    (problem,) = snapshot.problems
+    assert (problem.endpoint, problem.operation) == (server, "GET_BROKER_CLUSTER_INFO")
+    assert problem.message.startswith("unreadable answer: ") and "\n" not in problem.message
+    assert (snapshot.status, snapshot.brokers) == ("FAILED", [])
+    land(Home.of(tmp_path), snapshot)
