@@ -32,12 +32,12 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """A list of texts, sorted; None is an empty one.
+    """A list of texts; None is an empty one.
 
     Raises:
         TypeError: it is something else.
     """
-    return sorted(map(text, _checked([] if value is None else value, list, "a list")))
+    return list(map(text, _checked([] if value is None else value, list, "a list")))
 
 
 def boolean(value: Any) -> bool:

@@ -383,8 +383,8 @@ def test_a_large_body_that_only_the_slow_parser_could_read_is_refused_at_once(sc
         '"clusterAddrTable":{}}',
         '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{0:null}}},'
         '"clusterAddrTable":{}}',
-        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{%d:"h:1"}}},'
-        '"clusterAddrTable":{}}' % 2**63,
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{'
+        '9223372036854775808:"h:1"}}},"clusterAddrTable":{}}',
         '{"brokerAddrTable":{},"clusterAddrTable":{"c":"a"}}',
     ],
 )
