@@ -15,11 +15,11 @@ from rocketmq.names import OffsetKey, client_version, parse_offset_key
 from rocketmq.rows import Subscription
 from rocketmq.typed import (
     boolean,
-    by_queue,
     instant,
     integer,
     object_of,
     optional,
+    require_by_queue,
     small,
     text,
     texts,
@@ -365,7 +365,8 @@ def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
     for name, offsets in table.items():
         key = parse_offset_key(name)
         if key:
-            known[key] = by_queue(offsets)
+            known[key] = offsets
+    require_by_queue(known.values())
     return known
 
 
