@@ -61,13 +61,14 @@ async def _serve(large: Large, sockets: list[socket.socket]) -> None:
     loop = asyncio.get_running_loop()
     ports = [it.getsockname()[1] for it in sockets]
     names = [f"broker-{number}" for number in range(len(sockets) - 1)]
-    answers = [_listing(names, ports[1:]), *(_answers(large, name) for name in names)]
+    answers = [listing(names, ports[1:]), *(_answers(large, name) for name in names)]
     for listening, known in zip(sockets, answers, strict=True):
-        await loop.create_server(lambda known=known: _StandIn(known), sock=listening)
+        await loop.create_server(lambda known=known: answering(known), sock=listening)
     await asyncio.Event().wait()
 
 
-def _listing(names: list[str], ports: list[int]) -> dict[tuple[int, str], bytes]:
+def listing(names: list[str], ports: list[int]) -> dict[tuple[int, str], bytes]:
+    """What a name server knows: masters by name, at ports of this machine."""
     groups = ",".join(
         f'"{name}":{{"brokerAddrs":{{0:"127.0.0.1:{port}"}},"brokerName":"{name}","cluster":"c"}}'
         for name, port in zip(names, ports, strict=True)
@@ -96,6 +97,11 @@ def _answers(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
     for topic, numbers in queues.items():
         known[RequestCode.GET_TOPIC_STATS_INFO, topic] = topic_stats(broker, topic, *numbers)
     return known
+
+
+def answering(known: dict[tuple[int, str], bytes]) -> asyncio.Protocol:
+    """A connection that answers what is known by request code and topic; else nobody is online."""
+    return _StandIn(known)
 
 
 class _StandIn(asyncio.Protocol):

@@ -7,7 +7,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,9 +64,10 @@ def land(home: Home, snapshot: Snapshot) -> Path:
     unfinished.mkdir(parents=True)
     try:
         header = {name: [value] for name, value in snapshot.header().items()}
-        _write(unfinished, "snapshots", header)
+        _write(unfinished, "snapshots", [header])
         for table in rows.TABLES:
-            _write(unfinished, table, snapshot.columns(table))
+            if getattr(snapshot, table):
+                _write(unfinished, table, snapshot.batches(table))
         unfinished.rename(target)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -94,10 +95,10 @@ def _instant(text: str) -> datetime | None:
     return seconds.replace(tzinfo=UTC, microsecond=int(text[15:]) * 1000)
 
 
-def _write(path: Path, table: str, columns: Mapping[str, list[object]]) -> None:
-    if not columns:
-        return
+def _write(path: Path, table: str, batches: Iterable[Mapping[str, list[object]]]) -> None:
     schema = TABLES[f"raw.{table}"].arrow_schema()
-    unknown = [None] * len(next(iter(columns.values())))
-    full = {name: columns.get(name, unknown) for name in schema.names}
-    pq.write_table(pa.Table.from_pydict(full, schema=schema), path / f"{table}.parquet")
+    with pq.ParquetWriter(path / f"{table}.parquet", schema) as writer:
+        for columns in batches:
+            unknown = [None] * len(next(iter(columns.values())))
+            full = {name: columns.get(name, unknown) for name in schema.names}
+            writer.write_table(pa.Table.from_pydict(full, schema=schema))

@@ -15,11 +15,11 @@ from rocketmq.names import OffsetKey, client_version, parse_offset_key
 from rocketmq.rows import Subscription
 from rocketmq.typed import (
     boolean,
-    by_queue,
     instant,
     integer,
     object_of,
     optional,
+    require_by_queue,
     small,
     text,
     texts,
@@ -196,7 +196,7 @@ def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     clusters = object_of(found["clusterAddrTable"]).items()
     return ClusterInfo(
         {text(name): _broker_group(data) for name, data in groups},
-        {text(name): list(map(text, brokers)) for name, brokers in clusters},
+        {text(name): texts(brokers) for name, brokers in clusters},
     )
 
 
@@ -213,7 +213,7 @@ def decode_topic_route(body: bytes) -> TopicRoute:
 
 def decode_topic_list(body: bytes) -> list[str]:
     """Decode a body of 206 or 305."""
-    return texts(object_of(loads(body)).get("topicList"))
+    return sorted(texts(object_of(loads(body)).get("topicList")))
 
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
@@ -351,7 +351,7 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
 
 def decode_consumer_ids(body: bytes) -> list[str]:
     """Decode a 38 body."""
-    return texts(object_of(loads(body)).get("consumerIdList"))
+    return sorted(texts(object_of(loads(body)).get("consumerIdList")))
 
 
 def _broker_group(data: dict[str, Any]) -> BrokerGroup:
@@ -365,7 +365,8 @@ def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
     for name, offsets in table.items():
         key = parse_offset_key(name)
         if key:
-            known[key] = by_queue(offsets)
+            known[key] = offsets
+    require_by_queue(known.values())
     return known
 
 
@@ -375,5 +376,5 @@ def subscription(topic: str, data: dict[str, Any]) -> Subscription:
         topic,
         optional(text, data.get("expressionType")),
         optional(text, data.get("subString")),
-        texts(data.get("tagsSet")),
+        sorted(texts(data.get("tagsSet"))),
     )

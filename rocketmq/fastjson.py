@@ -86,8 +86,8 @@ def _scan(body: bytes) -> Any:
 
     A map becomes ``{"\u0001":[key,value,key,value]}``, a map of maps ``{"\u0002":[name,[key,value],
     name,[key,value]]}``. Nothing else can give those names: the body holds no ``\u``, and strict
-    JSON has no raw control character in a string. A rewrite may hit
-    text inside a string; then a brace stands in a string, and the braces outnumber the objects.
+    JSON has no raw control character in a string. A rewrite may hit text inside a string; then a
+    brace stands in a string, and the braces outnumber the objects.
     """
     if b"\\u" in body or b'"$ref"' in body:
         raise _NotProvenError

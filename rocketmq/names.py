@@ -6,8 +6,8 @@ Sources: `TopicValidator`, `MixAll`, `KeyBuilder`, `ConsumerOffsetManager`, `MQV
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -123,8 +123,7 @@ def dlq_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
-@dataclass(slots=True, frozen=True)
-class OffsetKey:
+class OffsetKey(NamedTuple):
     """A key of the broker's offset table.
 
     Attributes:

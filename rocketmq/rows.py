@@ -284,27 +284,30 @@ class Snapshot:
         for row in getattr(self, table):
             yield common | _plain(row)
 
-    def columns(self, table: str) -> dict[str, list[Any]]:
-        """The same by column: a large snapshot is written in half the time.
+    def batches(self, table: str) -> Iterator[dict[str, list[Any]]]:
+        """The same by column, `BATCH` rows at a time: half the time, and bounded memory.
 
         Args:
             table: a name in `TABLES`.
         """
-        rows = getattr(self, table)
-        if not rows:
-            return {}
-        columns: dict[str, list[Any]] = {
-            "snapshot_id": [self.snapshot_id] * len(rows),
-            "observed_at": [self.observed_at] * len(rows),
-            "cluster": [self.cluster] * len(rows),
-        }
-        columns |= {name: list(map(attrgetter(name), rows)) for name in _names(type(rows[0]))}
-        if "subscriptions" in columns:
-            columns["subscriptions"] = [
-                [_plain(item) for item in items] for items in columns["subscriptions"]
-            ]
-        return columns
+        all_rows = getattr(self, table)
+        for start in range(0, len(all_rows), BATCH):
+            rows = all_rows[start : start + BATCH]
+            columns: dict[str, list[Any]] = {
+                "snapshot_id": [self.snapshot_id] * len(rows),
+                "observed_at": [self.observed_at] * len(rows),
+                "cluster": [self.cluster] * len(rows),
+            }
+            columns |= {name: list(map(attrgetter(name), rows)) for name in _names(type(rows[0]))}
+            if "subscriptions" in columns:
+                columns["subscriptions"] = [
+                    [_plain(item) for item in items] for items in columns["subscriptions"]
+                ]
+            yield columns
 
+
+BATCH = 16_384
+"""Rows that are turned into columns at a time."""
 
 SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
 """What every look reads, in bulk."""

@@ -4,8 +4,9 @@ What the parser reads is any JSON, and a row with one value of another type, or 
 bits, would make a whole snapshot impossible to write.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,12 +33,12 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """A list of texts, sorted; None is an empty one.
+    """A list of texts; None is an empty one.
 
     Raises:
         TypeError: it is something else.
     """
-    return sorted(map(text, _checked([] if value is None else value, list, "a list")))
+    return list(map(text, _checked([] if value is None else value, list, "a list")))
 
 
 def boolean(value: Any) -> bool:
@@ -80,20 +81,23 @@ def optional(read: Callable[[Any], T], value: Any) -> T | None:
     return None if value is None else read(value)
 
 
-def by_queue(value: Any) -> dict[int, int]:
-    """Offsets by queue id, when it is nothing else; checked at once, as there are thousands.
+def require_by_queue(tables: Collection[Any]) -> None:
+    """Check that each is an object of offsets by queue id; all at once, as there are thousands.
 
     Raises:
-        TypeError: it is no object of integers by integer.
+        TypeError: one is not.
         ValueError: a number is too large.
     """
-    found = object_of(value)
-    if found:
-        if {type(key) for key in found} != {int} or set(map(type, found.values())) != {int}:
-            raise TypeError("an object of integers by integer was expected")
-        _require_bits(min(found), max(found), 32)
-        _require_bits(min(found.values()), max(found.values()), 64)
-    return found
+    if not set(map(type, tables)) <= {dict}:
+        raise TypeError("an object was expected for each key")
+    queue_ids = list(chain.from_iterable(tables))
+    offsets = list(chain.from_iterable(map(dict.values, tables)))
+    if not queue_ids:
+        return
+    if {*map(type, queue_ids), *map(type, offsets)} != {int}:
+        raise TypeError("an object of integers by integer was expected")
+    _require_bits(min(queue_ids), max(queue_ids), 32)
+    _require_bits(min(offsets), max(offsets), 64)
 
 
 def instant(milliseconds: Any) -> datetime | None:

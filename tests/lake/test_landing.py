@@ -10,6 +10,7 @@ from lake import landing
 from lake.home import Home
 from lake.landing import folder, land, landed
 from lake.tables import TABLES
+from rocketmq import rows
 from rocketmq.rows import TABLES as ROW_TABLES
 from rocketmq.rows import Snapshot
 from tests.history import Minute, snapshot
@@ -22,7 +23,9 @@ def home(tmp_path):
     return Home.of(tmp_path / "home")
 
 
-def test_a_snapshot_lies_where_the_contract_says_with_every_row(home):
+@pytest.mark.parametrize("batch", [rows.BATCH, 3])
+def test_a_snapshot_lies_where_the_contract_says_with_every_row(home, batch, monkeypatch):
+    monkeypatch.setattr(rows, "BATCH", batch)
     taken = snapshot(START, Minute(2))
     path = land(home, taken)
     assert path == home.landing / "past/2026-11-19/12/20261119T120200000Z-past"
@@ -36,11 +39,11 @@ def test_a_snapshot_lies_where_the_contract_says_with_every_row(home):
 
 
 def _plain(table):
-    rows = table.to_pylist()
-    for row in rows:
+    found = table.to_pylist()
+    for row in found:
         if row.get("config") is not None:
             row["config"] = dict(row["config"])
-    return rows
+    return found
 
 
 def test_it_is_seen_with_its_instant_and_cluster(home):

@@ -6,6 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

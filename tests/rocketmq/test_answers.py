@@ -1,8 +1,11 @@
 """Bodies that real brokers sent, decoded."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketmq import answers
 from rocketmq.names import OffsetKey
@@ -122,6 +125,42 @@ def test_consumer_connection(version, recorded):
 def test_consumer_ids(version, recorded):
     ids = answers.decode_consumer_ids(recorded(version, "38_consumer_list_g-idle_m.body"))
     assert ids == [f"127.0.0.1@g-idle-{number}" for number in range(10)]
+
+
+QUEUES = st.lists(
+    st.tuples(
+        st.integers(-1, 3) | st.integers(2**31 - 1, 2**31),
+        st.sampled_from(["T", "T", "T", "U", "a}:{b", '\\"']),
+        *[st.integers(-5, 5) | st.integers(-(2**63) - 1, 2**63)] * 3,
+    ),
+    max_size=4,
+)
+
+
+@given(QUEUES, st.binary(max_size=2), st.integers(0, 400), st.integers(0, 3))
+def test_queues_are_read_the_same_by_the_pattern_and_by_the_parser(queues, damage, place, span):
+    parts = (
+        f'{{"brokerName":"b","queueId":{queue_id},"topic":"{topic}"}}:'
+        f'{{"lastUpdateTimestamp":{stored},"maxOffset":{top},"minOffset":{low}}}'
+        for queue_id, topic, stored, top, low in queues
+    )
+    body = bytearray(('{"offsetTable":{' + ",".join(parts) + '},"topicPutTps":0.5}').encode())
+    body[place : place + span] = damage
+
+    def outcome():
+        try:
+            return answers.decode_topic_stats(bytes(body), "T")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    fast = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "_QUEUES", re.compile(b"never"))
+        assert outcome() == fast
+
+
+def test_the_recorded_queues_take_the_pattern(version, recorded):
+    assert answers._QUEUES.fullmatch(recorded(version, "202_topic_stats_m.body"))
 
 
 @pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
