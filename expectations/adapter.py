@@ -82,6 +82,11 @@ def judge(
     return [_verdict(annotated, table, rule, results[rule.name]) for rule in asked]
 
 
+def nothing_found(table: str, rule: Rule) -> Verdict:
+    """The verdict on no rows at all."""
+    return Verdict(table, rule.name, True, 0, 0, rule.severity, rule.expected)
+
+
 def result_rows(
     verdicts: Sequence[Verdict], window: Window, run_id: str, judged_at: datetime
 ) -> list[dict[str, Any]]:
