@@ -30,7 +30,7 @@ AFTER = Window(START + 3 * HOUR, START + 4 * HOUR)
 LATE = PAST[3]
 """Lands when all others are computed."""
 
-ARRIVALS = (PAST[:1], PAST[1:3], PAST[4:8], PAST[8:10], PAST[10:])
+ARRIVALS = (PAST[:1], (*PAST[1:3], *PAST[4:8]), PAST[8:])
 """What has landed by the time of each tick."""
 
 
