@@ -44,6 +44,8 @@ class ClusterTarget:
         max_requests: requests to one broker in one look at most, None for no limit; what is then
             not asked is a problem in the snapshot.
         security: account and encryption.
+        counters: also ask each address for its own counters (28), from which most of ``brokers``
+            comes; a busy broker takes longer for it than for all else together.
         deep: also ask what takes a question each, see `rocketmq.deep`; None for not. It has a time
             limit of its own, after ``total_timeout``.
     """
@@ -58,6 +60,7 @@ class ClusterTarget:
     in_flight: int = 64
     max_requests: int | None = None
     security: Security = PLAIN
+    counters: bool = True
     deep: "DeepOptions | None" = None
 
 
@@ -78,7 +81,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         readings = expected_readings(info, endpoint, target, problems)
         snapshot.cluster = _display_name(info, target)
         if info:
-            await _read_all(client, readings, problems)
+            await _read_all(client, readings, problems, counters=target.counters)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, problems)
     for reading in readings:
@@ -208,8 +211,10 @@ async def _cluster_info(
     return servers[0] if servers else "", None
 
 
-async def _read_all(client: RemotingClient, readings: list[Reading], problems: Problems) -> None:
-    readers = [Reader(client, reading, problems) for reading in readings]
+async def _read_all(
+    client: RemotingClient, readings: list[Reading], problems: Problems, *, counters: bool
+) -> None:
+    readers = [Reader(client, reading, problems, counters) for reading in readings]
     await asyncio.gather(*(reader.read() for reader in readers))
     masters = [reader for reader in readers if reader.reading.is_master and reader.reading.answered]
     # A client may be connected to a broker that has neither configuration nor progress of its

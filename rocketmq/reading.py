@@ -168,6 +168,7 @@ class Reader:
     client: RemotingClient
     reading: Reading
     problems: Problems
+    counters: bool = True
 
     async def read(self) -> None:
         """Ask everything that does not depend on other brokers.
@@ -202,6 +203,8 @@ class Reader:
         await asyncio.gather(*(self._consume_stats(*asked) for asked in master.pulls_to_ask()))
 
     async def _runtime(self) -> None:
+        if not self.counters:
+            return
         with self.problems:
             self.reading.runtime = await admin.broker_runtime_info(
                 self.client, self.reading.address

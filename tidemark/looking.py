@@ -71,12 +71,13 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def look(namesrv: str, deep: "DeepOptions | None" = None) -> Snapshot:
+def look(namesrv: str, deep: "DeepOptions | None" = None, *, counters: bool = True) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
 
     Args:
         namesrv: an option's text.
         deep: how deep to look, None for what is read in bulk only.
+        counters: whether brokers are asked for their own counters, which can take them long.
 
     Raises:
         BadParameter: when it is not known of which cluster.
@@ -84,7 +85,7 @@ def look(namesrv: str, deep: "DeepOptions | None" = None) -> Snapshot:
         CommandError: when nothing could be read.
     """
     cluster = one_cluster(Home.of(), namesrv)
-    snapshot = collect_snapshot(replace(cluster.target(), deep=deep))
+    snapshot = collect_snapshot(replace(cluster.target(), deep=deep, counters=counters))
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
         raise CommandError(

@@ -41,7 +41,7 @@ def lag(
     if watch:
         _watch(namesrv, every, all_topics)
         return
-    rows = group_rows(look(namesrv))
+    rows = group_rows(look(namesrv, counters=False))
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
@@ -74,7 +74,7 @@ def _watch(namesrv: str, every: float, all_topics: bool) -> None:
         while True:
             started = time.monotonic()
             try:
-                taken = look(namesrv)
+                taken = look(namesrv, counters=False)
                 rows = _worth_showing(group_rows(taken), all_topics)
                 title = f"{taken.cluster}  {taken.observed_at:%H:%M:%S} UTC  {taken.status}"
                 live.update(table(rows, SHOWN, title), refresh=True)
