@@ -1,6 +1,6 @@
-"""The verdicts of Great Expectations as asset checks, one per rule, and as ``quality.results``."""
+"""The verdicts of Great Expectations as asset checks, one per suite, and as ``quality.results``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,14 +29,31 @@ SEVERITIES = {
 """Judging comes before computing, so checks block; only a failed ERROR really stops what follows:
 quarantined rows are left out of it, and a warning is a measurement to look at."""
 
+CHECK = "expectations"
+"""The asset check of each judged table: its whole suite."""
+
+_VERDICT_COLUMNS = {
+    "expectation": "string",
+    "success": "bool",
+    "unexpected": "int",
+    "elements": "int",
+    "severity": "string",
+    "expected": "string",
+    "problem": "string",
+}
+_VERDICT_SCHEMA = dg.TableSchema(
+    [dg.TableColumn(name, type) for name, type in _VERDICT_COLUMNS.items()]
+)
+
 _LOOKS_AT = {raw.CONSUMER_OFFSETS: (raw.QUEUE_OFFSETS,)}
 """Tables whose rules need rows of another one."""
 
 
 def checks_of(namespace: str) -> dg.AssetChecksDefinition:
-    """The asset checks of a namespace's tables, one per rule of their suites.
+    """The asset checks of a namespace's tables, one per suite.
 
-    They are one step: a step costs more than most suites do.
+    They are one step, and not one check per rule: Dagster's book-keeping of a step or a check costs
+    more than judging by a rule does, and each verdict stands in ``quality.results`` for itself.
     """
     tables = [table for table in JUDGED if table.namespace == namespace]
 
@@ -44,13 +61,14 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
         name=f"judge_{namespace}",
         specs=[
             dg.AssetCheckSpec(
-                rule.name,
+                CHECK,
                 asset=key_of(table),
-                description=f"{rule.expected} ({rule.severity})",
+                description="  \n".join(
+                    f"{rule.name}: {rule.expected} ({rule.severity})" for rule in RULES[table.name]
+                ),
                 blocking=True,
             )
             for table in tables
-            for rule in RULES[table.name]
         ],
         op_tags={"kind": "greatexpectations"},
     )
@@ -59,10 +77,8 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         plan = lake.plan(context)
         if plan.window.empty:
-            for table in tables:
-                for rule in RULES[table.name]:
-                    # Dagster wants a verdict of every check, also when a tick found nothing new.
-                    yield _check_result(table, nothing_found(table.name, rule))
+            # Dagster wants a verdict of every check, also when a tick found nothing new.
+            yield from (_check_result(table, _no_rows(table)) for table in tables)
             return
         session = spark.session_for(len(plan.snapshots))
         found = {table: _judge(session, lake.lake, table, plan) for table in tables}
@@ -72,7 +88,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
             quality.RESULTS, result_rows(verdicts, plan.window, context.run.run_id, now)
         )
         for table, verdicts in found.items():
-            yield from (_check_result(table, verdict) for verdict in verdicts)
+            yield _check_result(table, verdicts)
 
     return judged
 
@@ -80,9 +96,13 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
 def _judge(session: SparkSession, lake: Lake, table: Table, plan: history.Plan) -> list[Verdict]:
     """The verdicts on a table's rows of a window; of none, without asking Spark."""
     if not has_rows(lake, table, plan.window):
-        return [nothing_found(table.name, rule) for rule in RULES[table.name]]
+        return _no_rows(table)
     others = {other.name: _rows(session, other, plan) for other in _LOOKS_AT.get(table, ())}
     return judge(_rows(session, table, plan), table.name, others)
+
+
+def _no_rows(table: Table) -> list[Verdict]:
+    return [nothing_found(table.name, rule) for rule in RULES[table.name]]
 
 
 def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
@@ -91,21 +111,36 @@ def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
     return read_window(session, table, plan.window)
 
 
-def _check_result(table: Table, verdict: Verdict) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {"expected": verdict.expected}
-    if verdict.unexpected is not None:
-        metadata |= {"found": verdict.unexpected, "elements": verdict.elements}
-    if verdict.sample:
-        metadata["sample"] = dg.MetadataValue.json(verdict.sample)
-    if verdict.problem:
-        metadata["problem"] = verdict.problem
+def _check_result(table: Table, verdicts: Sequence[Verdict]) -> dg.AssetCheckResult:
+    failed = [verdict for verdict in verdicts if not verdict.success]
+    metadata: dict[str, Any] = {
+        "unexpected": sum(verdict.unexpected or 0 for verdict in verdicts),
+        "elements": max((verdict.elements or 0 for verdict in verdicts), default=0),
+        "rules": dg.TableMetadataValue(
+            [dg.TableRecord(_shown(verdict)) for verdict in verdicts], _VERDICT_SCHEMA
+        ),
+    }
+    if failed:
+        metadata["failed_expectations"] = ", ".join(verdict.expectation for verdict in failed)
+    samples = {verdict.expectation: verdict.sample for verdict in failed if verdict.sample}
+    if samples:
+        metadata["sample"] = dg.MetadataValue.json(samples)
     return dg.AssetCheckResult(
-        passed=verdict.success,
+        passed=not failed,
         asset_key=key_of(table),
-        check_name=verdict.expectation,
-        severity=SEVERITIES[verdict.severity],
+        check_name=CHECK,
+        severity=max(
+            (SEVERITIES[verdict.severity] for verdict in failed),
+            key=list(dg.AssetCheckSeverity).index,
+            default=dg.AssetCheckSeverity.WARN,
+        ),
         metadata=metadata,
     )
+
+
+def _shown(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a row of the table that the Dagster UI shows."""
+    return {name: getattr(verdict, name) for name in _VERDICT_COLUMNS}
 
 
 @asset_of(quality.RESULTS, deps=keys(*JUDGED))
