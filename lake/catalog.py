@@ -41,7 +41,7 @@ NAME = "tidemark"
 PROPERTIES = {
     # A commit a minute: without merging, planning a read would open a manifest per commit.
     "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "20",
+    "commit.manifest.min-count-to-merge": "8",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }

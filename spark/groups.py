@@ -81,12 +81,15 @@ def groups(
         .withColumns(_completeness())
         .withColumns(_membership())
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
-        .select(*[name for name in progress.GROUPS.column_names if name not in HEALTH])
+        .select(*FACTS)
     )
 
 
 HEALTH = {column.name for column in progress.HEALTH}
 """What needs more than one observation, and is added by `spark.health`."""
+
+FACTS = [name for name in progress.GROUPS.column_names if name not in HEALTH]
+"""What one observation tells."""
 
 ABOUT_GROUPS = (
     "message_model",

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from lake.history import OBSERVATIONS
 from lake.window import Window
-from spark.groups import PAIR, QUEUE_OF_PAIR
+from spark.groups import FACTS, PAIR, QUEUE_OF_PAIR
 from spark.progress import CONSUMED_QUEUE, inside
 
 GROUP = ("cluster", "consumer_group", "topic")
@@ -80,7 +80,7 @@ def with_health(
     """
     numbers = F.broadcast(numbers)
     of_queues = _of_queues(queues.join(numbers, on="snapshot_id"), held, thresholds)
-    rows = groups.unionByName(earlier.select(*groups.columns))
+    rows = groups.unionByName(earlier.select(*FACTS))
     return (
         rows.join(numbers, on="snapshot_id", how="left")
         .join(of_queues, on=list(PAIR), how="left")
@@ -90,7 +90,7 @@ def with_health(
         .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
         .withColumn("standing", F.filter("standing", _counts))
         .withColumn("verdict", _verdict(thresholds))
-        .select(*groups.columns, "verdict.*")
+        .select(*FACTS, "verdict.*")
     )
 
 
@@ -139,13 +139,14 @@ def _with_cache(queues: DataFrame, held: DataFrame | None) -> DataFrame:
     if held is None:
         return queues.withColumn("cache", F.lit(None).cast(kind))
     messages = F.col("cached_messages")
+    # Asking a frame for its columns would have Spark resolve its whole plan once more.
+    keys = [name for name in QUEUE_OF_PAIR if name not in ("observed_at", "cluster")]
     fullest = (
         held.where(~F.coalesce("dropped", F.lit(False)) & messages.isNotNull())
-        .groupBy(*[name for name in QUEUE_OF_PAIR if name not in ("observed_at", "cluster")])
+        .groupBy(*keys)
         .agg(F.max(F.struct(messages.alias("messages"), "client_id")).alias("fullest"))
     )
     told = F.struct("number", "fullest.messages", F.col("fullest.client_id").alias("client_id"))
-    keys = [name for name in fullest.columns if name != "fullest"]
     return queues.join(fullest, on=keys, how="left").withColumn(
         "cache", F.when(F.col("fullest").isNotNull(), told).cast(kind)
     )

@@ -59,6 +59,9 @@ def static_config(catalog: CatalogConfig) -> dict[str, str]:
         "spark.default.parallelism": "4",
         "spark.sql.ansi.enabled": "true",
         "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
+        # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
+        # dozens of scans of few manifests each, planned within a millisecond or two.
+        "spark.driver.extraJavaOptions": "-Diceberg.scan.plan-in-worker-pool=false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

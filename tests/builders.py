@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lake.schema import Table
 from lake.tables import raw
@@ -53,7 +54,10 @@ def arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def frame(spark: SparkSession, table: Table, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows as a DataFrame."""
-    return spark.createDataFrame(arrow(table, rows))
+    found = arrow(table, rows)
+    if not rows:
+        return spark.createDataFrame([], from_arrow_schema(found.schema))
+    return spark.createDataFrame(found)
 
 
 def raw_frames(spark: SparkSession, **rows: Sequence[Mapping[str, Any]]) -> RawFrames:

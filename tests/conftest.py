@@ -11,6 +11,7 @@ from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
+from spark import engine
 from spark.session import SparkResource, session_config
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
@@ -38,12 +39,18 @@ def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="session")
 def spark(session_home: Home) -> Iterator[SparkSession]:
-    """A Spark of this process on the session's home; starting one costs seconds, so: shared."""
-    session_home.path.mkdir(exist_ok=True)
-    config = session_config(CatalogConfig.of(session_home), master="local[2]")
+    """An engine on the session's home, as ticks use it: it resolves a plan once, when it runs.
+
+    A Spark of this process would resolve it anew at every step of building it, which took longer
+    than all else in these tests.
+    """
+    catalog = CatalogConfig.of(session_home)
+    started = engine.up(session_home, catalog)
+    config = session_config(catalog, remote=started.remote)
     session = SparkResource(spark_config=config).session_for(snapshots=1)
     yield session
     session.stop()
+    engine.down(session_home)
 
 
 @pytest.fixture

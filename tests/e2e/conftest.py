@@ -65,7 +65,11 @@ def warm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
     """What a command sees: that home and nothing that the person running the tests has set."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key == "SPARK_SUBMIT_OPTS" or not key.startswith(SETTINGS)
+    }
     return kept | {"TIDEMARK_HOME": str(home.path), "COLUMNS": "200"} | settings
 
 

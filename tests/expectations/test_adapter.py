@@ -22,8 +22,9 @@ from lake.home import Home
 from lake.tables import TABLES
 from lake.tables.quality import RESULTS
 from lake.window import Window
-from spark import engine
+from spark.session import session_config
 from tests.builders import frame, minute, minutes, snapshot_id
+from tests.e2e.conftest import environment
 
 Row = dict[str, Any]
 
@@ -298,7 +299,7 @@ def test_verdicts_become_rows_of_quality_results(lake: Lake) -> None:
     assert stored == rows
 
 
-CONNECT = """
+OWN_SPARK = """
 import json, sys
 from pyspark.sql import functions as F
 from expectations.adapter import judge
@@ -307,8 +308,8 @@ from lake.schema import type_text
 from lake.tables import TABLES
 from spark.session import is_remote, open_session
 
-spark = open_session({"spark.remote": sys.argv[1]})
-assert is_remote(spark)
+spark = open_session(json.loads(sys.argv[1]))
+assert not is_remote(spark)
 
 def frame(name, *rows):
     columns = TABLES[name].columns
@@ -349,16 +350,17 @@ spark.stop()
 
 
 @pytest.mark.spark
-def test_a_connect_session_gives_the_same(tmp_path: Path) -> None:
-    # In a process of its own: one that has a Spark of its own cannot open a remote session too.
+def test_a_spark_of_its_own_gives_the_same(tmp_path: Path) -> None:
+    # In a process of its own: one that has a remote session cannot open another kind too.
     home = Home.of(tmp_path / "home")
-    try:
-        remote = engine.up(home, CatalogConfig.of(home)).remote
-        done = subprocess.run(
-            [sys.executable, "-c", CONNECT, remote], capture_output=True, text=True, timeout=300
-        )
-    finally:
-        engine.down(home)
+    config = session_config(CatalogConfig.of(home))
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_SPARK, json.dumps(config)],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
     assert done.returncode == 0, done.stderr
     key = {

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from alerting.kinds import KINDS
 from alerting.rule_files import DEFAULT_RULES, load_rules
@@ -56,9 +55,8 @@ def group(at: float, readable_lag: int | None, **other: Any) -> dict[str, Any]:
 
 
 def groups(spark: SparkSession, rows: Sequence[dict[str, Any]], **columns: Any) -> Frames:
-    """The rows; with columns that the table has not got yet, the same in every row."""
-    found = frame(spark, GROUPS, rows).select(*GROUPS.column_names)
-    return {"groups": found.withColumns({name: F.lit(value) for name, value in columns.items()})}
+    """The rows, with some columns the same in each."""
+    return {"groups": frame(spark, GROUPS, [row | columns for row in rows])}
 
 
 def brokers(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> Frames:
