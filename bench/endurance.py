@@ -1,0 +1,182 @@
+"""``tidemark collect --every 2s`` for an hour while brokers are killed, stopped and restarted.
+
+``python -m bench.endurance [--minutes 60] [--every 2] [--seed N]``. It boots two brokers with every
+group of the workload, strikes one of them at random moments, and reads what has landed: how long
+nothing was seen, how long a broker was missing beyond its fault, and how the process grew.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+
+from bench.soak import say
+from lab import faults
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
+from lake.home import Home
+from lake.landing import landed
+
+TIDEMARK = Path(sys.executable).with_name("tidemark")
+BROKERS = ("broker-a", "broker-b")
+REST_SECONDS = (10.0, 40.0)
+FAULT_SECONDS = (3.0, 25.0)
+RSS_SECONDS = 10.0
+WARM_UP = 0.1
+"""The part of the run after which the process is taken to have all it needs."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One strike: a broker answers nobody from `start` to `end`."""
+
+    kind: str
+    broker: str
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a landed snapshot says of itself."""
+
+    observed_at: datetime
+    status: str
+    brokers: frozenset[str]
+
+
+def main() -> None:
+    """Runs it and prints its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--every", type=float, default=2)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    say(f"seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home.of(Path(folder) / "home")
+        home.path.mkdir()
+        cluster = LabCluster.up(Path(folder) / "lab", version="5.3.3", port_base=free_port_base())
+        try:
+            cluster.start_workload("all")
+            process = _collector(home, cluster.namesrv, options.every)
+            sizes: list[int] = []
+            ended = threading.Event()
+            watcher = threading.Thread(target=_weigh, args=(process.pid, sizes, ended))
+            watcher.start()
+            try:
+                struck = _strike(
+                    cluster, random.Random(options.seed), time.monotonic() + options.minutes * 60
+                )
+            finally:
+                ended.set()
+                watcher.join()
+                process.send_signal(signal.SIGTERM)
+                code = process.wait(60)
+        finally:
+            cluster.down(graceful=False)
+        _report(_looks(home), struck, sizes, options.every, code)
+
+
+def _collector(home: Home, namesrv: str, every: float) -> subprocess.Popen[bytes]:
+    command = [str(TIDEMARK), "collect", "--every", f"{every}s", "--namesrv", namesrv]
+    with (home.path / "collect.log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "TIDEMARK_HOME": str(home.path)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _weigh(pid: int, sizes: list[int], ended: threading.Event) -> None:
+    """Resident bytes of a process, now and then."""
+    process = psutil.Process(pid)
+    while not ended.wait(RSS_SECONDS):
+        sizes.append(process.memory_info().rss)
+
+
+def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fault]:
+    struck = []
+    while time.monotonic() < until:
+        time.sleep(chance.uniform(*REST_SECONDS))
+        kind, broker = chance.choice(("killed", "stopped", "restarted")), chance.choice(BROKERS)
+        seconds = chance.uniform(*FAULT_SECONDS)
+        start = datetime.now(UTC)
+        if kind == "killed":
+            faults.kill(cluster, broker)
+            time.sleep(seconds)
+            faults.restart(cluster, broker)
+        elif kind == "stopped":
+            faults.stop(cluster, broker)
+            time.sleep(seconds)
+            faults.resume(cluster, broker)
+        else:
+            faults.restart(cluster, broker)
+        struck.append(Fault(kind, broker, start, datetime.now(UTC)))
+        say(f"{broker} {kind} for {(struck[-1].end - start).total_seconds():.1f} s")
+    return struck
+
+
+def _looks(home: Home) -> list[Look]:
+    found = []
+    for each in sorted(landed(home)):
+        (header,) = pq.read_table(each.files()["raw.snapshots"]).to_pylist()
+        found.append(
+            Look(each.observed_at, header["status"], frozenset(header["brokers_read"] or ()))
+        )
+    return found
+
+
+def _report(
+    looks: Sequence[Look], struck: Sequence[Fault], sizes: Sequence[int], every: float, code: int
+) -> None:
+    gaps = [
+        (later.observed_at - look.observed_at).total_seconds() for look, later in pairwise(looks)
+    ]
+    begun = sizes[int(len(sizes) * WARM_UP) :]
+    half = len(begun) // 2
+    early, late = sum(begun[:half]) / half, sum(begun[half:]) / (len(begun) - half)
+    hours = (looks[-1].observed_at - looks[0].observed_at) / timedelta(hours=1)
+    complete = sum(look.status == "COMPLETE" for look in looks)
+    say(
+        f"{len(struck)} faults, {len(looks)} snapshots in {hours * 60:.0f} min, {complete} COMPLETE"
+    )
+    say(f"between two snapshots: at most {max(gaps):.2f} s, of {every:g} s asked for")
+    say(f"a broker missing beyond its fault: at most {max(_missing(looks, struck)):.2f} s")
+    say(
+        f"resident: {early / 2**20:.1f} MiB in the first half, {late / 2**20:.1f} in the second, "
+        f"at most {max(sizes) / 2**20:.1f}"
+    )
+    say(f"SIGTERM: exit {code}")
+
+
+def _missing(looks: Sequence[Look], struck: Sequence[Fault]) -> list[float]:
+    """Seconds from the end of each fault until its broker was seen again."""
+    seconds = []
+    for fault in struck:
+        again = [
+            look.observed_at
+            for look in looks
+            if look.observed_at >= fault.end and fault.broker in look.brokers
+        ]
+        if again:
+            seconds.append((again[0] - fault.end).total_seconds())
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What is computed of a real cluster, against what its brokers' own files hold."""
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lake.landing import land
+from lake.tables import progress, raw
+from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.deep.reader import DeepOptions
+from rocketmq.files.broker_store import BrokerStore
+from tests.e2e.conftest import run
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+NAME = "truth"
+LOOKS, SECONDS = 9, 4.0
+
+BUILT_FOR = {
+    ("g-fast", "lab_orders"): {"OK", "CATCHING_UP", "IDLE"},
+    ("g-two", "lab_two"): {"OK", "CATCHING_UP", "IDLE"},
+    ("g-orderly", "lab_ordered"): {"OK", "CATCHING_UP", "IDLE"},
+    ("g-stuck", "lab_orders"): {"BLOCKED"},
+    ("g-hung", "lab_hung"): {"BLOCKED"},
+    ("g-gone", "lab_orders"): {"STOPPED"},
+}
+"""What groups of the workload must be; more of them depend on how busy the machine is."""
+
+
+@pytest.fixture(scope="module")
+def rows(warm_home, cluster):
+    """Rows of a cluster that was seen nine times in 36 s, the last time deeply, by table."""
+    target = ClusterTarget((cluster.namesrv,), name=NAME)
+    for left in reversed(range(LOOKS)):
+        deep = None if left else DeepOptions()
+        land(warm_home.home, collect_snapshot(replace(target, deep=deep)))
+        time.sleep(SECONDS if left else 0)
+    done = run(warm_home.home, ["tick", "--no-collect"])
+    assert done.returncode == 0, done.stderr
+    return {
+        table: [row for row in warm_home.lake.read(table).to_pylist() if row["cluster"] == NAME]
+        for table in (raw.SNAPSHOTS, progress.QUEUES, progress.GROUPS, progress.ASSIGNMENTS)
+    }
+
+
+@pytest.fixture(scope="module")
+def stores(cluster):
+    """The files of each broker, by its name."""
+    with ExitStack() as opened:
+        yield {
+            each.broker: opened.enter_context(BrokerStore(cluster.folder(each.broker) / "store"))
+            for each in cluster.brokers
+        }
+
+
+def newest(rows, table):
+    last = max(row["observed_at"] for row in rows[raw.SNAPSHOTS])
+    return [row for row in rows[table] if row["observed_at"] == last]
+
+
+def test_groups_do_as_they_were_built_to(rows):
+    found = {(row["consumer_group"], row["topic"]): row for row in newest(rows, progress.GROUPS)}
+    for key, healths in BUILT_FOR.items():
+        assert found[key]["health"] in healths, found[key]["health_reason"]
+
+
+def test_delay_is_the_age_of_the_first_message_in_the_commit_log(rows, stores):
+    """Within its error, and the time a snapshot took: an instant within is told as its start."""
+    looks = sorted(rows[raw.SNAPSHOTS], key=lambda look: look["observed_at"])
+    slack = max(look["duration_ms"] for look in looks[:-1])
+    compared = Counter()
+    for row in rows[progress.QUEUES]:
+        if not row["readable_lag"] or row["delay_ms"] is None or row["offset_store"] != "broker":
+            continue
+        first = max(row["consumer_offset"], row["min_offset"])
+        stored = stores[row["broker"]].stored_at(row["topic"], row["queue_id"], first)
+        age = (row["observed_at"] - stored) / timedelta(milliseconds=1)
+        if row["delay_source"] == "at_least":
+            assert age >= row["delay_ms"] - slack, row
+        else:
+            assert abs(age - row["delay_ms"]) <= row["delay_error_ms"] + slack, row
+        compared[row["delay_source"]] += 1
+    assert min(compared[name] for name in ("exact", "interpolated", "at_least")) > 10, compared
+
+
+def test_the_interval_of_filtered_lag_holds_the_messages_with_the_tag(rows, stores):
+    """g-filter asks for tag A, whose hash is its code."""
+    mine = [row for row in newest(rows, progress.QUEUES) if row["consumer_group"] == "g-filter"]
+    waiting = 0
+    for row in mine:
+        start = max(row["consumer_offset"] or 0, row["min_offset"])
+        store = stores[row["broker"]]
+        tags = store.queue_tags(
+            row["broker"], row["topic"], row["queue_id"], start, row["max_offset"]
+        )
+        waiting += sum(tag.tags_code == ord("A") for tag in tags)
+    (group,) = [
+        row
+        for row in newest(rows, progress.GROUPS)
+        if (row["consumer_group"], row["topic"]) == ("g-filter", "lab_orders")
+    ]
+    assert group["match_method"] == "tag_sample"
+    assert group["filtered_lag_low"] <= waiting <= group["filtered_lag_high"], group
+
+
+def test_queues_are_owned_by_whom_the_strategy_gives_them(rows):
+    mine = newest(rows, progress.ASSIGNMENTS)
+    assert {row["strategy"] for row in mine} >= {"AVG"}
+    for row in mine:
+        assert row["state"] == "OK", row
+        assert row["actual_client_id"] == row["expected_client_id"] is not None, row
+    assert len({row["consumer_group"] for row in mine}) > 8
