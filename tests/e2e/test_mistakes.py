@@ -1,0 +1,284 @@
+"""The mistakes people complain about in other monitors, replayed through one tick: none is made.
+
+Each mistake is the story of one group, told a minute at a time through raw snapshots; the
+ready-made rules look at them. docs/mistakes.md is the table of them.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lake.landing import land
+from lake.tables import alerting, progress
+from lake.window import HOUR, floor_hour
+from rocketmq.rows import (
+    Broker,
+    Client,
+    ConsumerGroup,
+    ConsumerOffset,
+    Problem,
+    QueueOffset,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from tests.e2e.conftest import ROOT, run
+
+pytestmark = pytest.mark.spark
+
+CLUSTER = "mistakes"
+MINUTES = 75
+NOT_COLLECTED = range(60, 65)
+"""Minutes in which collection had stopped."""
+SILENT = range(20, 23)
+"""Minutes in which broker-b does not answer."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A group on its topic of one queue, at one minute.
+
+    Attributes:
+        written: next offset to be written.
+        commit: next offset to consume.
+        first: first offset stored.
+        online: whether it has a member.
+        broadcast: whether members keep their offsets themselves.
+        newest: minute at which the last message was stored.
+    """
+
+    written: int
+    commit: int | None
+    first: int = 0
+    online: bool = True
+    broadcast: bool = False
+    newest: float | None = None
+
+
+Story = Callable[[int], State | None]
+
+
+def quiet(minute: int) -> State:
+    """One message after fifty minutes of nothing, read within a minute."""
+    return State(100 + (minute >= 50), 100 + (minute > 50), newest=50 if minute >= 50 else -600)
+
+
+def away(minute: int) -> State:
+    """20,000 behind, on the broker that falls silent."""
+    return State(30_000 + 10 * minute, 10_000 + 10 * minute)
+
+
+def recreated(minute: int) -> State:
+    """Its topic is deleted and created again; for three minutes the commit is that of the old."""
+    written = 5000 if minute < 30 else 10 * (minute - 30)
+    return State(written, 5000 if minute < 33 else written)
+
+
+def expired(minute: int) -> State:
+    """Slow; after forty minutes the broker deletes what it has not read."""
+    return State(10_000 + 10 * minute, 8000 + minute, first=9000 if minute >= 40 else 0)
+
+
+def dead(minute: int) -> State:
+    """Its members die, messages keep coming."""
+    written = 500 + 10 * minute
+    return State(written, min(written, 800), online=minute < 30)
+
+
+def deleted(minute: int) -> State | None:
+    """50,000 behind, then deleted."""
+    return State(50_000 + minute, minute) if minute < 30 else None
+
+
+def broadcast(minute: int) -> State:
+    """Each member reads everything; the broker knows no offset."""
+    return State(90_000 + 100 * minute, None, broadcast=True)
+
+
+def swings(minute: int) -> State:
+    """Above its threshold for four minutes, below for three, again and again."""
+    lag = 11_000 if minute % 7 < 4 else 9_000
+    return State(20_000 + 100 * minute, 20_000 + 100 * minute - lag)
+
+
+def burst(minute: int) -> State:
+    """Nothing for fifty minutes, then 9,000 messages at once, read within two minutes."""
+    written = 1000 if minute < 50 else 10_000
+    commit = 1000 if minute < 50 else min(written, 1000 + 4500 * (minute - 50))
+    return State(written, commit, newest=50 if minute >= 50 else -600)
+
+
+STORIES: dict[str, Story] = {
+    story.__name__: story
+    for story in (quiet, away, recreated, expired, dead, deleted, broadcast, swings, burst)
+}
+
+
+@pytest.fixture(scope="module")
+def seen(warm_home):
+    """Incidents and group rows of all stories, by the group's name."""
+    start = floor_hour(datetime.now(UTC)) - 4 * HOUR
+    for minute in set(range(MINUTES)) - set(NOT_COLLECTED):
+        land(warm_home.home, _snapshot(start + timedelta(minutes=minute), minute))
+    done = run(warm_home.home, ["tick", "--no-collect"])
+    assert done.returncode == 0, done.stderr
+    found = {
+        table: [row for row in warm_home.lake.read(table).to_pylist() if row["cluster"] == CLUSTER]
+        for table in (alerting.INCIDENTS, progress.GROUPS)
+    }
+    assert len(found[progress.GROUPS]) > 500
+    return found
+
+
+def incidents(seen, name):
+    """What people were told of a group: rule and state, in order of time."""
+    mine = [row for row in seen[alerting.INCIDENTS] if f"/{name}/" in row["subject"]]
+    told = [row for row in mine if row["fired_at"] is not None]
+    return [(row["rule"], row["state"]) for row in sorted(told, key=lambda row: row["opened_at"])]
+
+
+def groups(seen, name):
+    mine = [row for row in seen[progress.GROUPS] if row["consumer_group"] == name]
+    return sorted(mine, key=lambda row: row["observed_at"])
+
+
+def test_a_quiet_topic_with_one_new_message_is_no_alarm(seen):
+    assert incidents(seen, "quiet") == []
+    assert max(row["lag"] for row in groups(seen, "quiet")) == 1
+    assert max(row["delay_ms"] for row in groups(seen, "quiet")) <= 60_000
+
+
+def test_the_unknown_is_not_zero_and_ends_nothing(seen):
+    rows = groups(seen, "away")
+    assert [row["lag"] for row in rows if not row["complete"]] == [None] * len(SILENT)
+    assert {row["lag"] for row in rows if row["complete"]} == {20_000}
+    assert ("lag-high", "FIRING") in incidents(seen, "away")
+    assert [rule for rule, _ in incidents(seen, "away")].count("lag-high") == 1
+    of_broker = [row for row in seen[alerting.INCIDENTS] if "broker-b" in row["subject"]]
+    assert [(row["rule"], row["state"]) for row in of_broker] == [("broker-down", "RESOLVED")]
+
+
+def test_a_topic_created_again_has_no_absurd_lag(seen):
+    rows = groups(seen, "recreated")
+    assert incidents(seen, "recreated") == []
+    assert max(row["readable_lag"] or 0 for row in rows) == 0
+    assert min(row["lag"] for row in rows) >= 0
+
+
+def test_expired_messages_are_lost_and_not_56_years_late(seen):
+    rows = groups(seen, "expired")
+    assert ("messages-lost", "FIRING") in incidents(seen, "expired")
+    assert {row["lost"] for row in rows[:40]} == {0}
+    assert rows[40]["lost"] == 9000 - 8040
+    assert rows[40]["readable_lag"] == 10_400 - 9000
+    # Half an hour of messages is left, and our history of them is as long.
+    assert max(row["delay_ms"] or 0 for row in rows) <= MINUTES * 60_000
+
+
+def test_a_group_whose_members_all_died_is_still_there(seen):
+    rows = groups(seen, "dead")
+    assert len(rows) == MINUTES - len(NOT_COLLECTED)
+    assert rows[-1]["lag"] == 500 + 10 * (MINUTES - 1) - 800
+    assert rows[-1]["online"] is False
+    assert ("nobody-online", "FIRING") in incidents(seen, "dead")
+
+
+def test_a_group_that_was_deleted_alerts_no_more(seen):
+    assert incidents(seen, "deleted") and {state for _, state in incidents(seen, "deleted")} == {
+        "RESOLVED"
+    }
+
+
+def test_broadcast_is_no_lag_of_a_group(seen):
+    assert incidents(seen, "broadcast") == []
+    assert {row["lag"] for row in groups(seen, "broadcast")} == {None}
+
+
+def test_a_collection_that_stopped_ends_no_incident(seen):
+    """Nothing was resolved by the five minutes in which nobody looked."""
+    ends = [row["resolved_at"] for row in seen[alerting.INCIDENTS] if row["resolved_at"]]
+    looked = {row["observed_at"] for row in seen[progress.GROUPS]}
+    assert ends and set(ends) <= looked
+    assert ("nobody-online", "FIRING") in incidents(seen, "dead")
+
+
+def test_a_lag_that_swings_around_its_threshold_for_an_hour_is_one_incident(seen):
+    assert [rule for rule, _ in incidents(seen, "swings")].count("lag-high") == 1
+
+
+def test_a_burst_after_silence_is_as_old_as_its_messages(seen):
+    assert incidents(seen, "burst") == []
+    rows = groups(seen, "burst")
+    assert max(row["lag"] for row in rows) == 9000
+    assert 0 < max(row["delay_ms"] for row in rows) <= 2 * 60_000
+
+
+def test_the_table_names_a_test_of_each():
+    table = (ROOT / "docs" / "mistakes.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", table)
+    assert len(named) >= 10
+    for path, name in named:
+        assert f"def {name}(" in Path(ROOT, path).read_text(), (path, name)
+
+
+def _snapshot(at: datetime, minute: int) -> Snapshot:
+    silent = "broker-b" if minute in SILENT else None
+    made = Snapshot(
+        cluster=CLUSTER,
+        source="remote",
+        observed_at=at,
+        finished_at=at + timedelta(milliseconds=45),
+        status="PARTIAL" if silent else "COMPLETE",
+        brokers_expected=2,
+        brokers_answered=1 if silent else 2,
+        transport="plain",
+    )
+    for broker, address in (("broker-a", "10.0.0.1:10911"), ("broker-b", "10.0.0.2:10911")):
+        if broker == silent:
+            made.brokers.append(Broker(broker, 0, address))
+            made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, "no answer"))
+        else:
+            made.brokers.append(
+                Broker(broker, 0, address, version="V5_3_3", disk_ratio=0.4, retention_hours=72)
+            )
+    for name, story in STORIES.items():
+        broker = "broker-b" if name == "away" else "broker-a"
+        state = story(minute)
+        if state is not None:
+            made.clients += _members(name, state)
+            if broker != silent:
+                _tell(made, broker, name, state, at - timedelta(minutes=minute))
+    return made
+
+
+def _tell(made: Snapshot, broker: str, name: str, state: State, start: datetime) -> None:
+    newest = made.observed_at - timedelta(milliseconds=700)
+    if state.newest is not None:
+        newest = start + timedelta(minutes=state.newest, milliseconds=-700)
+    made.topics.append(Topic(broker, name, 1, 1, 6, "NORMAL", "normal"))
+    made.consumer_groups.append(ConsumerGroup(broker, name, True, 16, 1, False, False))
+    made.queue_offsets.append(
+        QueueOffset(broker, name, 0, state.first, state.written, newest if state.written else None)
+    )
+    if state.commit is not None:
+        made.consumer_offsets.append(ConsumerOffset(broker, name, name, 0, None, state.commit))
+
+
+def _members(name: str, state: State) -> Iterator[Client]:
+    if state.online:
+        yield Client(
+            name,
+            f"10.0.1.1@{name}",
+            "10.0.1.1:40000",
+            "JAVA",
+            "V5_3_3",
+            "CONSUME_PASSIVELY",
+            "BROADCASTING" if state.broadcast else "CLUSTERING",
+            "CONSUME_FROM_LAST_OFFSET",
+            subscriptions=[Subscription(name, "TAG", "*", [])],
+            subscriptions_source="group",
+        )
