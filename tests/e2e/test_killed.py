@@ -9,9 +9,9 @@ from bench.soak import soak
 pytestmark = pytest.mark.spark
 
 
-def test_ticks_killed_at_random_moments_leave_no_trace(tmp_path, capsys):
+def test_ticks_killed_at_random_moments_leave_no_trace(tmp_path, warm_home, capsys):
     seed = random.randrange(1_000_000)
     happened: list[str] = [f"seed {seed}"]
-    assert soak(tmp_path, 3, seed, happened.append) == [], happened
+    assert soak(tmp_path / "struck", warm_home.lake, 3, seed, happened.append) == [], happened
     with capsys.disabled():
         print("\n" + "; ".join(happened))  # noqa: T201  the moments, to do them again
