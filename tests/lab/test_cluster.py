@@ -44,52 +44,52 @@ def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
     return True
 
 
-def committed(cluster: LabCluster, broker: str) -> ConsumerOffsetTable:
-    address = cluster.node(broker).address
+def committed(booted: LabCluster, broker: str) -> ConsumerOffsetTable:
+    address = booted.node(broker).address
     return ask(lambda client: admin.consumer_offsets(client, address))
 
 
-def written(cluster: LabCluster, topic: str) -> int:
+def written(booted: LabCluster, topic: str) -> int:
     """Messages of a topic on every broker that has it."""
     stats = [
         ask(lambda client, address=broker.address: admin.topic_stats(client, address, topic))
-        for broker in cluster.brokers
+        for broker in booted.brokers
     ]
     return sum(queue.max_offset for queues in stats for queue in (queues or {}).values())
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
+def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     home = tmp_path_factory.mktemp("lab") / "home"
-    cluster = LabCluster.up(home, port_base=layout.free_port_base(brokers=2))
+    booted = LabCluster.up(home, port_base=layout.free_port_base(brokers=2))
     try:
-        cluster.start_workload("all")
-        yield cluster
+        booted.start_workload("all")
+        yield booted
     finally:
-        cluster.down(graceful=False)
+        booted.down(graceful=False)
 
 
-def test_every_broker_is_registered_and_found_again(cluster: LabCluster):
-    assert probe.registered(cluster.namesrv) == {("broker-a", 0), ("broker-b", 0)}
-    again = LabCluster.load(cluster.home)
-    assert again.brokers == cluster.brokers
+def test_every_broker_is_registered_and_found_again(booted: LabCluster):
+    assert probe.registered(booted.namesrv) == {("broker-a", 0), ("broker-b", 0)}
+    again = LabCluster.load(booted.home)
+    assert again.brokers == booted.brokers
     assert all(broker.pid for broker in again.brokers)
 
 
-def test_a_second_lab_in_the_same_home_is_refused(cluster: LabCluster):
+def test_a_second_lab_in_the_same_home_is_refused(booted: LabCluster):
     with pytest.raises(LabError, match="a lab runs already in"):
-        LabCluster.up(cluster.home, port_base=layout.free_port_base())
+        LabCluster.up(booted.home, port_base=layout.free_port_base())
 
 
-def test_a_taken_port_is_refused_before_anything_starts(cluster: LabCluster, tmp_path):
-    port = cluster.node(layout.NAMESRV).port
+def test_a_taken_port_is_refused_before_anything_starts(booted: LabCluster, tmp_path):
+    port = booted.node(layout.NAMESRV).port
     with pytest.raises(LabError, match=rf"port {port} \(needed by namesrv\) is in use"):
         LabCluster.up(tmp_path / "other", port_base=port)
     assert not (tmp_path / "other" / "nodes").exists()
 
 
-def test_every_group_is_visible(cluster: LabCluster):
-    address = cluster.node("broker-a").address
+def test_every_group_is_visible(booted: LabCluster):
+    address = booted.node("broker-a").address
     online = {
         group: ask(lambda client, group=group: admin.consumer_ids(client, address, group))
         for group in GROUPS
@@ -102,66 +102,66 @@ def test_every_group_is_visible(cluster: LabCluster):
     assert "127.0.0.1@g-idle-9" in online["g-idle"]
 
 
-def test_g_gone_has_offsets_and_nobody_online(cluster: LabCluster):
-    address = cluster.node("broker-a").address
+def test_g_gone_has_offsets_and_nobody_online(booted: LabCluster):
+    address = booted.node("broker-a").address
     with pytest.raises(RemotingError):
         ask(lambda client: admin.consumer_ids(client, address, "g-gone"))
     # How much is committed of its 40 messages hangs on what its threads had under way.
-    assert eventually(lambda: sum(offsets_of(cluster, "lab_orders", "g-gone").values()) > 0)
+    assert eventually(lambda: sum(offsets_of(booted, "lab_orders", "g-gone").values()) > 0)
 
 
-def offsets_of(cluster: LabCluster, topic: str, group: str) -> dict[int, int]:
-    return committed(cluster, "broker-a").offsets.get(OffsetKey(topic, group), {})
+def offsets_of(booted: LabCluster, topic: str, group: str) -> dict[int, int]:
+    return committed(booted, "broker-a").offsets.get(OffsetKey(topic, group), {})
 
 
-def test_a_killed_broker_is_gone_and_comes_back_with_its_store(cluster: LabCluster):
-    before = cluster.pid("broker-b")
-    faults.kill(cluster, "broker-b")
-    assert cluster.pid("broker-b") is None
-    assert eventually(lambda: probe.registered(cluster.namesrv) == {("broker-a", 0)})
+def test_a_killed_broker_is_gone_and_comes_back_with_its_store(booted: LabCluster):
+    before = booted.pid("broker-b")
+    faults.kill(booted, "broker-b")
+    assert booted.pid("broker-b") is None
+    assert eventually(lambda: probe.registered(booted.namesrv) == {("broker-a", 0)})
     with pytest.raises(LabError, match="broker-b does not run"):
-        faults.kill(cluster, "broker-b")
-    faults.restart(cluster, "broker-b")
-    assert cluster.pid("broker-b") not in (None, before)
-    assert ("broker-b", 0) in (probe.registered(cluster.namesrv) or set())
-    assert committed(cluster, "broker-b").offsets.keys() >= {OffsetKey("lab_two", "g-two")}
+        faults.kill(booted, "broker-b")
+    faults.restart(booted, "broker-b")
+    assert booted.pid("broker-b") not in (None, before)
+    assert ("broker-b", 0) in (probe.registered(booted.namesrv) or set())
+    assert committed(booted, "broker-b").offsets.keys() >= {OffsetKey("lab_two", "g-two")}
 
 
-def test_a_stopped_broker_is_silent_until_it_goes_on(cluster: LabCluster):
-    address = cluster.node("broker-b").address
-    faults.stop(cluster, "broker-b")
+def test_a_stopped_broker_is_silent_until_it_goes_on(booted: LabCluster):
+    address = booted.node("broker-b").address
+    faults.stop(booted, "broker-b")
     assert probe.silent([address]) == [address]
-    faults.resume(cluster, "broker-b")
+    faults.resume(booted, "broker-b")
     assert eventually(lambda: probe.silent([address]) == [])
 
 
-def test_at_rest_counts_are_exact_and_consumers_have_caught_up(cluster: LabCluster):
-    sent = cluster.stop_producers()
+def test_at_rest_counts_are_exact_and_consumers_have_caught_up(booted: LabCluster):
+    sent = booted.stop_producers()
     assert sent.keys() == set(TOPICS)
     # lab_two lay on the broker that was killed and stopped: a send may have been stored and lost
     # its confirmation, or been confirmed and not been flushed.
     for topic in set(TOPICS) - {"lab_two"}:
-        assert written(cluster, topic) == sent[topic], topic
+        assert written(booted, topic) == sent[topic], topic
 
     def caught_up() -> bool:
-        return sum(offsets_of(cluster, "lab_orders", "g-fast").values()) == sent["lab_orders"]
+        return sum(offsets_of(booted, "lab_orders", "g-fast").values()) == sent["lab_orders"]
 
     assert eventually(caught_up)
-    assert offsets_of(cluster, "lab_hung", "g-hung") == {}
-    stuck = offsets_of(cluster, "lab_orders", "g-stuck")
+    assert offsets_of(booted, "lab_hung", "g-hung") == {}
+    stuck = offsets_of(booted, "lab_orders", "g-stuck")
     assert list(stuck.values()).count(0) == 1
-    slow = sum(offsets_of(cluster, "lab_orders", "g-slow").values())
+    slow = sum(offsets_of(booted, "lab_orders", "g-slow").values())
     assert slow <= sent["lab_orders"]
-    cluster.start_producers()
-    assert eventually(lambda: written(cluster, "lab_orders") > sent["lab_orders"])
+    booted.start_producers()
+    assert eventually(lambda: written(booted, "lab_orders") > sent["lab_orders"])
 
 
-def test_down_leaves_no_process(cluster: LabCluster):
-    pids = [cluster.pid(name) for name in [*(node.name for node in cluster.nodes), WORKLOAD]]
+def test_down_leaves_no_process(booted: LabCluster):
+    pids = [booted.pid(name) for name in [*(node.name for node in booted.nodes), WORKLOAD]]
     assert None not in pids
-    cluster.down()
+    booted.down()
     assert not any(psutil.pid_exists(pid) for pid in pids if pid)
-    layout.require_free_ports(cluster.nodes)
-    cluster.down()
+    layout.require_free_ports(booted.nodes)
+    booted.down()
     with pytest.raises(LabError, match="no lab runs in"):
-        LabCluster.load(cluster.home)
+        LabCluster.load(booted.home)
