@@ -14,7 +14,7 @@ from lake.clusters import Cluster, SettingsError
 from lake.home import Home
 from lake.memory import Memory
 from rocketmq.collector import ClusterTarget, collect
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import Problem, Snapshot
 
 _log = logging.getLogger(__name__)
