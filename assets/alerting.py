@@ -16,6 +16,7 @@ from assets.metadata import described, key_of, written
 from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake
+from lake.memory import MEMORY
 from lake.tables import alerting, progress, raw
 from lake.window import Window
 from spark.alerts import SOURCES, evaluate, reach, verdicts
@@ -97,7 +98,7 @@ notifications = dg.AssetSpec(**described(alerting.NOTIFICATIONS), deps=[key_of(a
 
 def _fresh(lake: Lake, window: Window) -> list[history.Look]:
     """The snapshots of a window that are newer than all that was computed of their cluster."""
-    reach = Window(window.start - history.MEMORY, window.end)
+    reach = Window(window.start - MEMORY, window.end)
     computed = lake.read(progress.SNAPSHOTS, reach, columns=("cluster", "observed_at"))
     newest = {
         row["cluster"]: row["observed_at_max"]

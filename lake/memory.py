@@ -8,12 +8,14 @@ import json
 import os
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lake.history import MEMORY
 from lake.home import Home
 from rocketmq.rows import Snapshot
+
+MEMORY = timedelta(hours=24)
+"""How long a broker that went silent, and the groups on it, are reported as unknown."""
 
 Remembered = tuple[str, int, str]
 """(broker, broker id, address)."""
