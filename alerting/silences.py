@@ -1,7 +1,6 @@
 """Silences: what somebody does not want to be told of for a while. A small file of the home."""
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from filelock import FileLock
 from alerting.fields import fits
 from alerting.incidents import Incident
 from alerting.rules import BaseRule
-from lake.home import Home
+from lake.home import Home, write_whole
 
 COLUMNS = ("rule", "cluster", "consumer_group", "topic")
 """What a silence can match, by globs."""
@@ -131,10 +130,7 @@ def _write(home: Home, all_of_them: Iterable[Silence]) -> None:
         asdict(each) | {"until": each.until.isoformat(), "created_at": each.created_at.isoformat()}
         for each in all_of_them
     ]
-    path = home.path / "silences.json"
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(json.dumps(rows, indent=1))
-    unfinished.replace(path)
+    write_whole(home.path / "silences.json", json.dumps(rows, indent=1))
 
 
 def _silence(row: Mapping[str, Any]) -> Silence:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyiceberg.expressions import LessThan
 
 from lake.catalog import Lake
-from lake.home import Home
+from lake.home import Home, write_whole
 from lake.landing import landed
 from lake.schema import Table
 from lake.tables import progress
@@ -77,9 +77,7 @@ def remember_raw_since(home: Home, instant: datetime) -> None:
     """Writes down that older raw rows are removed, before they are."""
     known = raw_since(home)
     if known is None or known < instant:
-        unfinished = _file(home).with_suffix(f".{os.getpid()}")
-        unfinished.write_text(instant.isoformat())
-        unfinished.replace(_file(home))
+        write_whole(_file(home), instant.isoformat())
 
 
 def remove_landed(lake: Lake, before: datetime) -> int:
