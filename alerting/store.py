@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from filelock import FileLock
-from pyiceberg.expressions import GreaterThanOrEqual, Or
 
 from alerting.incidents import OPEN, REOPEN, Incident, Transition
-from lake.catalog import Lake, one_of
+from lake.catalog import Lake, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS
 
 LOCK_SECONDS = 60
@@ -33,8 +32,7 @@ def changing(lake: Lake) -> Iterator[None]:
 
 def standing(lake: Lake, now: datetime) -> list[Incident]:
     """The incidents that are open, and those that may come back."""
-    recent = GreaterThanOrEqual("resolved_at", (now - REOPEN).isoformat())  # pyright: ignore
-    where = Or(one_of("state", OPEN), recent)  # pyright: ignore
+    where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN))
     return of_rows(lake.read(INCIDENTS, where).to_pylist())
 
 

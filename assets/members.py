@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 import dagster as dg
-from pyiceberg.expressions import And
 from pyspark.sql import DataFrame
 
 from assets.computing import keys
@@ -12,7 +11,7 @@ from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
 from assets.resources import LakeResource
 from lake import history
-from lake.catalog import Lake, one_of, window_filter
+from lake.catalog import Lake, all_of, one_of, window_filter
 from lake.schema import Table
 from lake.tables import progress, raw
 from lake.window import Window
@@ -73,8 +72,6 @@ def _computed(
 
 def _told(lake: Lake, window: Window) -> bool:
     """Whether a member told anything in the window."""
-    where = And(  # the checker reads the models' fields, not their constructors
-        window_filter(raw.CLIENTS, window),  # pyright: ignore
-        one_of("subscriptions_source", ["client"]),  # pyright: ignore
-    )
+    by_client = one_of("subscriptions_source", ["client"])
+    where = all_of(window_filter(raw.CLIENTS, window), by_client)
     return lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
