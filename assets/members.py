@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from assets.computing import keys
-from assets.frames import clear_window, read_snapshots, read_window, write_window
-from assets.metadata import described, key_of, written
+from assets.computing import keys, replace
+from assets.frames import read_snapshots, read_window
+from assets.metadata import described
 from assets.partitions import BACKFILL, HOURLY
 from assets.resources import LakeResource
 from lake import history
@@ -40,19 +40,14 @@ def members(
 ) -> Iterator[dg.MaterializeResult]:
     """Computes what only members themselves can tell; a window in which none did costs no job."""
     plan = lake.plan(context)
-    window = plan.window
-    compute = _computed(lake.lake, plan, spark) if _told(lake.lake, window) else {}
+    compute = _computed(lake.lake, plan, spark) if _told(lake.lake, plan.window) else {}
     for table in (progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS):
-        if table in compute:
-            rows = write_window(compute[table](), table, window, lake.lake)
-        else:
-            rows = clear_window(table, window, lake.lake)
-        yield dg.MaterializeResult(asset_key=key_of(table), metadata=written(rows, window))
+        yield replace(context, lake, table, compute.get(table))
 
 
 def _computed(
     lake: Lake, plan: history.Plan, spark: SparkResource
-) -> dict[Table, Callable[[], DataFrame]]:
+) -> dict[Table, Callable[[history.Plan], DataFrame]]:
     window = plan.window
     session = spark.session_for(len(plan.snapshots))
     before = history.looks(lake, Window(window.start - HISTORY, window.start))
@@ -62,11 +57,11 @@ def _computed(
     )
     topics = read_snapshots(session, raw.TOPICS, plan)
     return {
-        progress.ASSIGNMENTS: lambda: assignments(clients, held, topics, window),
-        progress.IDLE_CLIENTS: lambda: idle_clients(
+        progress.ASSIGNMENTS: lambda _: assignments(clients, held, topics, window),
+        progress.IDLE_CLIENTS: lambda _: idle_clients(
             read_window(session, progress.ASSIGNMENTS, window), clients, window
         ),
-        progress.SUBSCRIPTIONS: lambda: subscriptions(clients, window),
+        progress.SUBSCRIPTIONS: lambda _: subscriptions(clients, window),
     }
 
 
