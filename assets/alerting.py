@@ -7,9 +7,9 @@ import dagster as dg
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth, follow
+from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth
 from alerting.rules import Rule, Variant
-from alerting.store import changing, save, standing
+from alerting.store import live_on, standing
 from assets.computing import asset_of, keys, replace
 from assets.frames import read_window
 from assets.metadata import described, key_of, written
@@ -82,12 +82,8 @@ def incidents(
     truths = _truths(lake.lake, plan.window)
     before = standing(lake.lake, fresh[0].observed_at)
     said = evaluations(session, variants(rules), fresh, truths, before)
-    with changing(lake.lake):
-        # Read again, now alone: somebody may have taken one on meanwhile.
-        before = standing(lake.lake, fresh[0].observed_at)
-        by_name = {rule.name: rule for rule in rules}
-        after = follow(before, said, by_name, all_rules=not mistakes)
-        changed = save(lake.lake, before, after)
+    # They are read again, now alone: somebody may have taken one on meanwhile.
+    after, changed = live_on(lake.lake, said, rules, all_rules=not mistakes)
     still_open = sum(each.is_open for each in after)
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 
