@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -118,6 +118,14 @@ def why_withheld(
     if rule and rule.quiet_hours and rule.quiet_hours.hold(now):
         return "in quiet hours"
     return None
+
+
+def withholding(
+    known: Sequence[Silence], rules: Iterable[BaseRule]
+) -> Callable[[Incident], str | None]:
+    """`why_withheld` of any incident at the moment it is asked, by these silences and rules."""
+    by_name = {rule.name: rule for rule in rules}
+    return lambda incident: why_withheld(incident, known, by_name, datetime.now(UTC))
 
 
 def _changing(home: Home) -> FileLock:

@@ -7,9 +7,8 @@ import dagster as dg
 
 from alerting import watch as pipeline
 from alerting.channels import open_channels
-from alerting.incidents import Incident
 from alerting.outbox import deliver
-from alerting.silences import SilenceError, silences, why_withheld
+from alerting.silences import SilenceError, silences, withholding
 from alerting.store import live_on
 from assets.metadata import key_of
 from assets.resources import LakeResource, RulesResource
@@ -37,17 +36,12 @@ def notify(
     """
     channels, problems = open_channels()
     rules, _ = alert_rules.rules()
-    by_name = {rule.name: rule for rule in rules}
     try:
         quiet = silences(lake.lake.home)
     except SilenceError as error:
         problems.append(str(error))
         quiet = []
-
-    def withheld(incident: Incident) -> str | None:
-        return why_withheld(incident, quiet, by_name, datetime.now(UTC))
-
-    delivery = deliver(lake.lake, channels, withheld)
+    delivery = deliver(lake.lake, channels, withholding(quiet, rules))
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     for problem in problems:
         context.log.warning(problem)
