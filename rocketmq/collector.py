@@ -18,6 +18,7 @@ from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
 from rocketmq.security import PLAIN, Security
+from rocketmq.typed import whole_milliseconds
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,8 +70,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         ``FAILED`` when no name server or no master answered; else ``PARTIAL``. Its problems say
         what is missing and why.
     """
-    now = datetime.now(UTC)
-    snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
+    snapshot = Snapshot("", "remote", whole_milliseconds(datetime.now(UTC)))
     snapshot.transport = target.security.transport
     problems = Problems()
     async with _client(target, target.total_timeout) as client:

@@ -13,7 +13,7 @@ from rocketmq.fastjson import loads
 from rocketmq.files.errors import FileError
 from rocketmq.files.rewritten import backup_of, read_rewritten
 from rocketmq.rows import ConsumerOffset, Snapshot
-from rocketmq.typed import object_of
+from rocketmq.typed import object_of, whole_milliseconds
 
 NAME = "offsets.json"
 OPERATION = "READ " + NAME
@@ -42,10 +42,8 @@ def read_local_offsets(
     """
     root = Path(folder)
     started = datetime.now(UTC)
-    at = (observed_at or started).astimezone(UTC)
-    snapshot = Snapshot(
-        cluster, "local_offsets", at.replace(microsecond=at.microsecond // 1000 * 1000)
-    )
+    at = whole_milliseconds((observed_at or started).astimezone(UTC))
+    snapshot = Snapshot(cluster, "local_offsets", at)
     files = sorted(set(_files(root)))
     if not files:
         raise FileError(root, f"no <client id>/<group>/{NAME} below it")
