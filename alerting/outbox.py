@@ -15,13 +15,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
 from filelock import FileLock, Timeout
-from pyiceberg.expressions import GreaterThanOrEqual, Or
 
 from alerting.channels import Channel, ChannelError
 from alerting.incidents import Incident
 from alerting.messages import Notice
 from alerting.store import find, of_rows
-from lake.catalog import Lake, one_of
+from lake.catalog import Lake, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 
 LOOK_BACK = timedelta(hours=1)
@@ -224,9 +223,9 @@ def _tried(
 
 def _to_tell(lake: Lake, now: datetime) -> list[Incident]:
     """The incidents that something may be due of: open, over lately, or still waiting."""
-    recent = GreaterThanOrEqual("resolved_at", (now - LOOK_BACK).isoformat())  # pyright: ignore
     firing = one_of("state", ["FIRING", "ACKNOWLEDGED"])
-    rows = lake.read(INCIDENTS, Or(firing, recent)).to_pylist()  # pyright: ignore
+    where = any_of(firing, not_before("resolved_at", now - LOOK_BACK))
+    rows = lake.read(INCIDENTS, where).to_pylist()
     found = {each.incident_id: each for each in of_rows(rows)}
     pending = lake.read(NOTIFICATIONS, one_of("status", ["PENDING"]), columns=("incident_id",))
     waiting = set(pending["incident_id"].to_pylist()) - found.keys()
@@ -240,7 +239,7 @@ _NAMES = tuple(each.name for each in fields(Entry))
 def _entries(lake: Lake, incidents: Sequence[Incident]) -> dict[str, dict[Key, Entry]]:
     """What was written down of the transitions of incidents, by channel."""
     first = min(each.transitions[0].at for each in incidents)
-    since = GreaterThanOrEqual("transition_at", first.isoformat())  # pyright: ignore
+    since = not_before("transition_at", first)
     found: dict[str, dict[Key, Entry]] = {}
     for row in lake.read(NOTIFICATIONS, since, columns=_NAMES).to_pylist():
         entry = Entry(**row)

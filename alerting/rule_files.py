@@ -5,8 +5,9 @@ kind. A wrong file gives one line per mistake, naming file, line and field; all 
 once.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,11 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": definitions,
     }
+
+
+def rules_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the rules are: ``TIDEMARK_RULES``, a file or a folder, else the ready-made ones."""
+    return Path(environment.get("TIDEMARK_RULES") or DEFAULT_RULES)
 
 
 def load_rules(path: Path | str) -> list[Rule]:

@@ -1,9 +1,8 @@
 """Silences: what somebody does not want to be told of for a while. A small file of the home."""
 
 import json
-import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +12,7 @@ from filelock import FileLock
 from alerting.fields import fits
 from alerting.incidents import Incident
 from alerting.rules import BaseRule
-from lake.home import Home
+from lake.home import Home, write_whole
 
 COLUMNS = ("rule", "cluster", "consumer_group", "topic")
 """What a silence can match, by globs."""
@@ -121,6 +120,14 @@ def why_withheld(
     return None
 
 
+def withholding(
+    known: Sequence[Silence], rules: Iterable[BaseRule]
+) -> Callable[[Incident], str | None]:
+    """`why_withheld` of any incident at the moment it is asked, by these silences and rules."""
+    by_name = {rule.name: rule for rule in rules}
+    return lambda incident: why_withheld(incident, known, by_name, datetime.now(UTC))
+
+
 def _changing(home: Home) -> FileLock:
     home.path.mkdir(parents=True, exist_ok=True)
     return FileLock(home.path / "silences.lock", timeout=10)
@@ -131,10 +138,7 @@ def _write(home: Home, all_of_them: Iterable[Silence]) -> None:
         asdict(each) | {"until": each.until.isoformat(), "created_at": each.created_at.isoformat()}
         for each in all_of_them
     ]
-    path = home.path / "silences.json"
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(json.dumps(rows, indent=1))
-    unfinished.replace(path)
+    write_whole(home.path / "silences.json", json.dumps(rows, indent=1))
 
 
 def _silence(row: Mapping[str, Any]) -> Silence:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from filelock import FileLock
-from pyiceberg.expressions import GreaterThanOrEqual, Or
 
-from alerting.incidents import OPEN, REOPEN, Incident, Transition
-from lake.catalog import Lake, one_of
+from alerting.incidents import OPEN, REOPEN, Evaluation, Incident, Transition, follow
+from alerting.rules import BaseRule
+from lake.catalog import Lake, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS
 
 LOCK_SECONDS = 60
@@ -33,9 +33,32 @@ def changing(lake: Lake) -> Iterator[None]:
 
 def standing(lake: Lake, now: datetime) -> list[Incident]:
     """The incidents that are open, and those that may come back."""
-    recent = GreaterThanOrEqual("resolved_at", (now - REOPEN).isoformat())  # pyright: ignore
-    where = Or(one_of("state", OPEN), recent)  # pyright: ignore
+    where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN))
     return of_rows(lake.read(INCIDENTS, where).to_pylist())
+
+
+def live_on(
+    lake: Lake, said: Sequence[Evaluation], rules: Iterable[BaseRule], *, all_rules: bool
+) -> tuple[list[Incident], int]:
+    """Lets the standing incidents live on through evaluations, alone with them.
+
+    Args:
+        lake: the tables.
+        said: what the rules said, in order of time; at least one.
+        rules: as they are now.
+        all_rules: see `follow`.
+
+    Returns:
+        (the incidents that are left, how many changed).
+
+    Raises:
+        Timeout: see `changing`.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    with changing(lake):
+        before = standing(lake, said[0].observed_at)
+        after = follow(before, said, by_name, all_rules=all_rules)
+        return after, save(lake, before, after)
 
 
 def find(lake: Lake, incident_ids: Iterable[str]) -> list[Incident]:

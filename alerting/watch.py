@@ -12,7 +12,7 @@ from alerting.fields import fits
 from alerting.incidents import Evaluation, Truth
 from alerting.rules import BaseRule, Rule
 from lake.catalog import Lake
-from lake.history import MEMORY
+from lake.memory import MEMORY
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 from lake.window import HOUR, Window

@@ -7,15 +7,16 @@ import dagster as dg
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth, follow
+from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth
 from alerting.rules import Rule, Variant
-from alerting.store import changing, save, standing
+from alerting.store import live_on, standing
 from assets.computing import asset_of, keys, replace
 from assets.frames import read_window
 from assets.metadata import described, key_of, written
 from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake
+from lake.memory import MEMORY
 from lake.tables import alerting, progress, raw
 from lake.window import Window
 from spark.alerts import SOURCES, evaluate, reach, verdicts
@@ -81,12 +82,8 @@ def incidents(
     truths = _truths(lake.lake, plan.window)
     before = standing(lake.lake, fresh[0].observed_at)
     said = evaluations(session, variants(rules), fresh, truths, before)
-    with changing(lake.lake):
-        # Read again, now alone: somebody may have taken one on meanwhile.
-        before = standing(lake.lake, fresh[0].observed_at)
-        by_name = {rule.name: rule for rule in rules}
-        after = follow(before, said, by_name, all_rules=not mistakes)
-        changed = save(lake.lake, before, after)
+    # They are read again, now alone: somebody may have taken one on meanwhile.
+    after, changed = live_on(lake.lake, said, rules, all_rules=not mistakes)
     still_open = sum(each.is_open for each in after)
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 
@@ -97,7 +94,7 @@ notifications = dg.AssetSpec(**described(alerting.NOTIFICATIONS), deps=[key_of(a
 
 def _fresh(lake: Lake, window: Window) -> list[history.Look]:
     """The snapshots of a window that are newer than all that was computed of their cluster."""
-    reach = Window(window.start - history.MEMORY, window.end)
+    reach = Window(window.start - MEMORY, window.end)
     computed = lake.read(progress.SNAPSHOTS, reach, columns=("cluster", "observed_at"))
     newest = {
         row["cluster"]: row["observed_at_max"]

@@ -48,7 +48,7 @@ def replace(
     context: dg.AssetExecutionContext,
     lake: LakeResource,
     table: Table,
-    compute: Callable[[history.Plan], DataFrame],
+    compute: Callable[[history.Plan], DataFrame] | None,
     tell: Callable[[Window], dict[str, Any]] = lambda window: {},
 ) -> dg.MaterializeResult:
     """Replaces the run's window of a table by what `compute` makes of it.
@@ -57,15 +57,20 @@ def replace(
         context: of the asset.
         lake: the tables.
         table: the one replaced.
-        compute: from the plan of the window to the rows of the table.
+        compute: from the plan of the window to the rows of the table; None where it is known
+            without a job that there are none.
         tell: more metadata, asked for when the rows stand.
     """
     plan = lake.plan(context)
     if plan.window.empty:
         context.log.info("nothing is loaded that is not computed yet")
-        return dg.MaterializeResult(metadata=written(0, plan.window))
-    rows = write_window(compute(plan), table, plan.window, lake.lake)
-    return dg.MaterializeResult(metadata=written(rows, plan.window, **tell(plan.window)))
+        return dg.MaterializeResult(asset_key=key_of(table), metadata=written(0, plan.window))
+    if compute is None:
+        rows = clear_window(table, plan.window, lake.lake)
+    else:
+        rows = write_window(compute(plan), table, plan.window, lake.lake)
+    metadata = written(rows, plan.window, **tell(plan.window))
+    return dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)
 
 
 @asset_of(quality.QUARANTINE, deps=keys(*raw.ALL))
@@ -77,12 +82,7 @@ def quarantine(
     def compute(plan: history.Plan) -> DataFrame:
         return quarantine_frame(spark.session_for(len(plan.snapshots)), plan)
 
-    if lake.doubts(context):
-        return replace(context, lake, quality.QUARANTINE, compute)
-    window = lake.plan(context).window
-    return dg.MaterializeResult(
-        metadata=written(clear_window(quality.QUARANTINE, window, lake.lake), window)
-    )
+    return replace(context, lake, quality.QUARANTINE, compute if lake.doubts(context) else None)
 
 
 @asset_of(progress.TIMELINE, deps=keys(raw.QUEUE_OFFSETS))

@@ -3,18 +3,15 @@
 Most windows of a tick hold no deep look; they cost a look at an empty table each, and no job.
 """
 
-from collections.abc import Callable
 from dataclasses import astuple
 
 import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.computing import asset_of, keys, replace
-from assets.frames import clear_window, has_rows, read_fit, read_snapshots, read_window
-from assets.metadata import written
+from assets.frames import has_rows, read_fit, read_snapshots, read_window
 from assets.resources import ClientMachineResource, LakeResource
 from lake import history
-from lake.schema import Table
 from lake.tables import progress, raw
 from lake.window import Window
 from spark.capacity import PEAK, capacity
@@ -48,7 +45,8 @@ def progress_throughput(
             plan.window,
         )
 
-    return _replace_where_told(context, lake, progress.THROUGHPUT, raw.BROKER_STATS, compute)
+    told = has_rows(lake.lake, raw.BROKER_STATS, lake.plan(context).window)
+    return replace(context, lake, progress.THROUGHPUT, compute if told else None)
 
 
 @asset_of(
@@ -75,18 +73,5 @@ def progress_capacity(
             client_machine.machine(),
         )
 
-    return _replace_where_told(context, lake, progress.CAPACITY, raw.CLIENT_TOPICS, compute)
-
-
-def _replace_where_told(
-    context: dg.AssetExecutionContext,
-    lake: LakeResource,
-    table: Table,
-    source: Table,
-    compute: Callable[[history.Plan], DataFrame],
-) -> dg.MaterializeResult:
-    """`replace`, but without a job where the table it all comes from has no rows in the window."""
-    window = lake.plan(context).window
-    if has_rows(lake.lake, source, window):
-        return replace(context, lake, table, compute)
-    return dg.MaterializeResult(metadata=written(clear_window(table, window, lake.lake), window))
+    told = has_rows(lake.lake, raw.CLIENT_TOPICS, lake.plan(context).window)
+    return replace(context, lake, progress.CAPACITY, compute if told else None)

@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyiceberg.expressions import And
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.quarantine import split
-from lake.catalog import Lake, one_of, window_filter
+from lake.catalog import Lake, all_of, one_of, window_filter
 from lake.history import Plan, Silent, Step
 from lake.schema import Table
 from lake.tables import progress, quality, raw
@@ -65,10 +64,8 @@ def _of_loaded(plan: Plan) -> Column:
 def verdicts_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     """What a run that is under way has judged: ``table, expectation, severity, success``."""
     now = datetime.now(UTC)
-    mine = And(  # the checker reads the models' fields, not their constructors
-        window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR)),  # pyright: ignore
-        one_of("run_id", [run_id]),  # pyright: ignore
-    )
+    lately = window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR))
+    mine = all_of(lately, one_of("run_id", [run_id]))
     columns = ("table", "expectation", "severity", "success")
     return lake.read(quality.RESULTS, mine, columns=columns).to_pylist()
 

@@ -21,6 +21,7 @@ from pyiceberg.expressions import (
     GreaterThanOrEqual,
     In,
     LessThan,
+    Or,
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -196,11 +197,7 @@ class Lake:
     def replace(self, table: Table, window: Window, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Replaces the rows of a window in one commit, also by nothing; tells how many stand."""
         data = _arrow(table, rows)
-        where = window_filter(table, window)
-        with warnings.catch_warnings():
-            # That a window was empty before is nothing to warn about.
-            warnings.filterwarnings("ignore", "Delete operation did not match any records")
-            self._commit(table, lambda commit: commit.overwrite(data, overwrite_filter=where))
+        self._overwrite(table, window_filter(table, window), data)
         return data.num_rows
 
     def substitute(
@@ -220,12 +217,12 @@ class Lake:
             rows: what stands then.
             since: no row with these values has an earlier instant, so older files stay shut.
         """
-        data = _arrow(table, rows)
-        where = And(
-            one_of(column, values),  # pyright: ignore
-            GreaterThanOrEqual(table.instant, since.isoformat()),  # pyright: ignore
-        )
+        where = all_of(one_of(column, values), not_before(table.instant, since))
+        self._overwrite(table, where, _arrow(table, rows))
+
+    def _overwrite(self, table: Table, where: BooleanExpression, data: pa.Table) -> None:
         with warnings.catch_warnings():
+            # That nothing stood there before is nothing to warn about.
             warnings.filterwarnings("ignore", "Delete operation did not match any records")
             self._commit(table, lambda commit: commit.overwrite(data, overwrite_filter=where))
 
@@ -260,16 +257,35 @@ class Lake:
 
 def window_filter(table: Table, window: Window) -> BooleanExpression:
     """The window as a condition on the table's instant."""
-    # The checker reads the models' fields, not their constructors.
-    return And(
-        GreaterThanOrEqual(table.instant, window.start.isoformat()),  # pyright: ignore
-        LessThan(table.instant, window.end.isoformat()),  # pyright: ignore
-    )
+    return all_of(not_before(table.instant, window.start), earlier_than(table.instant, window.end))
+
+
+# What conditions are made of; the checker reads the models' fields, not their constructors.
 
 
 def one_of(column: str, values: Iterable[str]) -> BooleanExpression:
     """The condition that a column has one of some values."""
     return In(column, set(values))  # pyright: ignore
+
+
+def not_before(column: str, instant: datetime) -> BooleanExpression:
+    """The condition that a column is an instant or later."""
+    return GreaterThanOrEqual(column, instant.isoformat())  # pyright: ignore
+
+
+def earlier_than(column: str, instant: datetime) -> BooleanExpression:
+    """The condition that a column is earlier than an instant."""
+    return LessThan(column, instant.isoformat())  # pyright: ignore
+
+
+def all_of(*conditions: BooleanExpression) -> BooleanExpression:
+    """The condition that two or more others are all true."""
+    return And(*conditions)  # pyright: ignore
+
+
+def any_of(*conditions: BooleanExpression) -> BooleanExpression:
+    """The condition that one of two or more others is true."""
+    return Or(*conditions)  # pyright: ignore
 
 
 def _keys(table: Table, rows: pa.Table) -> Iterable[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lake.home import Home
 from rocketmq.collector import ClusterTarget
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
 
 SHORTEST = 1.0

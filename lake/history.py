@@ -12,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 
 from lake.catalog import Lake
+from lake.memory import MEMORY
 from lake.tables import progress, quality, raw
 from lake.window import Window
-
-MEMORY = timedelta(hours=24)
-"""How long a broker that went silent, and the groups on it, are reported as unknown."""
 
 HOLE = timedelta(minutes=10)
 """The longest hole between two observations that a rate is still computed over."""

@@ -44,3 +44,14 @@ class Home:
     def engine(self) -> Path:
         """State and log of the warm engine."""
         return self.path / "engine"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
+
+    Raises:
+        OSError: it cannot be written; then it is as it was.
+    """
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)

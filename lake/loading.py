@@ -14,9 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.expressions import And
 
-from lake.catalog import Lake, one_of, window_filter
+from lake.catalog import Lake, all_of, one_of, window_filter
 from lake.landing import Landed, landed
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
@@ -210,6 +209,6 @@ def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
     window = Window(min(instants) - timedelta(days=1), max(instants) + timedelta(days=1))
     where = window_filter(table, window)
     if len(items) <= BATCH:
-        where = And(where, one_of("snapshot_id", (item.snapshot_id for item in items)))
+        where = all_of(where, one_of("snapshot_id", (item.snapshot_id for item in items)))
     found = lake.read(table, where, columns=("snapshot_id",))
     return set(found["snapshot_id"].unique().to_pylist())

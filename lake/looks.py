@@ -14,8 +14,9 @@ from lake.clusters import Cluster, SettingsError
 from lake.home import Home
 from lake.memory import Memory
 from rocketmq.collector import ClusterTarget, collect
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import Problem, Snapshot
+from rocketmq.typed import whole_milliseconds
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
 
 
 def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:
-    at = started.replace(microsecond=started.microsecond // 1000 * 1000)
     problem = Problem(cluster.namesrv[0], operation, None, message)
-    return Snapshot("", "remote", at, datetime.now(UTC), problems=[problem])
+    return Snapshot(
+        "", "remote", whole_milliseconds(started), datetime.now(UTC), problems=[problem]
+    )

@@ -5,15 +5,16 @@ be complete, and everything on that broker gone without a word.
 """
 
 import json
-import os
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lake.history import MEMORY
-from lake.home import Home
+from lake.home import Home, write_whole
 from rocketmq.rows import Snapshot
+
+MEMORY = timedelta(hours=24)
+"""How long a broker that went silent, and the groups on it, are reported as unknown."""
 
 Remembered = tuple[str, int, str]
 """(broker, broker id, address)."""
@@ -83,11 +84,9 @@ class Memory:
             for (broker, broker_id, address), at in sorted(self.brokers.items())
         ]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_suffix(f".{os.getpid()}")
         found = {
             "cluster": self.cluster,
             "deep_at": self.deep_at.isoformat() if self.deep_at else None,
             "brokers": rows,
         }
-        unfinished.write_text(json.dumps(found, indent=1))
-        unfinished.replace(self.path)
+        write_whole(self.path, json.dumps(found, indent=1))

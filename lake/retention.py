@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pyiceberg.expressions import LessThan
-
-from lake.catalog import Lake
-from lake.home import Home
+from lake.catalog import Lake, earlier_than
+from lake.home import Home, write_whole
 from lake.landing import landed
 from lake.schema import Table
 from lake.tables import progress
@@ -77,14 +75,12 @@ def remember_raw_since(home: Home, instant: datetime) -> None:
     """Writes down that older raw rows are removed, before they are."""
     known = raw_since(home)
     if known is None or known < instant:
-        unfinished = _file(home).with_suffix(f".{os.getpid()}")
-        unfinished.write_text(instant.isoformat())
-        unfinished.replace(_file(home))
+        write_whole(_file(home), instant.isoformat())
 
 
 def remove_landed(lake: Lake, before: datetime) -> int:
     """Removes the folders of landed snapshots before an instant that are computed; how many."""
-    where = LessThan(progress.SNAPSHOTS.instant, before.isoformat())  # pyright: ignore
+    where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
     known = set(computed["snapshot_id"].to_pylist())
     old = [item for item in landed(lake.home) if item.snapshot_id in known]

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from lake.home import Home
+from lake.home import Home, write_whole
 
 CONFIG = """\
 # Written by Tidemark at each start; change it there.
@@ -38,9 +38,7 @@ def prepare(home: Home) -> Path:
     home.dagster.mkdir(parents=True, exist_ok=True)
     config = home.dagster / "dagster.yaml"
     if not config.exists() or config.read_text() != CONFIG:
-        unfinished = config.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(CONFIG)
-        unfinished.replace(config)
+        write_whole(config, CONFIG)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     os.environ["TIDEMARK_HOME"] = str(home.path)
     return home.dagster

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from alerting.rule_files import DEFAULT_RULES
+from alerting.rule_files import rules_path
 from assets.resources import ClientMachineResource, CollectorResource, LakeResource, RulesResource
 from lake.catalog import CatalogConfig
 from lake.home import Home
@@ -34,7 +34,7 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             cluster=environment.get("TIDEMARK_CLUSTER", ""),
             clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
-        "alert_rules": RulesResource(path=environment.get("TIDEMARK_RULES") or str(DEFAULT_RULES)),
+        "alert_rules": RulesResource(path=str(rules_path(environment))),
         "client_machine": ClientMachineResource(
             cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
             compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),

@@ -7,10 +7,9 @@ import dagster as dg
 
 from alerting import watch as pipeline
 from alerting.channels import open_channels
-from alerting.incidents import Incident, follow
 from alerting.outbox import deliver
-from alerting.silences import SilenceError, silences, why_withheld
-from alerting.store import changing, save, standing
+from alerting.silences import SilenceError, silences, withholding
+from alerting.store import live_on
 from assets.metadata import key_of
 from assets.resources import LakeResource, RulesResource
 from lake.tables.alerting import NOTIFICATIONS
@@ -37,17 +36,12 @@ def notify(
     """
     channels, problems = open_channels()
     rules, _ = alert_rules.rules()
-    by_name = {rule.name: rule for rule in rules}
     try:
         quiet = silences(lake.lake.home)
     except SilenceError as error:
         problems.append(str(error))
         quiet = []
-
-    def withheld(incident: Incident) -> str | None:
-        return why_withheld(incident, quiet, by_name, datetime.now(UTC))
-
-    delivery = deliver(lake.lake, channels, withheld)
+    delivery = deliver(lake.lake, channels, withholding(quiet, rules))
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     for problem in problems:
         context.log.warning(problem)
@@ -70,13 +64,9 @@ def watch(
     """Raises incidents when runs fail, snapshots stop coming or expectations break."""
     end_dead_runs(context.instance)
     rules, mistakes = alert_rules.rules()
-    now = datetime.now(UTC)
-    looked = pipeline.look(lake.lake, rules, _failed_runs(context.instance), now)
-    by_name = {rule.name: rule for rule in rules}
-    with changing(lake.lake):
-        before = standing(lake.lake, now)
-        after = follow(before, [looked], by_name, all_rules=not mistakes)
-        changed = save(lake.lake, before, after)
+    failed = _failed_runs(context.instance)
+    looked = pipeline.look(lake.lake, rules, failed, datetime.now(UTC))
+    _, changed = live_on(lake.lake, [looked], rules, all_rules=not mistakes)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(looked.truths)} found, {changed} incidents changed{wrong}")
 

@@ -7,20 +7,18 @@ brokers said. Consumer offsets are read before queue offsets on every broker.
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.deep.options import DeepOptions
 from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.rows import Problem, Snapshot
 from rocketmq.security import PLAIN, Security
-
-if TYPE_CHECKING:
-    from rocketmq.deep.reader import DeepOptions
+from rocketmq.typed import whole_milliseconds
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +59,7 @@ class ClusterTarget:
     max_requests: int | None = None
     security: Security = PLAIN
     counters: bool = True
-    deep: "DeepOptions | None" = None
+    deep: DeepOptions | None = None
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -72,8 +70,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         ``FAILED`` when no name server or no master answered; else ``PARTIAL``. Its problems say
         what is missing and why.
     """
-    now = datetime.now(UTC)
-    snapshot = Snapshot("", "remote", now.replace(microsecond=now.microsecond // 1000 * 1000))
+    snapshot = Snapshot("", "remote", whole_milliseconds(datetime.now(UTC)))
     snapshot.transport = target.security.transport
     problems = Problems()
     async with _client(target, target.total_timeout) as client:

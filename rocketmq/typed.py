@@ -110,6 +110,11 @@ def instant(milliseconds: Any) -> datetime | None:
         return None
 
 
+def whole_milliseconds(at: datetime) -> datetime:
+    """An instant without the rest of its millisecond, as RocketMQ and snapshots have instants."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
 def _checked(value: Any, kind: type[T], name: str) -> T:
     if type(value) is not kind:
         raise TypeError(f"{name} was expected, not {type(value).__name__}")

@@ -2,18 +2,16 @@
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lake.clusters import Cluster, configured
 from lake.home import Home
 from rocketmq.collector import collect_snapshot
+from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
-
-if TYPE_CHECKING:
-    from rocketmq.deep.reader import DeepOptions
 
 NamesrvOption = Annotated[
     str,
@@ -71,7 +69,7 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def look(namesrv: str, deep: "DeepOptions | None" = None, *, counters: bool = True) -> Snapshot:
+def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
 
     Args:

@@ -18,6 +18,7 @@ from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import TimeSpan
 from rocketmq.names import OffsetKey
 from rocketmq.problems import Problems
+from rocketmq.typed import whole_milliseconds
 
 NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
 """A group that is none, for the clock. Nothing is stored under the name."""
@@ -113,4 +114,4 @@ def _stored_at(it: Unread, span: TimeSpan, stored: datetime) -> datetime:
         stored = max(stored, span.last_consumed_at)
     if span.newest_stored_at:
         stored = min(stored, span.newest_stored_at)
-    return stored.replace(microsecond=stored.microsecond // 1000 * 1000)
+    return whole_milliseconds(stored)

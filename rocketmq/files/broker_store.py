@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from rocketmq.files.closable import Closable
 from rocketmq.files.commit_log import CommitLog
 from rocketmq.files.consume_queue import (
     BatchConsumeQueue,
@@ -55,7 +54,7 @@ class Extent:
     last: Entry | None
 
 
-class BrokerStore:
+class BrokerStore(Closable):
     """A store folder; close it after use.
 
     Attributes:
@@ -82,15 +81,8 @@ class BrokerStore:
                 largest = max(self._file_sizes[type(queue)], queue.files.largest)
                 self._file_sizes[type(queue)] = largest
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close what is open."""
         self.commit_log.close()
 
     @property

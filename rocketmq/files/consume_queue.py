@@ -7,14 +7,14 @@ message.
 """
 
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
+from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
 from rocketmq.files.mapped import MappedFiles, Segment
 
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     stored_ms: int | None
 
 
-class ConsumeQueue(ABC):
+class ConsumeQueue(Closable):
     """One queue of one topic; close it after use."""
 
     unit: ClassVar[struct.Struct]
@@ -64,17 +64,6 @@ class ConsumeQueue(ABC):
         """
         self.files = MappedFiles(folder)
         self._end: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @abstractmethod
     def decode(self, number: int, unit: tuple[int, ...]) -> Entry | None:

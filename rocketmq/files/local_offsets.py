@@ -8,12 +8,12 @@ stay in its file with their old offsets.
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rocketmq.fastjson import loads
 from rocketmq.files.errors import FileError
 from rocketmq.files.rewritten import backup_of, read_rewritten
 from rocketmq.rows import ConsumerOffset, Snapshot
+from rocketmq.typed import object_of, whole_milliseconds
 
 NAME = "offsets.json"
 OPERATION = "READ " + NAME
@@ -42,10 +42,8 @@ def read_local_offsets(
     """
     root = Path(folder)
     started = datetime.now(UTC)
-    at = (observed_at or started).astimezone(UTC)
-    snapshot = Snapshot(
-        cluster, "local_offsets", at.replace(microsecond=at.microsecond // 1000 * 1000)
-    )
+    at = whole_milliseconds((observed_at or started).astimezone(UTC))
+    snapshot = Snapshot(cluster, "local_offsets", at)
     files = sorted(set(_files(root)))
     if not files:
         raise FileError(root, f"no <client id>/<group>/{NAME} below it")
@@ -72,7 +70,7 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
         ValueError, KeyError, TypeError: it is no such text.
     """
     found: dict[Queue, int] = {}
-    for key, offset in _object(_object(loads(body))["offsetTable"]).items():
+    for key, offset in object_of(object_of(loads(body))["offsetTable"]).items():
         if not isinstance(key, tuple):
             raise ValueError(f"{key!r} is no queue")
         queue = dict(key)
@@ -84,12 +82,6 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
             raise ValueError(f"{offset!r} is no offset ({place[1]} {place[2]})")
         found[place] = offset
     return found
-
-
-def _object(value: Any) -> dict[Any, Any]:
-    if type(value) is not dict:
-        raise TypeError(f"an object was expected, not {type(value).__name__}")
-    return value
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -10,9 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
 
 _NAME = re.compile(r"\d{20}")
@@ -38,7 +37,7 @@ class Segment:
         return self.start + self.size
 
 
-class MappedFiles:
+class MappedFiles(Closable):
     """The files of one folder as one range of bytes; close it after use.
 
     Attributes:
@@ -63,17 +62,6 @@ class MappedFiles:
             FileError: the folder cannot be listed.
         """
         self.segments = _segments(self.folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file that is open; the next read opens it again."""

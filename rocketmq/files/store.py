@@ -18,7 +18,7 @@ from rocketmq.files.errors import FileError
 from rocketmq.files.store_config import StoreConfig
 from rocketmq.reading import Reading
 from rocketmq.rows import Broker, Problem, Snapshot
-from rocketmq.typed import instant
+from rocketmq.typed import instant, whole_milliseconds
 
 _COMMIT_LOG = "READ commitlog"
 
@@ -52,8 +52,7 @@ def read_store(
     """
     root = Path(folder)
     started = datetime.now(UTC)
-    at = (observed_at or started).astimezone(UTC)
-    at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+    at = whole_milliseconds((observed_at or started).astimezone(UTC))
     with BrokerStore(root) as store:
         config = StoreConfig.of(root)
         if config.offsets is None and config.topics is None and not store.has_queues:

@@ -7,7 +7,7 @@ import pytest
 from lake.clusters import Cluster, SettingsError, configured, seconds
 from lake.home import Home
 from rocketmq.collector import ClusterTarget
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
 
 SECRET = "what-nobody-may-see"

@@ -12,7 +12,7 @@ from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
 from rocketmq.collector import ClusterTarget, collect, collect_snapshot
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.deep.unread import unread
 from rocketmq.rows import DEEP
 

@@ -18,7 +18,7 @@ from lake.clusters import Account, Cluster
 from lake.home import Home
 from lake.landing import landed
 from lake.loading import read_landed
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import Snapshot
 from tests.e2e.conftest import TIDEMARK, environment, run
 from tests.history import Minute, snapshot

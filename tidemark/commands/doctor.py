@@ -75,9 +75,9 @@ def _engine() -> str:
 
 
 def _rules() -> str:
-    from alerting.rule_files import DEFAULT_RULES, load_rules
+    from alerting.rule_files import load_rules, rules_path
 
-    path = os.environ.get("TIDEMARK_RULES") or DEFAULT_RULES
+    path = rules_path()
     return f"{len(load_rules(path))} rules in {path}"
 
 

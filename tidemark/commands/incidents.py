@@ -1,6 +1,7 @@
 """`tidemark incidents`: what is wrong, who has taken it on, and what nobody wants to hear of."""
 
 import getpass
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -35,7 +36,8 @@ def list_incidents(
     found.sort(key=lambda each: each.opened_at, reverse=True)
     if not everything:
         found.sort(key=lambda each: SEVERITIES.index(each.severity))
-    rows = [_row(each) | {"withheld": _withheld(lake, each)} for each in found[:limit]]
+    withheld = _withholding(lake)
+    rows = [_row(each) | {"withheld": withheld(each)} for each in found[:limit]]
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
@@ -66,7 +68,7 @@ def show(
     typer.echo(f"State: {incident.state}")
     if incident.acknowledged_by:
         typer.echo(f"Taken on: by {incident.acknowledged_by}")
-    reason = _withheld(lake, incident)
+    reason = _withholding(lake)(incident)
     if reason:
         typer.echo(f"Not told: {reason}")
     if queues:
@@ -199,16 +201,14 @@ def _row(incident: Any) -> dict[str, Any]:
     return asdict(incident) | {"evidence": incident.details}
 
 
-def _withheld(lake: Any, incident: Any) -> str | None:
-    import os
-
-    from alerting.rule_files import DEFAULT_RULES, sound_rules
+def _withholding(lake: Any) -> Callable[[Any], str | None]:
+    """Why an incident is not told now, by the silences and the rules that are read here once."""
+    from alerting.rule_files import rules_path, sound_rules
     from alerting.silences import silences as known
-    from alerting.silences import why_withheld
+    from alerting.silences import withholding
 
-    rules, _ = sound_rules(os.environ.get("TIDEMARK_RULES") or DEFAULT_RULES)
-    by_name = {rule.name: rule for rule in rules}
-    return why_withheld(incident, known(lake.home), by_name, datetime.now(UTC))
+    rules, _ = sound_rules(rules_path())
+    return withholding(known(lake.home), rules)
 
 
 def _queues(lake: Any, incident: Any) -> list[dict[str, Any]]:

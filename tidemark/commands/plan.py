@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rocketmq.allocation import STRATEGIES
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from tidemark.looking import NamesrvOption, look
 from tidemark.output import Format, print_rows, to_json
 from tidemark.plan import Wish, plan

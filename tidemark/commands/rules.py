@@ -17,10 +17,9 @@ def check(
     path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
 ) -> None:
     """Tell every mistake by file, line and field; exit 1 if there is one."""
-    from alerting.rule_files import DEFAULT_RULES, sound_rules
+    from alerting.rule_files import rules_path, sound_rules
 
-    path = path or os.environ.get("TIDEMARK_RULES") or str(DEFAULT_RULES)
-    rules, mistakes = sound_rules(path)
+    rules, mistakes = sound_rules(path or rules_path())
     for mistake in mistakes:
         typer.echo(mistake, err=True)
     if mistakes:

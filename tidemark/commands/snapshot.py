@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rocketmq.deep.reader import DeepOptions
+from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import SHALLOW, TABLES
 from tidemark.looking import NamesrvOption, look
 from tidemark.output import Format, print_rows, to_json
