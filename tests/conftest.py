@@ -18,17 +18,37 @@ from spark.session import SparkResource, session_config
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs brokers comes last, and what shares the session's after what boots its own.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that share something costly follow each other in one process.
 
-    Until a cluster is needed it takes no processor time from the tests before.
+    ``make test`` runs two processes: brokers mostly wait, and Spark computes meanwhile. There the
+    longest groups start first; in a single process clusters come last, so that they take no
+    processor time from the other tests. What shares the session's cluster follows what boots its
+    own.
     """
+    first = -1 if hasattr(config, "workerinput") else 1
+    for item in items:
+        group = _group(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(
         key=lambda item: (
-            item.get_closest_marker("cluster") is not None,
+            first * GROUPS.index(_group(item)),
             "cluster" in getattr(item, "fixturenames", ()),
         )
     )
+
+
+GROUPS = ("", "spark", "runs", "cluster")
+"""From the shortest to the longest: those that share nothing, Spark frames, whole runs, brokers."""
+
+
+def _group(item: pytest.Item) -> str:
+    if item.get_closest_marker("cluster"):
+        return "cluster"
+    if item.get_closest_marker("spark"):
+        return "spark" if "spark" in getattr(item, "fixturenames", ()) else "runs"
+    return ""
 
 
 @pytest.fixture(scope="session")
