@@ -39,12 +39,12 @@ class Kind:
     hint: str = ""
 
 
-def _health(state: str, words: str, hint: str) -> Kind:
+def _health(
+    state: str, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
+) -> Kind:
     """What `progress.groups.health` tells has been so for ten observations already."""
     known = f"(CASE WHEN health <> 'UNKNOWN' THEN health = '{state}' END)"
-    return Kind(
-        GROUPS, "coalesce(lag_upper, readable_lag)", "messages", words, only=known, hint=hint
-    )
+    return Kind(GROUPS, value, "messages", words, only=known, hint=hint)
 
 
 _OF_RETRY_TOPIC = "topic = concat('%RETRY%', consumer_group)"
@@ -121,12 +121,8 @@ KINDS = {
         "{value} wait and nothing is read",
         "Nobody of the group is online: look at its deployment.",
     ),
-    "losing": Kind(
-        GROUPS,
-        "lost",
-        "messages",
-        "messages expire before they are read, {value} so far",
-        only="(CASE WHEN health <> 'UNKNOWN' THEN health = 'LOSING' END)",
+    "losing": _health(
+        "LOSING", "messages expire before they are read, {value} so far", value="lost"
     ),
     "retry_growth": Kind(
         GROUPS,

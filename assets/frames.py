@@ -190,9 +190,8 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
         Rows written, as Iceberg counted them.
     """
     lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
-    at = F.col(table.instant)
-    condition = (at >= F.lit(window.start)) & (at < F.lit(window.end))
-    frame.select(*table.column_names).writeTo(table.name).overwrite(condition)
+    rows = frame.select(*table.column_names).writeTo(table.name)
+    rows.overwrite(inside(window, table.instant))
     snapshot = lake.table(table.name).current_snapshot()
     summary = snapshot.summary if snapshot else None
     return int(summary["added-records"] or 0) if summary else 0

@@ -22,12 +22,14 @@ HOLE = timedelta(minutes=10)
 DATED = timedelta(hours=int(os.environ.get("TIDEMARK_TIMELINE_HOURS", "72")))
 """How far back messages are dated by the growth of their queue: the brokers' retention, or more
 (``TIDEMARK_TIMELINE_HOURS``)."""
+
 STATS_WINDOWS = {
     "minute": timedelta(minutes=1),
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
 }
 """The windows of a broker's own counters (`StatsItem`)."""
+
 OBSERVATIONS = 10
 """How many observations of a group, with the newest, its health is told from."""
 

@@ -42,11 +42,10 @@ MAINTAIN = dg.define_asset_job(
     executor_def=dg.in_process_executor,
 )
 
-STATUS = (
-    dg.DefaultScheduleStatus.RUNNING
-    if os.environ.get("TIDEMARK_SCHEDULE") == "on"
-    else dg.DefaultScheduleStatus.STOPPED
-)
+SCHEDULED = os.environ.get("TIDEMARK_SCHEDULE") == "on"
+"""Whether schedules and sensors run from the start (``TIDEMARK_SCHEDULE``)."""
+
+STATUS = dg.DefaultScheduleStatus.RUNNING if SCHEDULED else dg.DefaultScheduleStatus.STOPPED
 
 every_hour = dg.ScheduleDefinition(
     name="every_hour",

@@ -1,6 +1,5 @@
 """The sensors: one tells people, one watches that there is something to tell."""
 
-import os
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -14,13 +13,9 @@ from assets.metadata import key_of
 from assets.resources import LakeResource, RulesResource
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.dead_runs import end_dead_runs
-from orchestration.jobs import TICK
+from orchestration.jobs import SCHEDULED, TICK
 
-STATUS = (
-    dg.DefaultSensorStatus.RUNNING
-    if os.environ.get("TIDEMARK_SCHEDULE") == "on"
-    else dg.DefaultSensorStatus.STOPPED
-)
+STATUS = dg.DefaultSensorStatus.RUNNING if SCHEDULED else dg.DefaultSensorStatus.STOPPED
 
 MOST_RUNS = 10
 """So many runs back is looked for the last one that succeeded."""

@@ -25,6 +25,7 @@ from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
+from spark.columns import inside
 
 HISTORY = timedelta(minutes=10)
 """How far back growth looks for the observation before."""
@@ -258,12 +259,9 @@ def _of_source(
 ) -> DataFrame:
     """Every rule of every row that it is about: one pass, and only what is wanted multiplies."""
     prepared = _with_growth(source.prepare(rows), source.key, variants)
-    in_window = (F.col("observed_at") >= F.lit(window.start)) & (
-        F.col("observed_at") < F.lit(window.end)
-    )
     asked = F.array(*[_verdict(variant) for variant in variants])
     return (
-        prepared.where(in_window)
+        prepared.where(inside(window))
         .select(
             "snapshot_id",
             "observed_at",

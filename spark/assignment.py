@@ -29,14 +29,13 @@ from rocketmq.allocation import (
     READABLE,
     VIRTUAL_NODES,
 )
-from spark.columns import inside
+from spark.columns import SNAPSHOT, inside, reaching_back
 from spark.progress import of_users
 
 HISTORY = timedelta(hours=1)
 """How far back the previous owner of a queue is looked for: ``raw.client_queues`` of this long
 before a window have to be given with it."""
 
-SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
 GROUP = (*SNAPSHOT, "consumer_group")
 PAIR = (*GROUP, "topic")
 QUEUE = ("broker", "queue_id")
@@ -68,11 +67,7 @@ def assignments(
     groups = _groups(clients.where(inside(window)), held.where(inside(window)))
     expected = _expected(groups, _routes(topics.where(inside(window))))
     over_group, over_pair = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*PAIR)
-    before = (
-        SparkWindow.partitionBy("cluster", "consumer_group", "topic", *QUEUE)
-        .orderBy(F.unix_millis("observed_at"))
-        .rangeBetween(-round(HISTORY.total_seconds() * 1000), -1)
-    )
+    before = reaching_back(HISTORY, "cluster", "consumer_group", "topic", *QUEUE, until=-1)
     return (
         _queues(expected, held)
         .withColumns(

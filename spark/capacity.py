@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.tables import progress
 from lake.window import Window
-from spark.columns import inside, steady_sum
+from spark.columns import SNAPSHOT, inside, reaching_back, steady_sum
 from spark.progress import NEGLIGIBLE
 
 PEAK = timedelta(hours=1)
 """How far back the largest rate of production is looked for: ``progress.groups`` of this long
 before a window have to be given with it."""
 
-SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
 MEMBER = ("snapshot_id", "consumer_group", "client_id")
 PAIR = ("snapshot_id", "consumer_group", "topic")
 
@@ -139,11 +137,7 @@ def _evidence() -> Column:
 
 def _loads(groups: DataFrame, window: Window) -> DataFrame:
     """One row per snapshot of the window, group and topic: what is asked of the group."""
-    peak = (
-        SparkWindow.partitionBy("cluster", "consumer_group", "topic")
-        .orderBy(F.unix_millis("observed_at"))
-        .rangeBetween(-round(PEAK.total_seconds() * 1000), 0)
-    )
+    peak = reaching_back(PEAK, "cluster", "consumer_group", "topic")
     # What is filtered out is never handed to a client; where that is not known, all may be.
     share = F.coalesce("match_ratio", F.lit(1.0))
     return (

@@ -1,18 +1,24 @@
 """What several computations say the same way: the keys of a queue, and small columns."""
 
+from datetime import timedelta
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from lake.window import Window
+
+SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
+"""What says of which snapshot a row is, and when and of what that was."""
 
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
 
 
-def inside(window: Window) -> Column:
-    """Whether a row's ``observed_at`` lies in the window."""
-    at = F.col("observed_at")
+def inside(window: Window, instant: str = "observed_at") -> Column:
+    """Whether an instant of a row lies in the window."""
+    at = F.col(instant)
     return (at >= F.lit(window.start)) & (at < F.lit(window.end))
 
 
@@ -21,6 +27,18 @@ def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> Data
     order = SparkWindow.partitionBy(*key).orderBy("observed_at", "snapshot_id")
     previous = {f"previous_{name}": F.lag(name).over(order) for name in offsets}
     return frame.withColumns({"previous_at": F.lag("observed_at").over(order), **previous})
+
+
+def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
+    """Rows of the same key, from so long before a row's ``observed_at`` up to it.
+
+    Args:
+        span: how long.
+        key: columns.
+        until: the last milliseconds from the row's: -1 leaves out those of its own instant.
+    """
+    order = SparkWindow.partitionBy(*key).orderBy(F.unix_millis("observed_at"))
+    return order.rangeBetween(-round(span.total_seconds() * 1000), until)
 
 
 def at_least_zero(count: Column) -> Column:

@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.tables import progress
-from spark.progress import at_least_zero
+from spark.columns import SNAPSHOT, at_least_zero, milliseconds
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 """A queue as one group, or one broadcasting client, reads it, within a step."""
 
-STEP = ("snapshot_id", "observed_at", "cluster", "broker", "previous_at")
+STEP = (*SNAPSHOT, "broker", "previous_at")
 
 FAR = 100
 """A commit that advances so much further than messages were delivered has skipped some."""
@@ -186,7 +186,7 @@ def _skips(skipped: Column) -> Column:
     have asked for every message: what their filter leaves out is not delivered.
     """
     gone, come, again = _changes()
-    seconds = (F.unix_millis("observed_at") - F.unix_millis("previous_at")) / 1000
+    seconds = milliseconds("previous_at", "observed_at") / 1000
     everything = F.array_contains("read", F.col("topic")) & ~F.array_contains(
         "read_in_part", F.col("topic")
     )

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
-from pyspark.sql.window import WindowSpec
 
-from spark.columns import at_least_zero, steady_sum
+from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum
 from spark.subscriptions import ALL_TAGS, meaning
 from spark.throughput import SERVED, seconds
 
@@ -24,7 +22,6 @@ Z = 1.959963984540054
 """Standard deviations that hold 95 % of a normal distribution."""
 
 PAIR = ("snapshot_id", "consumer_group", "topic")
-QUEUE = ("cluster", "broker", "topic", "queue_id")
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,9 @@ def _sampled(queues: DataFrame, tags: DataFrame) -> DataFrame:
     lag = F.col("lag")
     return (
         readers.unionByName(samples, allowMissingColumns=True)
-        .withColumn("sample", F.last("sample", ignorenulls=True).over(_until_now(*QUEUE)))
+        .withColumn(
+            "sample", F.last("sample", ignorenulls=True).over(reaching_back(SERVES, *QUEUE))
+        )
         .where("codes IS NOT NULL AND sample IS NOT NULL")
         .withColumn("used", F.when(F.size(unread) > 0, unread).otherwise(F.col("sample")))
         .withColumn("size", F.size("used"))
@@ -208,19 +207,11 @@ def _delivered(filters: DataFrame, throughput: DataFrame) -> DataFrame:
         filters.select("snapshot_id", "observed_at", *topic_of_group)
         .unionByName(told, allowMissingColumns=True)
         .withColumn(
-            "delivered", F.last("delivered", ignorenulls=True).over(_until_now(*topic_of_group))
+            "delivered",
+            F.last("delivered", ignorenulls=True).over(reaching_back(SERVES, *topic_of_group)),
         )
         .where("snapshot_id IS NOT NULL AND delivered IS NOT NULL")
         .select(*PAIR, "delivered")
-    )
-
-
-def _until_now(*key: str) -> WindowSpec:
-    """What was seen of the same within `SERVES`."""
-    return (
-        SparkWindow.partitionBy(*key)
-        .orderBy(F.unix_millis("observed_at"))
-        .rangeBetween(-round(SERVES.total_seconds() * 1000), 0)
     )
 
 

@@ -14,11 +14,10 @@ from lake.history import WITHOUT_QUEUES
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.columns import at_least_zero, inside
+from spark.columns import SNAPSHOT, at_least_zero, inside
 from spark.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress import RATES, RawFrames, drain_seconds, of_users
 
-SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
 PAIR = (*SNAPSHOT, "consumer_group", "topic")
 """A group on a topic in a snapshot: the grain of the result."""
 

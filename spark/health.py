@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 
 from lake.history import OBSERVATIONS
 from lake.window import Window
+from spark.columns import inside, milliseconds
 from spark.groups import FACTS, PAIR, QUEUE_OF_PAIR
-from spark.progress import CONSUMED_QUEUE, inside
+from spark.progress import CONSUMED_QUEUE
 
 GROUP = ("cluster", "consumer_group", "topic")
 """A group on a topic over time."""
@@ -153,7 +154,7 @@ def _with_cache(queues: DataFrame, held: DataFrame | None) -> DataFrame:
 
 
 def _stands(waits: Column, thresholds: Thresholds) -> Column:
-    waited = F.unix_millis("observed_at") - F.unix_millis("waits_since")
+    waited = milliseconds("waits_since", "observed_at")
     return (
         waits
         & (F.col("lowest_commit") == F.col("highest_commit"))
@@ -293,7 +294,7 @@ def _told(*parts: Column) -> Column:
 
 
 def _over() -> Column:
-    seconds = (F.unix_millis("observed_at") - F.unix_millis("since")) / 1000
+    seconds = milliseconds("since", "observed_at") / 1000
     return F.format_string("over %s observations (%.0f s)", F.col("observations"), seconds)
 
 

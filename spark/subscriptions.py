@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.columns import inside
+from spark.columns import SNAPSHOT, inside
 
-GROUP = ("snapshot_id", "observed_at", "cluster", "consumer_group")
+GROUP = (*SNAPSHOT, "consumer_group")
 
 DIFFERENCES = ("TOPICS", "EXPRESSION", "EXPRESSION_TYPE", "MESSAGE_MODEL", "ALLOCATION_STRATEGY")
 """In the order in which the first is named."""

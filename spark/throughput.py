@@ -14,12 +14,11 @@ from pyspark.sql import functions as F
 from lake.history import STATS_WINDOWS
 from lake.tables import progress
 from lake.window import Window
-from spark.columns import inside, steady_sum
+from spark.columns import SNAPSHOT, inside, steady_sum
 
 WRITTEN = "TOPIC_PUT_NUMS"
 SERVED = "GROUP_GET_NUMS"
 
-SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
 COUNTER = ("stats_name", "stats_key", "stats_window")
 QUEUE = ("broker", "queue_id")
 

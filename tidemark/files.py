@@ -12,6 +12,7 @@ from rocketmq.files.stats_log import read_stats_log
 from rocketmq.files.store import read_store
 from rocketmq.rows import TABLES, Snapshot
 from tidemark.errors import CommandError
+from tidemark.looking import problem_lines
 
 
 def land_store(store: Path, cluster: str, broker: str) -> None:
@@ -62,7 +63,7 @@ def land_and_say(snapshots: Iterable[Snapshot]) -> int:
     home, count = Home.of(), 0
     for snapshot in snapshots:
         count += 1
-        lines = [f"{item.endpoint}: {item.operation}: {item.message}" for item in snapshot.problems]
+        lines = problem_lines(snapshot)
         if snapshot.status == "FAILED":
             raise CommandError(lines[0])
         for line in lines:

@@ -10,6 +10,7 @@ from lake.clusters import Cluster, configured
 from lake.home import Home
 from rocketmq.collector import collect_snapshot
 from rocketmq.deep.options import DeepOptions
+from rocketmq.endpoint import split_endpoint
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError
 
@@ -31,9 +32,12 @@ def name_servers(namesrv: str) -> tuple[str, ...]:
     """
     servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
     for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise typer.BadParameter(f"{server!r} is no name server: it must be HOST:PORT")
+        try:
+            split_endpoint(server)
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{server!r} is no name server: it must be HOST:PORT"
+            ) from error
     return servers
 
 
