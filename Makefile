@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak notifier bench bench-collect clean
+.PHONY: help setup demo test lint soak endurance notifier bench bench-collect clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: setup ## ruff and pyright
 
 soak: setup ## kill -9 a tick at 20 random moments and compare the tables
 	$(BIN)/python -m bench.soak $(ARGS)
+
+endurance: setup ## collect every 2 s for an hour while brokers are killed, stopped and restarted
+	$(BIN)/python -m bench.endurance $(ARGS)
 
 notifier: setup ## kill -9 the notifier at 50 random moments and count what was told
 	$(BIN)/python -m bench.notifier $(ARGS)
