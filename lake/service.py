@@ -1,17 +1,25 @@
 """A process of a home that outlives the command that started it, found again by its state file."""
 
 import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import psutil
+from filelock import FileLock
 
 STOP_SECONDS = 20
 
 
+class NotStartedError(Exception):
+    """A process that did not come up; what became of it, in a few words."""
+
+
 @dataclass(frozen=True)
-class Service:
+class Service(ABC):
     """A started process; what else must be known of it is added by its kind.
 
     Attributes:
@@ -29,6 +37,30 @@ class Service:
             return cls(**json.loads(state.read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return None
+
+    @classmethod
+    def running(cls, state: Path) -> Self | None:
+        """The one of a state file when it is alive and listening."""
+        found = cls.read(state)
+        return found if found and found.process() and found.listens() else None
+
+    @abstractmethod
+    def listens(self) -> bool:
+        """Whether it can be asked by now."""
+
+    def wait(self, seconds: float) -> None:
+        """Waits until it listens.
+
+        Raises:
+            NotStartedError: it ended instead, or takes longer than that.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.listens():
+            if self.process() is None:
+                raise NotStartedError("ended while starting")
+            if time.monotonic() > deadline:
+                raise NotStartedError(f"did not listen within {seconds:g} s")
+            time.sleep(0.1)
 
     def write(self, state: Path) -> None:
         """Writes it down."""
@@ -55,3 +87,44 @@ class Service:
             process.kill()
             process.wait(STOP_SECONDS)
         return True
+
+
+S = TypeVar("S", bound=Service)
+
+
+def bring_up(
+    kind: type[S],
+    state: Path,
+    start: Callable[[], S],
+    down: Callable[[], object],
+    seconds: float,
+) -> S:
+    """Starts a service, or returns the one that runs; only one of all who ask at once starts it.
+
+    What goes wrong on the way, also an interruption, leaves none running.
+
+    Args:
+        kind: of service.
+        state: its state file; beside it lies the lock.
+        start: starts its process.
+        down: stops what the state file tells of, and clears up after it.
+        seconds: how long it may take.
+
+    Raises:
+        NotStartedError: when it does not come up.
+    """
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(state.with_suffix(".lock")):
+        found = kind.running(state)
+        if found:
+            return found
+        down()
+        found = start()
+        try:
+            found.write(state)
+            found.wait(seconds)
+        except BaseException:
+            found.stop()
+            down()
+            raise
+        return found

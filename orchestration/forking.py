@@ -14,16 +14,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from filelock import FileLock
 
 from lake.home import Home
-from lake.service import Service
+from lake.service import NotStartedError, Service, bring_up
 
 SUPPORTED = hasattr(os, "pidfd_open")
 """Whether this system can watch the end of a process as the server does: Linux."""
@@ -49,11 +47,14 @@ class ForkServer(Service):
 
     socket: str
 
+    def listens(self) -> bool:
+        """Whether its socket is there."""
+        return Path(self.socket).exists()
+
 
 def running(home: Home) -> ForkServer | None:
     """The server of a home when it is alive and listening."""
-    server = ForkServer.read(_state_file(home))
-    return server if server and server.process() and Path(server.socket).exists() else None
+    return ForkServer.running(_state_file(home))
 
 
 def up(home: Home) -> ForkServer:
@@ -62,32 +63,16 @@ def up(home: Home) -> ForkServer:
     Raises:
         ForkServerError: when it does not come up.
     """
-    home.engine.mkdir(parents=True, exist_ok=True)
-    with FileLock(home.engine / "fork_server.lock"):
-        server = running(home)
-        if server:
-            return server
-        down(home)
-        # Not in the home: the path of a Unix socket may only have about a hundred characters.
-        path = Path(tempfile.mkdtemp(prefix="tidemark-")) / "runs.sock"
-        with _log_file(home).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "orchestration.fork_server", str(path)],
-                cwd=Path(__file__).parent.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        server = ForkServer(process.pid, psutil.Process(process.pid).create_time(), str(path))
-        server.write(_state_file(home))
-        deadline = time.monotonic() + START_SECONDS
-        while not path.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                down(home)
-                raise ForkServerError(f"the fork server did not start; see {_log_file(home)}")
-            time.sleep(0.1)
-        return server
+    try:
+        return bring_up(
+            ForkServer,
+            _state_file(home),
+            lambda: _start(home),
+            lambda: down(home),
+            START_SECONDS,
+        )
+    except NotStartedError as error:
+        raise ForkServerError(f"the fork server {error}; see {_log_file(home)}") from error
 
 
 def down(home: Home) -> bool:
@@ -141,6 +126,21 @@ def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int |
             return None
         with asked:
             return int(asked.recv(64))
+
+
+def _start(home: Home) -> ForkServer:
+    # Not in the home: the path of a Unix socket may only have about a hundred characters.
+    path = Path(tempfile.mkdtemp(prefix="tidemark-")) / "runs.sock"
+    with _log_file(home).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "orchestration.fork_server", str(path)],
+            cwd=Path(__file__).parent.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return ForkServer(process.pid, psutil.Process(process.pid).create_time(), str(path))
 
 
 def _ask(

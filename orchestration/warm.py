@@ -16,11 +16,18 @@ def up(home: Home) -> engine.Engine:
         ForkServerError: when the fork server does not.
     """
     Lake(home).catalog  # noqa: B018  the tables must exist before the engine reads them
-    with ThreadPoolExecutor(1) as pool:
-        server = pool.submit(forking.up, home) if forking.SUPPORTED else None
-        started = engine.up(home, CatalogConfig.of(home))
-        if server:
-            server.result()
+    was_running = forking.running(home) is not None
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            server = pool.submit(forking.up, home) if forking.SUPPORTED else None
+            started = engine.up(home, CatalogConfig.of(home))
+            if server:
+                server.result()
+    except BaseException:
+        # An interruption reaches the engine's thread only; the server may have come up meanwhile.
+        if not was_running:
+            forking.down(home)
+        raise
     return started
 
 

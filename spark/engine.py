@@ -7,16 +7,14 @@ starts a Spark of its own, so the engine is an accelerator and never a condition
 import os
 import socket
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from filelock import FileLock
 
 from lake.catalog import CatalogConfig
 from lake.home import Home
-from lake.service import Service
+from lake.service import NotStartedError, Service, bring_up
 from spark.session import LOCAL_MASTER, static_config
 
 START_SECONDS = 180
@@ -42,11 +40,16 @@ class Engine(Service):
         """Its Spark Connect address."""
         return f"sc://127.0.0.1:{self.port}"
 
+    def listens(self) -> bool:
+        """Whether its port takes connections."""
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
 
 def running(home: Home) -> Engine | None:
     """The engine of a home when it is alive and listening."""
-    engine = Engine.read(_state_file(home))
-    return engine if engine and engine.process() and _listening(engine.port) else None
+    return Engine.running(_state_file(home))
 
 
 def up(home: Home, catalog: CatalogConfig, *, port: int | None = None) -> Engine:
@@ -55,20 +58,16 @@ def up(home: Home, catalog: CatalogConfig, *, port: int | None = None) -> Engine
     Raises:
         EngineError: when it does not come up.
     """
-    home.engine.mkdir(parents=True, exist_ok=True)
-    with FileLock(home.engine / "engine.lock"):
-        engine = running(home)
-        if engine:
-            return engine
-        down(home)
-        engine = _start(home, catalog, port or _free_port())
-        engine.write(_state_file(home))
-        try:
-            _wait(home, engine)
-        except BaseException:
-            engine.stop()
-            raise
-        return engine
+    try:
+        return bring_up(
+            Engine,
+            _state_file(home),
+            lambda: _start(home, catalog, port or _free_port()),
+            lambda: down(home),
+            START_SECONDS,
+        )
+    except NotStartedError as error:
+        raise EngineError(f"the Spark engine {error}; see {log_file(home)}") from error
 
 
 def down(home: Home) -> bool:
@@ -115,25 +114,6 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
             env={k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
         )
     return Engine(process.pid, psutil.Process(process.pid).create_time(), port)
-
-
-def _wait(home: Home, engine: Engine) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not _listening(engine.port):
-        if engine.process() is None:
-            raise EngineError(f"the Spark engine ended while starting; see {log_file(home)}")
-        if time.monotonic() > deadline:
-            raise EngineError(
-                f"the Spark engine did not listen on 127.0.0.1:{engine.port} within "
-                f"{START_SECONDS} s; see {log_file(home)}"
-            )
-        time.sleep(0.1)
-
-
-def _listening(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _free_port() -> int:
