@@ -51,7 +51,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Look:
-    """What a landed snapshot says of itself."""
+    """A landed snapshot, and the brokers whose queues it holds."""
 
     observed_at: datetime
     status: str
@@ -134,10 +134,11 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
 def _looks(home: Home) -> list[Look]:
     found = []
     for each in sorted(landed(home)):
-        (header,) = pq.read_table(each.files()["raw.snapshots"]).to_pylist()
-        found.append(
-            Look(each.observed_at, header["status"], frozenset(header["brokers_read"] or ()))
-        )
+        files = each.files()
+        (header,) = pq.read_table(files["raw.snapshots"]).to_pylist()
+        queues = files.get("raw.queue_offsets")
+        brokers = pq.read_table(queues, columns=["broker"])["broker"].to_pylist() if queues else ()
+        found.append(Look(each.observed_at, header["status"], frozenset(brokers)))
     return found
 
 
