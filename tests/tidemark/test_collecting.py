@@ -154,6 +154,11 @@ def test_every_few_looks_one_is_deep(home, monkeypatch):
     assert given == [depth, depth, None, None, depth, None, None, depth]
 
 
+def unhurried(lines):
+    """Without those that say that a look took too long: the machine may be busy."""
+    return [line for line in lines if ": left out " not in line]
+
+
 def test_landing_that_fails_goes_on_by_itself(home):
     home.landing.write_text("in the way")
 
@@ -163,7 +168,7 @@ def test_landing_that_fails_goes_on_by_itself(home):
         return len(said) >= 2
 
     said, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
-    for line in complained:
+    for line in unhurried(complained):
         assert line.startswith(f"a: a snapshot could not be landed in {home.landing}: ")
         assert "Not a directory" in line or "File exists" in line
         assert "\n" not in line
@@ -225,7 +230,7 @@ def test_a_signal_ends_it_cleanly(home, number):
         out, err = process.communicate(timeout=30)
     finally:
         process.kill()
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, unhurried(err.splitlines())) == (0, [])
     lines = [*first, *out.splitlines()]
     assert {line.split()[1] for line in first} == {"a", "b"}
     assert len(headers(home)) == len(lines)
