@@ -326,8 +326,10 @@ def damage(file: Path) -> None:
 
 
 def rows(lake: Lake, table: str, **equal: Any) -> list[dict[str, Any]]:
-    """Rows of a table with these values, in the order of its key."""
+    """Rows of a table about this cluster with these values, in the order of its key."""
     declared = TABLES[table]
+    if "cluster" in declared.column_names:
+        equal = {"cluster": CLUSTER} | equal
     found = [
         row
         for row in lake.read(declared).to_pylist()
