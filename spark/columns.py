@@ -7,9 +7,10 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
+from lake.tables import raw
 from lake.window import Window
 
-SNAPSHOT = ("snapshot_id", "observed_at", "cluster")
+SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """What says of which snapshot a row is, and when and of what that was."""
 
 QUEUE = ("cluster", "broker", "topic", "queue_id")

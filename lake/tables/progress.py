@@ -5,9 +5,6 @@ import pyarrow as pa
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
 from lake.tables import raw
 
-SNAPSHOT = (raw.SNAPSHOT_ID, raw.OBSERVED_AT, raw.CLUSTER)
-"""Of which snapshot a row is, and when and of what that was."""
-
 LAG = Column("lag", BIGINT, "unconfirmed messages; negative only when ahead of the broker")
 INFLIGHT = Column("inflight", BIGINT, "handed out, not confirmed")
 AVAILABLE = Column("available", BIGINT, "waiting to be pulled")
@@ -43,7 +40,7 @@ QUEUES = Table(
     "progress.queues",
     "One row per queue, group and snapshot: lag, delay and rates.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.BROKER,
         raw.TOPIC,
         raw.QUEUE_ID,
@@ -104,7 +101,7 @@ GROUPS = Table(
     "progress.groups",
     "One row per group, topic and snapshot, also for what a silent broker hides.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
         LAG,
@@ -142,7 +139,7 @@ GROUPS = Table(
 SNAPSHOTS = Table(
     "progress.snapshots",
     "The snapshots whose numbers stand in progress.* and alerting.*; written last of all.",
-    SNAPSHOT,
+    raw.SNAPSHOT,
     key=("snapshot_id",),
 )
 
@@ -152,7 +149,7 @@ ASSIGNMENTS = Table(
     "progress.assignments",
     "One row per queue a group should consume and snapshot in which members told what they hold.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
         raw.BROKER,
@@ -177,7 +174,7 @@ IDLE_CLIENTS = Table(
     "progress.idle_clients",
     "One row per member that holds no queue at all, topic it subscribes to, and snapshot.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
         raw.CLIENT_ID,
@@ -209,7 +206,7 @@ SUBSCRIPTIONS = Table(
     "progress.subscriptions",
     "One row per group and snapshot in which members told what they subscribe to.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         Column("consistent", BOOLEAN, "whether all members ask for the same; NULL = not all told"),
         Column(
@@ -244,7 +241,7 @@ THROUGHPUT = Table(
     "progress.throughput",
     "One row per counter, window and snapshot of a deep look: all replicas, beside our offsets.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
         Column("stats_key", STRING, "what is counted: topic, or topic@group"),
         raw.TOPIC,
@@ -277,7 +274,7 @@ CAPACITY = Table(
     "progress.capacity",
     "One row per group and topic that members told their statistics of, and snapshot.",
     (
-        *SNAPSHOT,
+        *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
         Column("clients", INT, "online members subscribed to this topic"),

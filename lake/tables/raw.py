@@ -31,7 +31,8 @@ CONSUMER_OFFSET = Column(
 )
 PULL_OFFSET = Column("pull_offset", BIGINT, "next offset to hand out; NULL = not known")
 
-_COMMON = (SNAPSHOT_ID, OBSERVED_AT, CLUSTER)
+SNAPSHOT = (SNAPSHOT_ID, OBSERVED_AT, CLUSTER)
+"""Of which snapshot a row is, and when and of what that was."""
 
 _PROBLEM = pa.struct(
     [("endpoint", STRING), ("operation", STRING), ("code", INT), ("message", STRING)]
@@ -76,7 +77,7 @@ BROKERS = Table(
     "raw.brokers",
     "One row per broker address and snapshot; NULLs where it did not answer.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         BROKER_ID,
         Column("address", STRING, "host:port"),
@@ -101,7 +102,7 @@ QUEUE_OFFSETS = Table(
     "raw.queue_offsets",
     "One row per queue and snapshot: how far it is written.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         TOPIC,
         QUEUE_ID,
@@ -116,7 +117,7 @@ CONSUMER_OFFSETS = Table(
     "raw.consumer_offsets",
     "One row per queue, group and snapshot: how far it is read.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
         TOPIC,
@@ -138,7 +139,7 @@ TOPICS = Table(
     "raw.topics",
     "One row per topic, broker and snapshot: its configuration.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         TOPIC,
         Column("read_queues", INT, "queues consumers read"),
@@ -154,7 +155,7 @@ CONSUMER_GROUPS = Table(
     "raw.consumer_groups",
     "One row per consumer group, broker and snapshot: its configuration.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
         Column("consume_enable", BOOLEAN, "whether the broker serves the group"),
@@ -170,7 +171,7 @@ CLIENTS = Table(
     "raw.clients",
     "One row per online member of a consumer group and snapshot.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
         Column("client_address", STRING, "host:port the broker sees"),
@@ -192,7 +193,7 @@ CLIENT_QUEUES = Table(
     "raw.client_queues",
     "One row per queue a client holds and snapshot: what lies in the client, from the client.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
         TOPIC,
@@ -215,7 +216,7 @@ CLIENT_TOPICS = Table(
     "raw.client_topics",
     "One row per topic a client consumes and snapshot: the client's own statistics.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         CONSUMER_GROUP,
         CLIENT_ID,
         TOPIC,
@@ -233,7 +234,7 @@ BROKER_STATS = Table(
     "raw.broker_stats",
     "One row per counter, window, broker address and snapshot: the broker's own statistics.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         BROKER_ID,
         Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
@@ -252,7 +253,7 @@ QUEUE_TAGS = Table(
     "raw.queue_tags",
     "One row per sampled consume-queue entry and snapshot: what filtering is estimated from.",
     (
-        *_COMMON,
+        *SNAPSHOT,
         BROKER,
         TOPIC,
         QUEUE_ID,
