@@ -21,14 +21,6 @@ from spark.session import SparkResource
 
 JUDGED = tuple(TABLES[name] for name in RULES)
 
-SEVERITIES = {
-    "block": dg.AssetCheckSeverity.ERROR,
-    "quarantine": dg.AssetCheckSeverity.WARN,
-    "warn": dg.AssetCheckSeverity.WARN,
-}
-"""Judging comes before computing, so checks block; only a failed ERROR really stops what follows:
-quarantined rows are left out of it, and a warning is a measurement to look at."""
-
 CHECK = "expectations"
 """The asset check of each judged table: its whole suite."""
 
@@ -125,15 +117,14 @@ def _check_result(table: Table, verdicts: Sequence[Verdict]) -> dg.AssetCheckRes
     samples = {verdict.expectation: verdict.sample for verdict in failed if verdict.sample}
     if samples:
         metadata["sample"] = dg.MetadataValue.json(samples)
+    # Judging comes before computing, so checks block; only a failed ERROR really stops what
+    # follows: quarantined rows are left out of it, and a warning is a measurement to look at.
+    stops = any(verdict.severity == "block" for verdict in failed)
     return dg.AssetCheckResult(
         passed=not failed,
         asset_key=key_of(table),
         check_name=CHECK,
-        severity=max(
-            (SEVERITIES[verdict.severity] for verdict in failed),
-            key=list(dg.AssetCheckSeverity).index,
-            default=dg.AssetCheckSeverity.WARN,
-        ),
+        severity=dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )
 
