@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,14 +22,13 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from bench.soak import say
+from bench.soak import TIDEMARK, say
 from lab import faults
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.home import Home
 from lake.landing import landed
 
-TIDEMARK = Path(sys.executable).with_name("tidemark")
 BROKERS = ("broker-a", "broker-b")
 REST_SECONDS = (10.0, 40.0)
 FAULT_SECONDS = (3.0, 25.0)

@@ -29,7 +29,6 @@ TIDEMARK = Path(sys.executable).with_name("tidemark")
 COMPARED = (*raw.ALL, *COMPUTED, alerting.INCIDENTS, progress.SNAPSHOTS)
 TICK_SECONDS = 300
 
-
 CLUSTER = "struck"
 """What the made-up cluster is called; another home may hold others beside it."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from bench.soak import TIDEMARK
 from lab import jars, java
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 def _lag(version: str, namesrv: str, environment: Mapping[str, str], rounds: int) -> None:
-    ours = [_tidemark(), "lag", "--namesrv", namesrv, "--format", "json"]
+    ours = [str(TIDEMARK), "lag", "--namesrv", namesrv, "--format", "json"]
     theirs = mqadmin(version, namesrv)
     for command in (ours, theirs):
         _seconds(command, environment)  # warms the page cache
@@ -109,7 +110,7 @@ def _stages(indent: str, steps: Sequence[Mapping[str, float]], walls: Sequence[f
 
 
 def _tick(environment: Mapping[str, str]) -> float:
-    return _seconds([_tidemark(), "tick"], environment)
+    return _seconds([str(TIDEMARK), "tick"], environment)
 
 
 def _steps() -> dict[str, float]:
@@ -120,10 +121,6 @@ def _steps() -> dict[str, float]:
             step.step_key: (step.end_time or 0) - (step.start_time or 0)
             for step in instance.get_run_step_stats(run.run_id)
         }
-
-
-def _tidemark() -> str:
-    return str(Path(sys.executable).parent / "tidemark")
 
 
 def mqadmin(version: str, namesrv: str) -> list[str]:
