@@ -11,6 +11,8 @@ from typing import Self, TypeVar
 import psutil
 from filelock import FileLock
 
+from lake.home import write_whole
+
 STOP_SECONDS = 20
 
 
@@ -64,7 +66,7 @@ class Service(ABC):
 
     def write(self, state: Path) -> None:
         """Writes it down."""
-        state.write_text(json.dumps(asdict(self)))
+        write_whole(state, json.dumps(asdict(self)))
 
     def process(self) -> psutil.Process | None:
         """Its process, None when it is gone."""
