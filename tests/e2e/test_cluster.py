@@ -1,7 +1,5 @@
 """Ticks on real brokers, against what the brokers say when an independent script asks them."""
 
-import asyncio
-import dataclasses
 import json
 import time
 
@@ -14,9 +12,8 @@ from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.query import select
 from lake.tables import TABLES
-from rocketmq import admin
-from rocketmq.client import RemotingClient
 from rocketmq.collector import ClusterTarget, collect_snapshot
+from tests.asking import asked
 from tests.conftest import boot
 from tests.e2e.conftest import run
 from tidemark.lag import group_rows
@@ -53,25 +50,6 @@ def newest(home, name, table):
     return last, shown(home, table, f"snapshot_id = '{last.snapshot_id}'")
 
 
-def asked(cluster, queues):
-    """Commit (14) and max offset (30) of each queue, asked one by one."""
-    addresses = {broker.broker: broker.address for broker in cluster.brokers}
-
-    async def ask():
-        async with RemotingClient() as client:
-            found = {}
-            for row in queues:
-                key = row["broker"], row["consumer_group"], row["topic"], row["queue_id"]
-                address = addresses[row["broker"]]
-                found[key] = (
-                    await admin.consumer_offset(client, address, *key[1:]),
-                    await admin.max_offset(client, address, row["topic"], row["queue_id"]),
-                )
-            return found
-
-    return asyncio.run(ask())
-
-
 def stop_producing(cluster):
     """Stops the producers: from here on no queue grows, and commits only advance."""
     cluster.stop_producers()
@@ -85,12 +63,15 @@ def check_lag(home, cluster, name):
     they are equal, the lag is exact.
     """
     look = collect_snapshot(ClusterTarget((cluster.namesrv,)))
-    queues = [dataclasses.asdict(row) for row in look.consumer_offsets]
-    queues = [row for row in queues if row["offset_store"] == "broker"]
-    before = asked(cluster, queues)
+    keys = [
+        (row.broker, row.consumer_group, row.topic, row.queue_id)
+        for row in look.consumer_offsets
+        if row.offset_store == "broker"
+    ]
+    before = asked(cluster, keys)
     done = tick(home, cluster, name)
     assert done.returncode == 0, done.stderr
-    after = asked(cluster, queues)
+    after = asked(cluster, keys)
     last, queues = newest(home, name, "progress.queues")
     command = ["show", "progress.groups", "--format", "json"]
     done = run(home, [*command, "--where", f"snapshot_id = '{last.snapshot_id}'"])

@@ -1,6 +1,5 @@
 """Slaves that serve reads, fall behind or hang: counted where they count, never taken for lag."""
 
-import asyncio
 import time
 
 import pytest
@@ -8,10 +7,9 @@ import pytest
 from lab import faults
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from rocketmq import admin
-from rocketmq.client import RemotingClient
 from rocketmq.collector import ClusterTarget, collect_snapshot
 from rocketmq.deep.options import DeepOptions
+from tests.asking import asked
 
 pytestmark = pytest.mark.cluster
 
@@ -92,22 +90,3 @@ def offsets(snapshot):
         for row in snapshot.consumer_offsets
         if row.consumer_group in ("g-fast", "g-two") and row.topic.startswith("lab_")
     }
-
-
-def asked(cluster, keys):
-    """The same, asked one by one of the masters."""
-    addresses = {
-        broker.broker: broker.address for broker in cluster.brokers if not broker.broker_id
-    }
-
-    async def ask():
-        async with RemotingClient() as client:
-            return {
-                key: (
-                    await admin.consumer_offset(client, addresses[key[0]], *key[1:]),
-                    await admin.max_offset(client, addresses[key[0]], *key[2:]),
-                )
-                for key in keys
-            }
-
-    return asyncio.run(ask())
