@@ -140,6 +140,62 @@ KINDS = {
         only=_OF_RETRY_TOPIC,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
     ),
+    "rewound": Kind(
+        GROUPS,
+        "coalesce(rewound_messages, 0)",
+        "messages",
+        "{value} will be consumed again: the offset went back",
+        hint="Somebody reset the offset, or the broker lost what was committed. Handling has to "
+        "bear seeing messages twice.",
+    ),
+    "contested_queues": Kind(
+        GROUPS,
+        "contested_queues",
+        "",
+        "{value} queues are held by more than one member",
+        hint="Members disagree on who is in the group: different client ids, versions or "
+        "strategies. Messages of these queues are consumed twice.",
+        for_observations=2,
+    ),
+    "unowned_queues": Kind(
+        GROUPS,
+        "unowned_queues",
+        "",
+        "{value} queues are held by nobody",
+        hint="Members are online and none reads these queues: look for different strategies or a "
+        "rebalance that does not end.",
+        for_observations=2,
+    ),
+    "idle_clients": Kind(
+        GROUPS,
+        # Nobody is idle where members told what they hold and no row says so.
+        "CASE WHEN contested_queues IS NOT NULL THEN coalesce(idle_members, 0) END",
+        "",
+        "{value} members hold no queue",
+        hint="More members than queues, or the strategy leaves some out: `tidemark plan` tells "
+        "what another number of queues or another strategy gives.",
+        for_observations=2,
+    ),
+    "inconsistent_subscription": Kind(
+        GROUPS,
+        "subscription_differences",
+        "",
+        "members differ in {value} of what they ask for",
+        only=_OF_RETRY_TOPIC,
+        hint="Members of one group must subscribe to the same, else messages are lost to the "
+        "filter of the wrong member: `tidemark show progress.subscriptions` has who asks what.",
+    ),
+    "throughput_drop": Kind(
+        GROUPS,
+        "usual_share",
+        "share",
+        "it reads {value} of what it reads at this hour on former days",
+        only="(CASE WHEN complete THEN true END)",
+        below=True,
+        hint="Less is produced, or the group reads less of it: compare hourly_tps with the "
+        "topic's.",
+        for_observations=2,
+    ),
     "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
     "broker_down": Kind(
         BROKERS,

@@ -260,8 +260,34 @@ class MessagesRule(_GroupRule[Messages]):
         "stopped",
         "retry_growth",
         "dlq_growth",
+        "rewound",
     ]
     threshold: Messages = 0.0
+
+
+Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Queues, members or the like; a rule is true *above* it."""
+
+
+class CountRule(_GroupRule[Count]):
+    """More than `threshold` queues or members are not as they should be.
+
+    Known only at deep looks of groups whose members are asked.
+    """
+
+    kind: Literal["contested_queues", "unowned_queues", "idle_clients", "inconsistent_subscription"]
+    threshold: Count = 0.0
+
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+"""A share, 0.85 for 85 %."""
+
+
+class ShareRule(_GroupRule[Share]):
+    """Less than `threshold`, a share of what is usual at this time of day."""
+
+    kind: Literal["throughput_drop"]
+    threshold: Share = 0.5
 
 
 class TimeRule(_GroupRule[Seconds]):
@@ -329,7 +355,7 @@ class DiskRule(BaseRule):
     """A broker's disk is fuller than `threshold`, a share."""
 
     kind: Literal["disk"]
-    threshold: Annotated[float, Field(gt=0, lt=1)]
+    threshold: Share
     match: BrokerMatch = BrokerMatch()
 
 
@@ -367,6 +393,8 @@ Rule = Annotated[
     LagRule
     | MessagesRule
     | TimeRule
+    | CountRule
+    | ShareRule
     | ColumnRule
     | BrokerDownRule
     | DiskRule

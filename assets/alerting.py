@@ -11,19 +11,26 @@ from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth
 from alerting.rules import Rule, Variant
 from alerting.store import live_on, standing
 from assets.computing import asset_of, keys, replace
-from assets.frames import read_window
+from assets.frames import read_windows
 from assets.metadata import described, key_of, written
 from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake
 from lake.memory import MEMORY
-from lake.tables import alerting, progress, raw
+from lake.tables import alerting, progress
 from lake.window import Window
-from spark.alerts import SOURCES, evaluate, reach, verdicts
+from spark.alerts import SOURCES, evaluate, needs, verdicts
+from spark.beside import ADDITIONS
 from spark.session import SparkResource
 
+EVALUATED = (
+    *(source.table for source in SOURCES.values()),
+    *(addition.table for addition in ADDITIONS),
+)
+"""The tables that rules look at."""
 
-@asset_of(alerting.ALERTS, deps=keys(progress.GROUPS, raw.BROKERS, raw.SNAPSHOTS))
+
+@asset_of(alerting.ALERTS, deps=keys(*EVALUATED))
 def alerts(
     context: dg.AssetExecutionContext,
     lake: LakeResource,
@@ -55,10 +62,10 @@ def variants(rules: Sequence[Rule]) -> list[Variant]:
 def frames(
     session: SparkSession, asked: Sequence[Variant], window: Window
 ) -> Mapping[str, DataFrame]:
-    """The rows that rules are asked of, of those sources that a rule looks at."""
-    wanted = {variant.source for variant in asked} or {"groups"}
-    window = reach(asked, window)
-    return {name: read_window(session, SOURCES[name].table, window) for name in sorted(wanted)}
+    """The rows that rules are asked of, by full name of their table."""
+    return {
+        table.name: read_windows(session, table, windows) for table, windows in needs(asked, window)
+    }
 
 
 @asset_of(alerting.INCIDENTS, deps=keys(alerting.ALERTS))

@@ -1,7 +1,9 @@
 """How asset bodies read windows as Spark frames and write them back."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +31,14 @@ COMPUTED_ON = (
 
 def read_window(session: SparkSession, table: Table, window: Window) -> DataFrame:
     """The rows of a table in a window."""
-    return session.table(table.name).where(inside(window))
+    return read_windows(session, table, [window])
+
+
+def read_windows(session: SparkSession, table: Table, windows: Sequence[Window]) -> DataFrame:
+    """The rows of a table in any of at least one window."""
+    return session.table(table.name).where(
+        reduce(or_, (inside(window, table.instant) for window in windows))
+    )
 
 
 def read_snapshots(

@@ -1,8 +1,8 @@
 """Which rules are true: ``alerting.alerts`` from the rows that rules look at.
 
 A rule is a comparison of one row, so a tick reads its own window and nothing else (but for growth,
-which needs the observation before). For how long a rule has been true, and what that makes of it,
-is the life cycle's business (`alerting.incidents`).
+which needs the observation before, and what `spark.beside` adds). For how long a rule has been
+true, and what that makes of it, is the life cycle's business (`alerting.incidents`).
 
 Unknown is never true and never false: an observation at which the number is not known gives no
 alert and ends none. An incomplete sum (a broker was silent) is a lower bound: above the threshold
@@ -25,6 +25,7 @@ from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
+from spark.beside import Addition, additions, join
 from spark.columns import inside
 
 HISTORY = timedelta(minutes=10)
@@ -147,8 +148,10 @@ def _of_snapshots(snapshots: DataFrame) -> DataFrame:
     return snapshots.withColumns({"complete": F.lit(True), "judgeable": of_all})
 
 
+GROUPS_SOURCE = "groups"
+
 SOURCES = {
-    "groups": Source(
+    GROUPS_SOURCE: Source(
         GROUPS,
         _GROUP_KEY,
         (
@@ -176,20 +179,32 @@ SOURCES = {
 
 
 def reach(variants: Sequence[Variant], window: Window) -> Window:
-    """The window whose rows evaluating a window needs."""
+    """The window whose rows of sources evaluating a window needs."""
     grows = any(GROWTH in variant.holds for variant in variants)
     return Window(window.start - HISTORY, window.end) if grows else window
 
 
+def needs(variants: Sequence[Variant], window: Window) -> list[tuple[Table, list[Window]]]:
+    """The tables that evaluating a window reads, and the windows of each."""
+    names = sorted({variant.source for variant in variants} or {GROUPS_SOURCE})
+    sources = [(SOURCES[name].table, [reach(variants, window)]) for name in names]
+    return [*sources, *((each.table, each.windows(window)) for each in _added(variants))]
+
+
+def _added(variants: Sequence[Variant]) -> list[Addition]:
+    """What rules about groups ask beside the group's row."""
+    return additions(each.holds for each in variants if each.source == GROUPS_SOURCE)
+
+
 def evaluate(
-    variants: Sequence[Variant], sources: Mapping[str, DataFrame], window: Window
+    variants: Sequence[Variant], rows: Mapping[str, DataFrame], window: Window
 ) -> DataFrame:
     """The alerts of a window.
 
     Args:
-        variants: of any rules; those of a source that is not given are not asked.
-        sources: rows of `SOURCES` by name, of `reach` of the window. A row of ``raw.brokers`` with
-            nothing but its names is a broker that did not answer.
+        variants: of any rules.
+        rows: what `needs` tells, by full name of the table. A row of ``raw.brokers`` with nothing
+            but its names is a broker that did not answer.
         window: evaluations that come out.
 
     Returns:
@@ -198,13 +213,13 @@ def evaluate(
         ``observations``, the one that is true (``snapshot_id, observed_at, value``); and ``row``,
         its columns.
     """
-    found = _asked(variants, sources, window, lambda each: each["holds"])
+    found = _asked(variants, rows, window, lambda each: each["holds"])
     return found.select(*ALERTS.column_names)
 
 
 def verdicts(
     variants: Sequence[Variant],
-    sources: Mapping[str, DataFrame],
+    rows: Mapping[str, DataFrame],
     window: Window,
     subjects: DataFrame,
 ) -> DataFrame:
@@ -212,7 +227,7 @@ def verdicts(
 
     Args:
         variants: see `evaluate`.
-        sources: see `evaluate`.
+        rows: see `evaluate`.
         window: evaluations that come out.
         subjects: ``rule, subject`` of those that are asked about.
 
@@ -220,7 +235,7 @@ def verdicts(
         ``snapshot_id, rule, subject, holds`` for each evaluation with a row of the subject;
         ``holds`` is NULL where it is not known.
     """
-    found = _asked(variants, sources, window, lambda each: each.isNotNull())
+    found = _asked(variants, rows, window, lambda each: each.isNotNull())
     return found.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
         "snapshot_id", "rule", "subject", "holds"
     )
@@ -228,19 +243,19 @@ def verdicts(
 
 def _asked(
     variants: Sequence[Variant],
-    sources: Mapping[str, DataFrame],
+    rows: Mapping[str, DataFrame],
     window: Window,
     wanted: Callable[[Column], Column],
 ) -> DataFrame:
     """One row per rule, subject and evaluation whose verdict is wanted, over all sources."""
     found = [
-        _of_source(SOURCES[name], mine, rows, window, wanted)
-        for name, rows in sources.items()
+        _of_source(source, mine, rows, window, wanted)
+        for name, source in SOURCES.items()
         for mine in [[each for each in variants if each.source == name]]
         if mine
     ]
     if not found:
-        return next(iter(sources.values())).sparkSession.createDataFrame([], _ASKED)
+        return next(iter(rows.values())).sparkSession.createDataFrame([], _ASKED)
     return reduce(DataFrame.unionByName, found)
 
 
@@ -253,12 +268,15 @@ _ASKED = (
 def _of_source(
     source: Source,
     variants: Sequence[Variant],
-    rows: DataFrame,
+    rows: Mapping[str, DataFrame],
     window: Window,
     wanted: Callable[[Column], Column],
 ) -> DataFrame:
     """Every rule of every row that it is about: one pass, and only what is wanted multiplies."""
-    prepared = _with_growth(source.prepare(rows), source.key, variants)
+    added = _added(variants)
+    prepared = join(source.prepare(rows[source.table.name]), added, rows)
+    prepared = _with_growth(prepared, source.key, variants)
+    evidence = [*source.evidence, *(name for each in added for name in each.columns)]
     asked = F.array(*[_verdict(variant) for variant in variants])
     return (
         prepared.where(inside(window))
@@ -266,7 +284,7 @@ def _of_source(
             "snapshot_id",
             "observed_at",
             F.concat_ws("/", *source.key).alias("subject"),
-            F.struct(*source.evidence).alias("row"),
+            F.struct(*evidence).alias("row"),
             F.explode(F.filter(asked, wanted)).alias("asked"),
         )
         .select("snapshot_id", "observed_at", "subject", "asked.*", "row")

@@ -23,6 +23,7 @@ from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 from spark.alerts import HISTORY, SOURCES, evaluate, reach, verdicts
+from spark.beside import ADDITIONS
 from tests.builders import NOON, frame, minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -56,11 +57,11 @@ def group(at: float, readable_lag: int | None, **other: Any) -> dict[str, Any]:
 
 def groups(spark: SparkSession, rows: Sequence[dict[str, Any]], **columns: Any) -> Frames:
     """The rows, with some columns the same in each."""
-    return {"groups": frame(spark, GROUPS, [row | columns for row in rows])}
+    return {GROUPS.name: frame(spark, GROUPS, [row | columns for row in rows])}
 
 
 def brokers(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> Frames:
-    return {"brokers": frame(spark, BROKERS, rows)}
+    return {BROKERS.name: frame(spark, BROKERS, rows)}
 
 
 def assert_alerts(found: DataFrame, expected: Sequence[tuple[float, str, str, float]]) -> None:
@@ -173,7 +174,9 @@ def test_a_quiet_topic_with_one_new_message_is_no_alarm(spark: SparkSession) -> 
     asked = [each for rule in load_rules(DEFAULT_RULES) for each in rule.variants()]
     asked = [each for each in asked if each.source == "groups"]
     assert len(asked) > 10
-    assert evaluate(asked, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
+    nothing = {each.table.name: frame(spark, each.table, ()) for each in ADDITIONS}
+    found = evaluate(asked, groups(spark, rows, health="OK") | nothing, minutes(0, 60))
+    assert found.collect() == []
 
 
 def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession) -> None:
@@ -291,7 +294,9 @@ def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
         {"at": 3, "status": "PARTIAL", "brokers_expected": 2, "brokers_answered": 1}
         | {"source": "store"},
     ]
-    snapshots = {"snapshots": frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows])}
+    snapshots = {
+        SNAPSHOTS.name: frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows])
+    }
     found = evaluate(named("collection_incomplete"), snapshots, minutes(0, 60))
     assert_alerts(
         found, [(1, "collection_incomplete", "lab", 1.0), (2, "collection_incomplete", "lab", 1.0)]

@@ -1,0 +1,151 @@
+"""Rules on what stands beside a group's row: a few rows of each table, and what is not known.
+
+One simplification would look right and break: taking a look that asked no member for one at which
+nothing was wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake.tables import progress
+from spark.alerts import evaluate, needs, verdicts
+from spark.beside import ADDITIONS
+from tests.builders import frame, minutes, snapshot_id
+from tests.spark.test_alerts import named
+
+pytestmark = pytest.mark.spark
+
+RETRY = "%RETRY%billing"
+GROUP = {"consumer_group": "billing", "topic": "orders"}
+SUBJECT = "lab/billing/orders"
+DAY = 24 * 60
+
+Rows = Mapping[str, Sequence[dict[str, Any]]]
+
+
+def said(
+    spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
+) -> dict[float, Any]:
+    """What a rule of a kind says of billing's rows at some minutes: value, False or None."""
+    tables = {table.name: table for table in (progress.GROUPS, *(a.table for a in ADDITIONS))}
+    own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
+    given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
+    frames = {name: frame(spark, table, given.get(name, ())) for name, table in tables.items()}
+    asked, window = named(kind), minutes(0, 60)
+    wanted = {table.name for table, _ in needs(asked, window)}
+    frames = {name: rows for name, rows in frames.items() if name in wanted}
+    subject = f"lab/billing/{own['topic']}"
+    subjects = spark.createDataFrame([(kind, subject)], "rule string, subject string")
+    holds = {
+        row.snapshot_id: row.holds for row in verdicts(asked, frames, window, subjects).collect()
+    }
+    values = {row.observed_at: row for row in evaluate(asked, frames, window).collect()}
+    true = {row.observed_at.minute: row.value for row in values.values()}
+    assert {row.subject for row in values.values()} <= {subject}
+    return {
+        minute: true[minute] if holds[snapshot_id(minute)] else holds[snapshot_id(minute)]
+        for minute in at
+    }
+
+
+def event(at: float, kind: str, messages: int | None, queue_id: int = 0) -> dict[str, Any]:
+    return {"at": at, "kind": kind, "messages": messages, "queue_id": queue_id, **GROUP}
+
+
+def test_a_rewind_is_the_sum_over_its_queues(spark: SparkSession) -> None:
+    events = [
+        event(1, "REWOUND", 300),
+        event(1, "REWOUND", 40, queue_id=1),
+        event(1, "SKIPPED", 7, queue_id=2),
+        event(2, "FIRST_COMMIT", None),
+        {**event(1, "REWOUND", 9), "consumer_group": "other"},
+    ]
+    found = said(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
+    assert found == {0: False, 1: 340.0, 2: False}
+
+
+def test_without_all_brokers_nobody_knows_of_no_rewind(spark: SparkSession) -> None:
+    found = said(spark, "rewound", {}, complete=False)
+    assert found == {0: None}
+
+
+def queue(at: float, queue_id: int, state: str) -> dict[str, Any]:
+    return {"at": at, "queue_id": queue_id, "state": state, **GROUP}
+
+
+ASSIGNED = [
+    queue(0, 0, "OK"),
+    queue(0, 1, "CONTESTED"),
+    queue(0, 2, "CONTESTED"),
+    queue(0, 3, "UNOWNED"),
+    queue(2, 0, "OK"),
+]
+"""At minute 1 nobody was asked."""
+
+
+@pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])
+def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, worst: float) -> None:
+    found = said(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
+    assert found == {0: worst, 1: None, 2: False}
+
+
+def test_idle_members_are_counted_where_members_told(spark: SparkSession) -> None:
+    idle = [
+        {"at": 0, "client_id": client, "reason": "MORE_CLIENTS_THAN_QUEUES", **GROUP}
+        for client in ("a", "b")
+    ]
+    rows = {"progress.assignments": ASSIGNED, "progress.idle_clients": idle}
+    assert said(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
+
+
+def test_differing_subscriptions_are_told_once_a_group(spark: SparkSession) -> None:
+    told = [
+        {"at": 0, "consistent": False, "differences": ["TOPICS", "EXPRESSION"]},
+        {"at": 1, "consistent": True, "differences": []},
+        {"at": 2, "consistent": None, "differences": None},
+    ]
+    rows = {"progress.subscriptions": [{"consumer_group": "billing"} | row for row in told]}
+    kind = "inconsistent_subscription"
+    found = said(spark, kind, rows, at=(0, 1, 2, 3), topic=RETRY)
+    assert found == {0: 2.0, 1: False, 2: None, 3: None}
+    assert said(spark, kind, rows, at=(0,)) == {0: False}, "the row of another topic"
+
+
+def hourly(at: float, tps: float) -> dict[str, Any]:
+    names = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
+    return {"at": at, "stats_key": "orders@billing", "tps": tps, **names, **GROUP}
+
+
+def test_throughput_is_compared_with_the_same_hour_of_former_days(spark: SparkSession) -> None:
+    former = [
+        hourly(-1 * DAY + 10, 100),
+        hourly(-2 * DAY - 5, 5000),  # a day unlike the others does not move the median
+        hourly(-3 * DAY + 3, 80),
+        hourly(-1 * DAY + 300, 1),  # another time of day
+        hourly(-8 * DAY, 1),  # too long ago
+    ]
+    now = [hourly(0, 40), hourly(1, 60)]
+    rows = {"progress.throughput": [*former, *now]}
+    found = said(spark, "throughput_drop", rows, at=(0, 1, 2))
+    assert found == {0: 0.4, 1: False, 2: None}
+
+
+@pytest.mark.parametrize(
+    ("days", "complete"), [((-1 * DAY, -2 * DAY), True), ((-1 * DAY, -2 * DAY, -3 * DAY), False)]
+)
+def test_of_too_few_days_or_brokers_no_drop_is_told(
+    spark: SparkSession, days: Sequence[float], complete: bool
+) -> None:
+    rows = {"progress.throughput": [hourly(0, 1), *(hourly(day, 100) for day in days)]}
+    assert said(spark, "throughput_drop", rows, complete=complete) == {0: None}
+
+
+def test_only_what_a_rule_asks_is_read() -> None:
+    window = minutes(0, 1)
+    assert [table.name for table, _ in needs(named("lag", 1.0), window)] == ["progress.groups"]
+    (_, windows) = needs(named("throughput_drop"), window)[1]
+    assert len(windows) == 8
+    assert windows[0] == window
