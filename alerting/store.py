@@ -37,6 +37,13 @@ def standing(lake: Lake, now: datetime) -> list[Incident]:
     return of_rows(lake.read(INCIDENTS, where).to_pylist())
 
 
+def alerted_groups(lake: Lake) -> list[str]:
+    """The consumer groups with an incident that is not over, by name."""
+    open_ones = of_rows(lake.read(INCIDENTS, one_of("state", OPEN)).to_pylist())
+    found = (each.row.get("consumer_group") for each in open_ones)
+    return sorted({group for group in found if group})
+
+
 def live_on(
     lake: Lake, said: Sequence[Evaluation], rules: Iterable[BaseRule], *, all_rules: bool
 ) -> tuple[list[Incident], int]:

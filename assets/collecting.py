@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from alerting.store import alerted_groups
 from assets.metadata import OWNERS, described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
@@ -36,7 +37,7 @@ def landing(
     """
     _refuse_the_past(context)
     home = lake.lake.home
-    snapshots = collector.collect(home)
+    snapshots = collector.collect(home, alerted_groups(lake.lake))
     for snapshot in snapshots:
         land(home, snapshot)
         for problem in snapshot.problems:

@@ -1,6 +1,6 @@
 """The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,8 +99,12 @@ class CollectorResource(dg.ConfigurableResource):
     cluster: str = Field(default="", description="which cluster, or what to call it")
     clusters: str = Field(default="", description="settings file, TIDEMARK_CLUSTERS")
 
-    def collect(self, home: Home) -> list[Snapshot]:
+    def collect(self, home: Home, watched: Sequence[str] = ()) -> list[Snapshot]:
         """Takes one snapshot of every cluster at the same time.
+
+        Args:
+            home: where the clusters and what is remembered of them are.
+            watched: groups that a deep look asks in any case.
 
         Raises:
             Failure: when no cluster is configured, the settings are wrong, or the only one was
@@ -110,7 +114,7 @@ class CollectorResource(dg.ConfigurableResource):
         try:
             clusters = configured(home, self.namesrv, self.cluster, self.clusters)
             if clusters:
-                return look_at_all(home, clusters)
+                return look_at_all(home, clusters, watched)
         except (SettingsError, NeverReachedError) as error:
             raise dg.Failure(str(error)) from error
         raise dg.Failure(

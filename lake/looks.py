@@ -25,7 +25,9 @@ class NeverReachedError(Exception):
     """A cluster that was never reached and has no configured name; nothing can be written down."""
 
 
-async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Snapshot:
+async def look(
+    home: Home, cluster: Cluster, seconds: float | None = None, watched: Sequence[str] = ()
+) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
     It is a deep one when the last such was long enough ago.
@@ -34,6 +36,7 @@ async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Sn
         home: where the memory lies.
         cluster: what to look at.
         seconds: how long it may take, where its own limit is longer.
+        watched: groups that a deep look asks in any case, see `DeepOptions`.
 
     Raises:
         NeverReachedError: it failed and not even the cluster's name is known.
@@ -41,6 +44,7 @@ async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Sn
     """
     memory = Memory.of(home, cluster.key)
     deep = cluster.deep(memory.deep_at, datetime.now(UTC))
+    deep = deep and replace(deep, watched=tuple(watched))
     snapshot = await _collect(cluster, memory, seconds, deep)
     if snapshot.status == "FAILED":
         snapshot.cluster = cluster.name or memory.cluster or ""
@@ -51,8 +55,15 @@ async def look(home: Home, cluster: Cluster, seconds: float | None = None) -> Sn
     return snapshot
 
 
-def look_at_all(home: Home, clusters: Sequence[Cluster]) -> list[Snapshot]:
+def look_at_all(
+    home: Home, clusters: Sequence[Cluster], watched: Sequence[str] = ()
+) -> list[Snapshot]:
     """Take one snapshot of each cluster at the same time, for code without an event loop.
+
+    Args:
+        home: see `look`.
+        clusters: what to look at.
+        watched: see `look`.
 
     Raises:
         NeverReachedError: no cluster gave a snapshot.
@@ -62,7 +73,7 @@ def look_at_all(home: Home, clusters: Sequence[Cluster]) -> list[Snapshot]:
 
     async def looks() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
-        tasks = (look(home, cluster) for cluster in clusters)
+        tasks = (look(home, cluster, watched=watched) for cluster in clusters)
         found.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(looks())

@@ -25,8 +25,13 @@ AT_ONCE = 4
 for 10 s."""
 
 
-def groups_to_ask(unread: Iterable[Unread], named: Iterable[str] = ()) -> list[str]:
-    """The groups named, then those that lag, largest lag first, but those asking would change."""
+def groups_to_ask(
+    unread: Iterable[Unread], named: Iterable[str] = (), watched: Iterable[str] = ()
+) -> list[str]:
+    """The groups named, then those that lag, largest lag first, and those watched.
+
+    Those that asking would change are left out, unless they are named.
+    """
     lags: dict[str, int] = {}
     changed: set[str] = set()
     for it in unread:
@@ -35,7 +40,8 @@ def groups_to_ask(unread: Iterable[Unread], named: Iterable[str] = ()) -> list[s
         if it.row.consumer_offset is None:
             changed.add(group)
     lagging = sorted(lags.keys() - changed, key=lambda group: (-lags[group], group))
-    return list(dict.fromkeys([*named, *lagging]))
+    unchanged = (group for group in watched if group not in changed)
+    return list(dict.fromkeys([*named, *lagging, *unchanged]))
 
 
 class Question(NamedTuple):

@@ -11,6 +11,8 @@ class DeepOptions:
         ask_clients: ask clients at all (307, 223).
         groups: groups whose clients are asked whether they lag or not, also where asking makes a
             client commit, see `rocketmq.deep.clients`.
+        watched: groups whose clients are asked whether they lag or not, unless asking would change
+            something: those that somebody was alerted to, so that its end is seen.
         max_clients: questions to clients, all together.
         max_stats: requests for counters (315) to one address, masters and slaves.
         tag_sample_size: consume-queue entries sampled of one queue (321).
@@ -21,6 +23,7 @@ class DeepOptions:
 
     ask_clients: bool = True
     groups: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
     max_clients: int = 100
     max_stats: int = 20_000
     tag_sample_size: int = 256

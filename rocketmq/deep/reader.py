@@ -69,7 +69,7 @@ async def look_deep(
     ]
     if options.ask_clients:
         clients = ClientReader(client, problems, snapshot, options.max_clients)
-        groups = groups_to_ask(behind, options.groups)
+        groups = groups_to_ask(behind, options.groups, options.watched)
         parts.append(clients.read(masters.values(), groups))
     await asyncio.gather(*parts)
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]

@@ -120,6 +120,7 @@ def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
     snapshot = snapshot_of([("hung", 0, 5), ("hung", 1, None), ("slow", 0, 50)])
     assert groups_to_ask(unread(snapshot)) == ["slow"]
     assert groups_to_ask(unread(snapshot), ["hung"]) == ["hung", "slow"]
+    assert groups_to_ask(unread(snapshot), (), ["calm", "hung"]) == ["slow", "calm"]
 
 
 def test_an_empty_queue_holds_nobody_back():
