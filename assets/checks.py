@@ -12,11 +12,13 @@ from assets.frames import has_rows, read_snapshots, read_window, verdicts_of
 from assets.metadata import key_of, written
 from assets.resources import LakeResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
+from expectations.annotate import LOOKS_AT
+from expectations.rules import Rule
 from expectations.suites import RULES
 from lake import history
 from lake.catalog import Lake
 from lake.schema import Table
-from lake.tables import TABLES, quality, raw
+from lake.tables import TABLES, quality
 from spark.session import SparkResource
 
 JUDGED = tuple(TABLES[name] for name in RULES)
@@ -37,9 +39,6 @@ _VERDICT_SCHEMA = dg.TableSchema(
     [dg.TableColumn(name, type) for name, type in _VERDICT_COLUMNS.items()]
 )
 
-_LOOKS_AT = {raw.CONSUMER_OFFSETS: (raw.QUEUE_OFFSETS,)}
-"""Tables whose rules need rows of another one."""
-
 
 def checks_of(namespace: str) -> dg.AssetChecksDefinition:
     """The asset checks of a namespace's tables, one per suite.
@@ -51,17 +50,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=f"judge_{namespace}",
-        specs=[
-            dg.AssetCheckSpec(
-                CHECK,
-                asset=key_of(table),
-                description="  \n".join(
-                    f"{rule.name}: {rule.expected} ({rule.severity})" for rule in RULES[table.name]
-                ),
-                blocking=True,
-            )
-            for table in tables
-        ],
+        specs=[spec_of(table, CHECK, RULES[table.name], blocking=True) for table in tables],
         op_tags={"kind": "greatexpectations"},
     )
     def judged(
@@ -70,7 +59,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
         plan = lake.plan(context)
         if plan.window.empty:
             # Dagster wants a verdict of every check, also when a tick found nothing new.
-            yield from (_check_result(table, _no_rows(table)) for table in tables)
+            yield from (check_result(table, CHECK, _no_rows(table)) for table in tables)
             return
         session = spark.session_for(len(plan.snapshots))
         found = {table: _judge(session, lake.lake, table, plan) for table in tables}
@@ -80,7 +69,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
             quality.RESULTS, result_rows(verdicts, plan.window, context.run.run_id, now)
         )
         for table, verdicts in found.items():
-            yield _check_result(table, verdicts)
+            yield check_result(table, CHECK, verdicts)
 
     return judged
 
@@ -89,7 +78,7 @@ def _judge(session: SparkSession, lake: Lake, table: Table, plan: history.Plan) 
     """The verdicts on a table's rows of a window; of none, without asking Spark."""
     if not has_rows(lake, table, plan.window):
         return _no_rows(table)
-    others = {other.name: _rows(session, other, plan) for other in _LOOKS_AT.get(table, ())}
+    others = {other: _rows(session, TABLES[other], plan) for other in LOOKS_AT.get(table.name, ())}
     return judge(_rows(session, table, plan), table.name, others)
 
 
@@ -103,7 +92,22 @@ def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
     return read_window(session, table, plan.window)
 
 
-def _check_result(table: Table, verdicts: Sequence[Verdict]) -> dg.AssetCheckResult:
+def spec_of(
+    table: Table, name: str, rules: Sequence[Rule], *, blocking: bool = False
+) -> dg.AssetCheckSpec:
+    """A check of a table's whole suite, which says every rule."""
+    return dg.AssetCheckSpec(
+        name,
+        asset=key_of(table),
+        description="  \n".join(
+            f"{rule.name}: {rule.expected} ({rule.severity})" for rule in rules
+        ),
+        blocking=blocking,
+    )
+
+
+def check_result(table: Table, name: str, verdicts: Sequence[Verdict]) -> dg.AssetCheckResult:
+    """The verdicts of a table's suite as the result of its check."""
     failed = [verdict for verdict in verdicts if not verdict.success]
     metadata: dict[str, Any] = {
         "unexpected": sum(verdict.unexpected or 0 for verdict in verdicts),
@@ -123,7 +127,7 @@ def _check_result(table: Table, verdicts: Sequence[Verdict]) -> dg.AssetCheckRes
     return dg.AssetCheckResult(
         passed=not failed,
         asset_key=key_of(table),
-        check_name=CHECK,
+        check_name=name,
         severity=dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )

@@ -1,7 +1,7 @@
 """The one adapter between our rules and Great Expectations: a suite in, verdicts out."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from expectations.annotate import annotate
 from expectations.quarantine import row_json
 from expectations.rules import Rule, Severity
-from expectations.suites import RULES
+from expectations.suites import SUITES
 from lake.tables import TABLES
 from lake.window import Window
 
@@ -51,6 +51,7 @@ def judge(
     table: str,
     others: Mapping[str, DataFrame] | None = None,
     rules: Sequence[Rule] | None = None,
+    keep: Callable[[Any, Any], None] = lambda suite, result: None,
 ) -> list[Verdict]:
     """Runs the suite of a table on its rows through Great Expectations.
 
@@ -62,6 +63,7 @@ def judge(
         others: frames of other tables, same window, that rules look at; ``raw.consumer_offsets``
             looks at ``raw.queue_offsets``. Rules that miss theirs are not asked.
         rules: other rules than those of `expectations.suites`.
+        keep: is given Great Expectations' suite, called as the table, and its validation result.
 
     Returns:
         One verdict per rule, in the order of the rules. A rule that raises is a failed verdict
@@ -70,15 +72,15 @@ def judge(
     Raises:
         KeyError: for a table that has no rules, when none are given.
     """
-    asked = RULES[table] if rules is None else tuple(rules)
+    asked = SUITES[table] if rules is None else tuple(rules)
     annotated = annotate(table, {**(others or {}), table: frame})
-    results = _validate(annotated, asked)
+    results = _validate(annotated, table, asked, keep)
     raised = [rule for rule in asked if results[rule.name].problem]
     if 1 < len(raised) < len(asked):
         # Great Expectations tells one reason to all that raise together: ask each alone for its
         # own. When all raised, the frame or the engine is at fault and one reason is right.
         for rule in raised:
-            results |= _validate(annotated, (rule,))
+            results |= _validate(annotated, table, (rule,))
     return [_verdict(annotated, table, rule, results[rule.name]) for rule in asked]
 
 
@@ -124,39 +126,55 @@ class _Result:
     problem: str | None = None
 
 
-def _validate(frame: DataFrame, rules: Sequence[Rule]) -> dict[str, _Result]:
-    """Runs the rules as one Great Expectations suite on a frame; a result for every rule."""
-    # Imported here: 4-5 s that only a run that judges should pay.
+def context_of(stores: Any) -> Any:
+    """A Great Expectations context with these stores, which asks and tells nobody."""
+    # Imported here and below: 4-5 s that only a run that judges should pay.
     import great_expectations as gx
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
+    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
-    from expectations.row_expectation import ExpectRowsToHold
-
-    # A context of its own keeps no frame alive after the suite, and costs milliseconds.
-    context = gx.get_context(
+    return gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(
-            store_backend_defaults=InMemoryStoreBackendDefaults(),
+            store_backend_defaults=stores,
             analytics_enabled=False,
             progress_bars=ProgressBarsConfig(globally=False),
         ),
     )
+
+
+def _validate(
+    frame: DataFrame,
+    table: str,
+    rules: Sequence[Rule],
+    keep: Callable[[Any, Any], None] = lambda suite, result: None,
+) -> dict[str, _Result]:
+    """Runs the rules as one Great Expectations suite on a frame; a result for every rule."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
+
+    from expectations.row_expectation import ExpectRowsToHold
+
+    # A context of its own keeps no frame alive after the suite, and costs milliseconds.
     batch = (
-        context.data_sources.add_spark("spark", persist=False)
+        context_of(InMemoryStoreBackendDefaults())
+        .data_sources.add_spark("spark", persist=False)
         .add_dataframe_asset("frame")
         .add_batch_definition_whole_dataframe("whole")
         .get_batch(batch_parameters={"dataframe": frame})
     )
-    suite = gx.ExpectationSuite("rules")
+    suite = gx.ExpectationSuite(table)
     for rule in rules:
-        suite.add_expectation(ExpectRowsToHold(condition=rule.condition, meta={"rule": rule.name}))
+        suite.add_expectation(
+            ExpectRowsToHold(
+                condition=rule.condition,
+                description=f"{rule.name}: {rule.expected} ({rule.severity})",
+                meta={"rule": rule.name},
+            )
+        )
     found = {rule.name: _Result(problem="Great Expectations gave no result") for rule in rules}
-    results: list[Any] = batch.validate(suite, result_format="BASIC").results
-    for result in results:
+    validation = batch.validate(suite, result_format="BASIC")
+    keep(suite, validation)
+    for result in validation.results:
         found[result.expectation_config.meta["rule"]] = _read(result)
     return found
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
+from expectations.audited import LAG_OF_QUEUES
 from expectations.rules import CONFLICT, COPY, sound
 from expectations.suites import QUEUE_ROW, RULES
 from lake.schema import Table
@@ -77,6 +78,30 @@ def _with_queue_row(frame: DataFrame, frames: Frames) -> DataFrame:
     )
 
 
+def _with_lag_of_queues(frame: DataFrame, frames: Frames) -> DataFrame:
+    """Adds `LAG_OF_QUEUES`, as groups sum it: a queue ahead of its broker counts 0."""
+    if "progress.queues" not in frames:
+        return frame.withColumn(LAG_OF_QUEUES, F.lit(None).cast("bigint"))
+    key = ["snapshot_id", "consumer_group", "topic"]
+    sums = (
+        frames["progress.queues"]
+        .groupBy(*key)
+        .agg(
+            F.when(F.max("client_id").isNull(), F.sum(F.greatest("lag", F.lit(0)))).alias(
+                LAG_OF_QUEUES
+            )
+        )
+    )
+    return frame.join(sums, on=key, how="left").select(*frame.columns, LAG_OF_QUEUES)
+
+
+LOOKS_AT = {
+    "raw.consumer_offsets": ("raw.queue_offsets",),
+    "progress.groups": ("progress.queues",),
+}
+"""Tables whose rules need rows of others."""
+
 _MORE: dict[str, Callable[[DataFrame, Frames], DataFrame]] = {
     "raw.consumer_offsets": _with_queue_row,
+    "progress.groups": _with_lag_of_queues,
 }

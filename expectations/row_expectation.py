@@ -88,5 +88,9 @@ class ExpectRowsToHold(BatchExpectation):
         asked, broken = metrics[ASKED], metrics[BROKEN]
         return {
             "success": broken == 0,
-            "result": {"element_count": asked, "unexpected_count": broken},
+            "result": {
+                "element_count": asked,
+                "unexpected_count": broken,
+                "unexpected_percent": 100 * broken / asked if asked else 0.0,
+            },
         }

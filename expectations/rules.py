@@ -83,6 +83,18 @@ def between(column: str, least: int, most: int, severity: Severity = "warn") -> 
     )
 
 
+def one_of(column: str, *values: str) -> Rule:
+    """The text is one of some."""
+    known = ", ".join(f"'{value}'" for value in values)
+    return Rule(
+        f"{column}_known",
+        "warn",
+        f"{column} IN ({known})",
+        f"{column} is none of {known}",
+        (column,),
+    )
+
+
 def ordered(
     low: str,
     high: str,
@@ -118,9 +130,9 @@ def unique(table: Table, severity: Severity = "quarantine") -> Rule:
     )
 
 
-def structural(table: Table) -> tuple[Rule, ...]:
+def structural(table: Table, severity: Severity = "quarantine") -> tuple[Rule, ...]:
     """What the declaration of a table says of its rows: key columns known, key unique."""
-    return (*(not_null(column, "quarantine") for column in table.required), unique(table))
+    return (*(not_null(column, severity) for column in table.required), unique(table, severity))
 
 
 def sound(rules: Sequence[Rule]) -> Column:

@@ -1,9 +1,10 @@
-"""Which rules each table is held to: the one place that maps a table to its rules.
+"""Which rules each table is held to: those judged before anything is computed, and all of them.
 
 What cannot be a measurement has severity ``quarantine``; a broken offset invariant of
 ``progress.queues`` is a measurement and has ``warn``, so that its row stays visible.
 """
 
+from expectations.audited import AUDITED
 from expectations.rules import Rule, at_least, between, not_null, ordered, structural
 from lake.tables import TABLES
 
@@ -118,3 +119,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 RULES: dict[str, tuple[Rule, ...]] = {
     name: (*structural(TABLES[name]), *rules) for name, rules in _RULES.items()
 }
+"""By each tick, before what follows is computed."""
+
+SUITES = RULES | AUDITED
+"""Of every table."""

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
+from assets.audit import audit, data_docs
 from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
 from assets.computing import (
@@ -19,7 +20,15 @@ from assets.flows import progress_capacity, progress_throughput
 from assets.happening import progress_events
 from assets.maintenance import maintenance
 from assets.members import members
-from orchestration.jobs import MAINTAIN, RECOMPUTE, TICK, every_hour, every_minute
+from orchestration.jobs import (
+    AUDIT,
+    MAINTAIN,
+    RECOMPUTE,
+    TICK,
+    audit_every_hour,
+    every_minute,
+    maintain_every_hour,
+)
 from orchestration.resources import resources
 from orchestration.sensors import notify, watch
 
@@ -38,6 +47,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     computed,
     results,
     maintenance,
+    data_docs,
     progress_timeline,
 )
 
@@ -53,9 +63,9 @@ def build(
     """
     return dg.Definitions(
         assets=[*ASSETS, notifications],
-        asset_checks=CHECKS,
-        jobs=[TICK, RECOMPUTE, MAINTAIN],
-        schedules=[every_minute, every_hour],
+        asset_checks=[*CHECKS, audit],
+        jobs=[TICK, RECOMPUTE, MAINTAIN, AUDIT],
+        schedules=[every_minute, maintain_every_hour, audit_every_hour],
         sensors=[notify, watch],
         resources=resources() | overrides,
         loggers=loggers,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.audit import DATA_DOCS, audit
 from assets.collecting import LANDING
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
@@ -21,7 +22,9 @@ ACTIVE = (
 
 TICK = dg.define_asset_job(
     "tick",
-    selection=dg.AssetSelection.all() - dg.AssetSelection.assets(MAINTENANCE),
+    selection=dg.AssetSelection.all()
+    - dg.AssetSelection.assets(MAINTENANCE, DATA_DOCS)
+    - dg.AssetSelection.checks(audit),
     description="Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
     tags={**PENDING, "dagster/max_retries": "1"},
     executor_def=dg.in_process_executor,
@@ -30,7 +33,10 @@ TICK = dg.define_asset_job(
 RECOMPUTE = dg.define_asset_job(
     "recompute",
     selection=dg.AssetSelection.all()
-    - dg.AssetSelection.assets(LANDING, MAINTENANCE, *(key_of(table) for table in raw.ALL)),
+    - dg.AssetSelection.assets(
+        LANDING, MAINTENANCE, DATA_DOCS, *(key_of(table) for table in raw.ALL)
+    )
+    - dg.AssetSelection.checks(audit),
     description="Compute progress.* and alerting.* of whole hours again, in one run.",
     executor_def=dg.in_process_executor,
 )
@@ -42,18 +48,28 @@ MAINTAIN = dg.define_asset_job(
     executor_def=dg.in_process_executor,
 )
 
+AUDIT = dg.define_asset_job(
+    "audit",
+    selection=dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),
+    description="Judge all rows of the last hour, and make pages of what was found.",
+    executor_def=dg.in_process_executor,
+)
+
 SCHEDULED = os.environ.get("TIDEMARK_SCHEDULE") == "on"
 """Whether schedules and sensors run from the start (``TIDEMARK_SCHEDULE``)."""
 
 STATUS = dg.DefaultScheduleStatus.RUNNING if SCHEDULED else dg.DefaultScheduleStatus.STOPPED
 
-every_hour = dg.ScheduleDefinition(
-    name="every_hour",
-    job=MAINTAIN,
-    # Not with the hour, when a tick begins a new partition of every table.
-    cron_schedule="7 * * * *",
-    execution_timezone="UTC",
-    default_status=STATUS,
+# Neither with the hour, when a tick begins a new partition of every table.
+maintain_every_hour, audit_every_hour = (
+    dg.ScheduleDefinition(
+        name=f"{job.name}_every_hour",
+        job=job,
+        cron_schedule=f"{minute} * * * *",
+        execution_timezone="UTC",
+        default_status=STATUS,
+    )
+    for job, minute in ((MAINTAIN, 7), (AUDIT, 12))
 )
 
 

@@ -56,14 +56,19 @@ def _run(
 
     definitions = build(loggers={"console": step_logger(report)})
     resolved = definitions.resolve_job_def(job)
-    keys = set(resolved.asset_layer.executable_asset_keys) - set(without)
+    if without:
+        layer = resolved.asset_layer
+        resolved = resolved.get_subset(
+            asset_selection=frozenset(layer.executable_asset_keys) - set(without),
+            # Else every check of a chosen asset, also those of other jobs.
+            asset_check_selection=frozenset(layer.asset_graph.asset_check_keys),
+        )
     with dg.DagsterInstance.get() as instance:
         end_dead_runs(instance)
         result = resolved.execute_in_process(
             instance=instance,
             tags={**tags, **process_tag()},
             run_config={"loggers": {"console": {}}},
-            asset_selection=sorted(keys),
             raise_on_error=False,
         )
     if not result.success:

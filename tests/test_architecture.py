@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.suites import RULES
+from expectations.suites import RULES, SUITES
 from lake.schema import type_text
 from lake.tables import TABLES
 from orchestration.definitions import build
@@ -260,13 +260,14 @@ def test_the_ending_of_a_name_tells_its_type(ending, kind):
 def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
     graph = build().resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.get_all_asset_keys()}
-    assert set(TABLES) | {"landing", "maintenance"} == assets
+    assert set(TABLES) | {"landing", "maintenance", "data_docs"} == assets
     # What people were told is no run's work: the sensor that tells them writes it down.
     made = {".".join(key.path) for key in graph.materializable_asset_keys}
     assert assets - made == {"alerting.notifications"}
-    checks = [".".join(key.asset_key.path) for key in graph.asset_check_keys]
-    assert sorted(RULES) == sorted(checks)
+    checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
+    every_tick = [("expectations", name) for name in RULES]
+    assert sorted(checks) == sorted([*every_tick, *(("audit", name) for name in SUITES)])
     for key in graph.asset_check_keys:
-        rules = RULES[".".join(key.asset_key.path)]
+        rules = SUITES[".".join(key.asset_key.path)]
         description = graph.get(key).description or ""
         assert all(rule.name in description for rule in rules)

@@ -404,18 +404,50 @@ def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, warm_home)
         assert after[table.name] == expected, table.name
 
 
-def test_maintenance_keeps_every_row_and_few_states(ticked):
-    before = computed(ticked)
-    states = len(ticked.table("raw.snapshots").metadata.snapshots)
+def execute(home, job, **config):
+    """Runs a job as Dagster's own command does."""
+    command = [str(DAGSTER), "job", "execute", "-m", "orchestration.definitions", "-j", job]
+    settings = ["--config", str(home.path / "run.yaml")] if config else []
+    (home.path / "run.yaml").write_text(json.dumps({"ops": config}))
     done = subprocess.run(
-        [str(DAGSTER), "job", "execute", "-m", "orchestration.definitions", "-j", "maintain"],
+        [*command, *settings],
         cwd=ROOT,
-        env=environment(ticked.home, DAGSTER_HOME=str(ticked.home.dagster)),
+        env=environment(home, DAGSTER_HOME=str(home.dagster)),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_audit_finds_in_an_hour_what_was_made_up_and_nothing_else(ticked):
+    """The second hour holds impossible rows, and files that could not be read."""
+    hour = START + HOUR
+    execute(ticked.home, "audit", audit={"config": {"hour": hour.isoformat()}})
+    found = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
+    audited = {row["run_id"]: row for row in found if row["table"] == "alerting.incidents"}
+    (run_id,) = audited
+    verdicts = [row for row in found if row["run_id"] == run_id]
+    assert {row["table"] for row in verdicts} == set(TABLES)
+    failed = {(row["table"], row["expectation"]) for row in verdicts if not row["success"]}
+    assert failed == {
+        ("raw.snapshots", "status_not_failed"),
+        ("raw.queue_offsets", "max_offset_ge_0"),
+        ("raw.queue_offsets", "min_offset_le_max_offset"),
+        ("raw.queue_offsets", "key_unique"),
+        ("raw.consumer_offsets", "consumer_offset_ge_0"),
+        ("raw.consumer_offsets", "queue_row_sound"),
+    }
+    pages = ticked.home.path / "data_docs" / "uncommitted" / "data_docs" / "local_site"
+    assert "progress" in (pages / "index.html").read_text()
+    (page,) = pages.glob("validations/raw/queue_offsets/**/*.html")
+    assert "max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)" in page.read_text()
+
+
+def test_maintenance_keeps_every_row_and_few_states(ticked):
+    before = computed(ticked)
+    states = len(ticked.table("raw.snapshots").metadata.snapshots)
+    execute(ticked.home, "maintain")
     assert computed(ticked) == before
     # The states of the last hour stay: a reader may be at them.
     assert len(ticked.table("raw.snapshots").metadata.snapshots) <= states + 1

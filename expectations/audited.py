@@ -1,0 +1,143 @@
+"""What the tables that runs make are held to: our own work, looked at once an hour.
+
+Raw rows are judged before anything is computed on them (`expectations.suites`). These rules find
+mistakes of Tidemark's, which no tick has to wait for. All are of severity ``warn``: what is wrong
+here is computed again once it is mended.
+"""
+
+from expectations.rules import Rule, at_least, between, one_of, ordered, structural
+from lake.tables import TABLES
+
+LAG_OF_QUEUES = "_lag_of_queues"
+"""Annotation of ``progress.groups``: the lag summed over the group's rows of ``progress.queues`` in
+the same snapshot; NULL where they were not given or none is known."""
+
+_RULES = {
+    "progress.groups": (
+        at_least("queues", 0),
+        at_least("queues_unknown", 0),
+        ordered("queues_unknown", "queues"),
+        ordered("queues_never_committed", "queues"),
+        Rule(
+            "complete_without_unknown_queues",
+            "warn",
+            "complete = (queues_unknown = 0)",
+            "complete disagrees with queues_unknown",
+            ("complete", "queues_unknown"),
+        ),
+        *(at_least(name, 0) for name in ("lag", "lost", "readable_lag", "delay_ms", "clients")),
+        ordered("readable_lag", "lag_upper"),
+        ordered("filtered_lag_low", "filtered_lag"),
+        ordered("filtered_lag", "filtered_lag_high"),
+        between("match_ratio", 0, 1),
+        # A broadcasting group's row is that of its worst client, not of all of them.
+        Rule(
+            "lag_is_the_sum_of_its_queues",
+            "warn",
+            f"CASE WHEN message_model <=> 'BROADCASTING' THEN NULL ELSE lag = {LAG_OF_QUEUES} END",
+            "lag <> sum of the lag of its queues",
+            ("lag", "queues", "queues_unknown", "message_model"),
+        ),
+        one_of(
+            "health",
+            *("LOSING", "UNKNOWN", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND"),
+            *("CATCHING_UP", "IDLE", "OK"),
+        ),
+    ),
+    "progress.assignments": (
+        one_of("state", "OK", "UNOWNED", "CONTESTED", "MOVED", "UNKNOWN"),
+        Rule(
+            "contested_by_several",
+            "warn",
+            "(state = 'CONTESTED') = (size(owners) > 1)",
+            "state disagrees with the number of owners",
+            ("state", "owners"),
+        ),
+    ),
+    "progress.idle_clients": (at_least("clients", 1), at_least("queues", 0)),
+    "progress.subscriptions": (
+        Rule(
+            "consistent_without_differences",
+            "warn",
+            "consistent = (size(differences) = 0)",
+            "consistent disagrees with differences",
+            ("consistent", "differences"),
+        ),
+    ),
+    "progress.snapshots": (),
+    "progress.timeline": (
+        at_least("max_offset", 0),
+        Rule(
+            "previous_at_before_observed_at",
+            "warn",
+            "previous_at < observed_at",
+            "previous_at >= observed_at",
+            ("previous_at",),
+        ),
+    ),
+    "progress.throughput": (
+        at_least("tps", 0),
+        at_least("sum", 0),
+        at_least("tps_observed", 0),
+        between("served_by_replicas", 0, 1),
+        Rule(
+            "tps_is_master_and_replicas",
+            "warn",
+            "abs(tps - coalesce(tps_master, 0) - coalesce(tps_replicas, 0)) <= 0.01",
+            "tps <> tps_master + tps_replicas",
+            ("tps", "tps_master", "tps_replicas"),
+        ),
+    ),
+    "progress.capacity": (
+        at_least("threads", 0),
+        at_least("consume_tps", 0),
+        at_least("capacity_tps", 0),
+        ordered("clients_told", "clients"),
+    ),
+    "progress.events": (
+        at_least("messages", 0),
+        one_of(
+            "kind",
+            *("REWOUND", "SKIPPED", "LOST", "RECREATED", "AHEAD_OF_BROKER", "DISAPPEARED"),
+            *("FIRST_COMMIT", "BROKER_DOWN"),
+        ),
+    ),
+    "quality.results": (
+        ordered("unexpected", "elements"),
+        Rule(
+            "success_without_unexpected",
+            "warn",
+            "success = (unexpected = 0)",
+            "success disagrees with unexpected",
+            ("success", "unexpected"),
+        ),
+    ),
+    "quality.quarantine": (),
+    "alerting.alerts": (one_of("severity", "critical", "warning", "info"),),
+    "alerting.incidents": (
+        one_of("state", "PENDING", "FIRING", "ACKNOWLEDGED", "RESOLVED"),
+        ordered("opened_at", "fired_at"),
+        ordered("fired_at", "resolved_at"),
+        Rule(
+            "firing_since_an_instant",
+            "warn",
+            "CASE WHEN state IN ('FIRING', 'ACKNOWLEDGED') THEN fired_at IS NOT NULL END",
+            "fired_at is NULL and state = FIRING or ACKNOWLEDGED",
+            ("state", "fired_at"),
+        ),
+    ),
+    "alerting.notifications": (
+        at_least("attempts", 0),
+        Rule(
+            "delivered_at_an_instant",
+            "warn",
+            "(status = 'DELIVERED') = (delivered_at IS NOT NULL)",
+            "status disagrees with delivered_at",
+            ("status", "delivered_at", "last_error"),
+        ),
+    ),
+}
+
+AUDITED: dict[str, tuple[Rule, ...]] = {
+    name: (*structural(TABLES[name], "warn"), *rules) for name, rules in _RULES.items()
+}

@@ -1,0 +1,213 @@
+"""Every rule of the tables that are judged once an hour, on rows that can be checked by eye."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from expectations.annotate import annotate
+from expectations.audited import AUDITED
+from expectations.rules import structural
+from expectations.suites import RULES, SUITES
+from lake.tables import TABLES
+from tests.builders import frame
+
+Row = dict[str, Any]
+Cases = dict[str, tuple[Row, list[Row], list[Row]]]
+
+EARLY, LATE = (datetime(2026, 11, 19, hour, tzinfo=UTC) for hour in (11, 12))
+
+
+def never_negative(*columns: str) -> Cases:
+    """The cases of columns that are 0 or more."""
+    return {f"{column}_ge_0": ({column: 0}, [{column: -1}], [{column: None}]) for column in columns}
+
+
+def never_above(low: str, high: str, least: Any = 3, most: Any = 4) -> Cases:
+    """The cases of two columns of which one is not above the other."""
+    return {
+        f"{low}_le_{high}": (
+            {low: least, high: least},
+            [{low: most, high: least}],
+            [{low: None, high: least}, {low: most, high: None}],
+        )
+    }
+
+
+def known(column: str, good: str) -> Cases:
+    """The cases of a text that is one of some."""
+    return {f"{column}_known": ({column: good}, [{column: "OTHER"}], [{column: None}])}
+
+
+def share(column: str) -> Cases:
+    """The cases of a share."""
+    return {
+        f"{column}_in_0_to_1": ({column: 1.0}, [{column: 1.1}, {column: -0.1}], [{column: None}])
+    }
+
+
+# table -> rule -> (a row that keeps it, rows that break it, rows it is not asked of)
+CASES: dict[str, Cases] = {
+    "progress.groups": {
+        **never_negative("queues", "queues_unknown"),
+        **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
+        **never_above("queues_unknown", "queues"),
+        **never_above("queues_never_committed", "queues"),
+        **never_above("readable_lag", "lag_upper"),
+        **never_above("filtered_lag_low", "filtered_lag"),
+        **never_above("filtered_lag", "filtered_lag_high"),
+        **share("match_ratio"),
+        **known("health", "OK"),
+        "complete_without_unknown_queues": (
+            {"complete": False, "queues_unknown": 1},
+            [{"complete": True, "queues_unknown": 1}, {"complete": False, "queues_unknown": 0}],
+            [{"complete": None, "queues_unknown": 0}],
+        ),
+    },
+    "progress.assignments": {
+        **known("state", "OK"),
+        "contested_by_several": (
+            {"state": "CONTESTED", "owners": ["a", "b"]},
+            [{"state": "OK", "owners": ["a", "b"]}, {"state": "CONTESTED", "owners": ["a"]}],
+            [{"state": None, "owners": ["a"]}],
+        ),
+    },
+    "progress.idle_clients": {
+        "clients_ge_1": ({"clients": 1}, [{"clients": 0}], [{"clients": None}]),
+        **never_negative("queues"),
+    },
+    "progress.subscriptions": {
+        "consistent_without_differences": (
+            {"consistent": True, "differences": []},
+            [
+                {"consistent": True, "differences": ["TOPICS"]},
+                {"consistent": False, "differences": []},
+            ],
+            [{"consistent": None, "differences": ["TOPICS"]}],
+        ),
+    },
+    "progress.snapshots": {},
+    "progress.timeline": {
+        **never_negative("max_offset"),
+        "previous_at_before_observed_at": (
+            {"previous_at": EARLY, "observed_at": LATE},
+            [{"previous_at": LATE, "observed_at": EARLY}],
+            [{"previous_at": None, "observed_at": LATE}],
+        ),
+    },
+    "progress.throughput": {
+        **never_negative("tps", "sum", "tps_observed"),
+        **share("served_by_replicas"),
+        "tps_is_master_and_replicas": (
+            {"tps": 3.0, "tps_master": 1.0, "tps_replicas": 2.0},
+            [{"tps": 3.0, "tps_master": 1.0, "tps_replicas": None}],
+            [{"tps": None, "tps_master": 1.0}],
+        ),
+    },
+    "progress.capacity": {
+        **never_negative("threads", "consume_tps", "capacity_tps"),
+        **never_above("clients_told", "clients"),
+    },
+    "progress.events": {**never_negative("messages"), **known("kind", "LOST")},
+    "quality.results": {
+        **never_above("unexpected", "elements"),
+        "success_without_unexpected": (
+            {"success": True, "unexpected": 0},
+            [{"success": True, "unexpected": 1}, {"success": False, "unexpected": 0}],
+            [{"success": False, "unexpected": None}],
+        ),
+    },
+    "quality.quarantine": {},
+    "alerting.alerts": known("severity", "critical"),
+    "alerting.incidents": {
+        **known("state", "FIRING"),
+        **never_above("opened_at", "fired_at", EARLY, LATE),
+        **never_above("fired_at", "resolved_at", EARLY, LATE),
+        "firing_since_an_instant": (
+            {"state": "FIRING", "fired_at": EARLY},
+            [{"state": "ACKNOWLEDGED", "fired_at": None}],
+            [{"state": "PENDING", "fired_at": None}],
+        ),
+    },
+    "alerting.notifications": {
+        **never_negative("attempts"),
+        "delivered_at_an_instant": (
+            {"status": "DELIVERED", "delivered_at": EARLY},
+            [
+                {"status": "DELIVERED", "delivered_at": None},
+                {"status": "PENDING", "delivered_at": EARLY},
+            ],
+            [{"status": None, "delivered_at": EARLY}],
+        ),
+    },
+}
+
+
+def test_every_table_has_a_suite_and_one_only() -> None:
+    assert set(SUITES) == set(TABLES)
+    assert not set(RULES) & set(AUDITED)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [name for name, cases in CASES.items() if cases])
+def test_rules_hold_break_and_are_not_asked(name: str, spark: SparkSession) -> None:
+    conditions = {rule.name: rule.condition for rule in AUDITED[name]}
+    cases = [
+        (rule, expected, row)
+        for rule, (keeps, breaks, not_asked) in CASES[name].items()
+        for expected, rows in ((True, [keeps]), (False, breaks), (None, not_asked))
+        for row in rows
+    ]
+    judged = (
+        frame(spark, TABLES[name], [row for _, _, row in cases])
+        .select(*(F.expr(conditions[rule]).alias(rule) for rule in CASES[name]))
+        .collect()
+    )
+    found = [(rule, judged[at][rule], row) for at, (rule, _, row) in enumerate(cases)]
+    assert found == cases
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_no_rule_is_without_a_case(name: str) -> None:
+    shown_here = {"lag_is_the_sum_of_its_queues"}
+    declared = {rule.name for rule in structural(TABLES[name], "warn")}
+    assert {rule.name for rule in AUDITED[name]} - declared - shown_here == set(CASES[name])
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_what_is_made_is_never_quarantined(name: str) -> None:
+    assert {rule.severity for rule in AUDITED[name]} == {"warn"}
+    for rule in AUDITED[name]:
+        assert set(rule.columns) <= set(TABLES[name].column_names), rule.name
+
+
+@pytest.mark.spark
+def test_the_lag_of_a_group_is_that_of_its_queues(spark: SparkSession) -> None:
+    def queue(at: float, queue_id: int, lag: int | None, client: str | None = None) -> Row:
+        key = {"at": at, "consumer_group": "g", "topic": "t"}
+        return {**key, "queue_id": queue_id, "lag": lag, "client_id": client}
+
+    queues = [
+        *(queue(at, 0, 5) for at in range(4)),
+        *(queue(at, 1, -2) for at in range(4)),  # ahead of its broker: counts 0
+        queue(4, 0, 5, "a"),
+        queue(5, 0, None),
+    ]
+    lags = [5, 3, None, 5, 5, None]
+    models = [None, "CLUSTERING", None, "BROADCASTING", None, None]
+    groups = [
+        {"at": at, "consumer_group": "g", "topic": "t", "lag": lag, "message_model": model}
+        for at, (lag, model) in enumerate(zip(lags, models, strict=True))
+    ]
+    frames = {
+        "progress.groups": frame(spark, TABLES["progress.groups"], groups),
+        "progress.queues": frame(spark, TABLES["progress.queues"], queues),
+    }
+    (rule,) = (
+        each for each in AUDITED["progress.groups"] if each.name == "lag_is_the_sum_of_its_queues"
+    )
+    judged = annotate("progress.groups", frames).orderBy("observed_at")
+    found = [row[0] for row in judged.select(F.expr(rule.condition)).collect()]
+    assert found == [True, False, None, None, None, None]
