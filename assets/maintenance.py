@@ -3,12 +3,17 @@
 from datetime import UTC, datetime
 
 import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from assets.frames import read_window, write_window
 from assets.metadata import OWNERS
 from assets.resources import LakeResource
+from lake.catalog import Lake
 from lake.retention import Retention, remember_raw_since, remove_landed
-from lake.tables import TABLES, raw
+from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
+from spark.delay import thinned
 from spark.maintenance import compaction, expiry, removal
 from spark.session import SparkResource
 
@@ -16,6 +21,9 @@ MAINTENANCE = dg.AssetKey("maintenance")
 
 COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
+
+THIN_AFTER = 6 * HOUR
+"""Age from which on the timeline keeps one step of each five minutes."""
 
 REMEMBERED = HOUR
 """How long a reader may still ask for an older state of a table."""
@@ -30,7 +38,7 @@ REMEMBERED = HOUR
 def maintenance(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult:
-    """Removes rows that are too old, joins the ticks' small files, forgets old table states.
+    """Removes and thins old rows, joins the ticks' small files, forgets old table states.
 
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
@@ -40,6 +48,7 @@ def maintenance(
     assert raw_before
     landings = remove_landed(lake.lake, raw_before)
     session = spark.session_for(1)
+    thinned_hours = _thin(session, lake.lake, floor_hour(now))
     states = {}
     for table in TABLES.values():
         known = lake.lake.table(table.name).metadata.snapshots
@@ -58,8 +67,28 @@ def maintenance(
     return dg.MaterializeResult(
         metadata={
             "landings_removed": landings,
+            "hours_thinned": thinned_hours,
             "states_before": sum(states.values()),
             "states_after": sum(len(lake.lake.table(name).metadata.snapshots) for name in states),
             "raw_since": raw_before.isoformat(),
         }
     )
+
+
+def _thin(session: SparkSession, lake: Lake, end: datetime) -> int:
+    """Thins the hours of the timeline that have come of age within a day; tells how many."""
+
+    def by_hour(rows: DataFrame) -> dict[datetime, int]:
+        hour = F.date_trunc("hour", "observed_at")
+        counted = rows.groupBy(F.unix_seconds(hour).alias("at")).count().collect()
+        return {datetime.fromtimestamp(row["at"], UTC): row["count"] for row in counted}
+
+    table = progress.TIMELINE
+    history = read_window(session, table, Window(end - COMPACTED, end - THIN_AFTER))
+    few = thinned(history)
+    before, after = by_hour(history), by_hour(few)
+    hours = [hour for hour in sorted(before) if after.get(hour, 0) < before[hour]]
+    for hour in hours:
+        window = Window(hour, hour + HOUR)
+        write_window(thinned(read_window(session, table, window)), table, window, lake)
+    return len(hours)
