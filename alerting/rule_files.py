@@ -6,17 +6,15 @@ once.
 """
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import ErrorDetails
 
 from alerting.rules import Rule
-from lake.documents import Document, field, kind, read_list, reason
+from lake.documents import Item, read_items
 
 DEFAULT_RULES = Path(__file__).resolve().parent.parent / "rules"
 """The folder of the ready-made rules."""
@@ -34,14 +32,6 @@ class RuleError(ValueError):
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
         self.mistakes = tuple(mistakes)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A valid rule and where its name stands, as ``FILE:LINE: FIELD``."""
-
-    rule: Rule
-    place: str
 
 
 def schema() -> dict[str, Any]:
@@ -86,17 +76,17 @@ def sound_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
         path: see `load_rules`.
     """
     mistakes: list[str] = []
-    written: list[_Written] = []
+    written: list[Item[Rule]] = []
     try:
         files = _files(Path(path))
     except RuleError as error:
         return [], list(error.mistakes)
     for file in files:
-        for found in _read(file):
+        for found in read_items(file, "rules", "a rule", _RULE.validate_python, located=_location):
             (mistakes if isinstance(found, str) else written).append(found)  # pyright: ignore
     mistakes += _duplicates(written)
-    first = {entry.rule.name: entry for entry in reversed(written)}
-    return [entry.rule for entry in written if first[entry.rule.name] is entry], mistakes
+    first = {entry.value.name: entry for entry in reversed(written)}
+    return [entry.value for entry in written if first[entry.value.name] is entry], mistakes
 
 
 def _files(path: Path) -> list[Path]:
@@ -108,43 +98,15 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _read(file: Path) -> Iterator[_Written | str]:
-    """The rules of one file, and its mistakes as lines."""
-    document, mistakes = read_list(file, "rules")
-    yield from mistakes
-    if document is None:
-        return
-    for index, item in enumerate(document.value["rules"]):
-        yield from _rule(file, document, index, item)
-
-
-def _rule(file: Path, document: Document, index: int, item: Any) -> Iterator[_Written | str]:
-    base = ("rules", index)
-    if not isinstance(item, dict):
-        line = document.line(base)
-        yield f"{file}:{line}: {field(base)}: a rule is a mapping, not {kind(item)}"
-        return
-    try:
-        rule = _RULE.validate_python(item)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            path = (*base, *_location(detail))
-            yield f"{file}:{document.line(path)}: {field(path)}: {reason(detail)}"
-        return
-    place = (*base, "name")
-    yield _Written(rule, f"{file}:{document.line(place)}: {field(place)}")
-
-
-def _duplicates(written: list[_Written]) -> list[str]:
+def _duplicates(written: list[Item[Rule]]) -> list[str]:
     """A line for every rule whose name another one has already."""
-    count = Counter(entry.rule.name for entry in written)
     first: dict[str, str] = {}
     lines: list[str] = []
     for entry in written:
-        name = entry.rule.name
-        if count[name] > 1 and name in first:
-            lines.append(f"{entry.place}: {name!r} is the name of another rule ({first[name]})")
-        first.setdefault(name, entry.place)
+        name, place = entry.value.name, entry.place("name")
+        if name in first:
+            lines.append(f"{place}: {name!r} is the name of another rule ({first[name]})")
+        first.setdefault(name, place)
     return lines
 
 

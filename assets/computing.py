@@ -21,7 +21,7 @@ from assets.frames import (
 )
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
-from assets.resources import LakeResource
+from assets.resources import HealthResource, LakeResource
 from lake import history
 from lake.catalog import Lake
 from lake.schema import Table
@@ -135,9 +135,15 @@ def progress_queues(
     ),
 )
 def progress_groups(
-    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    health: HealthResource,
 ) -> dg.MaterializeResult:
     """Computes every group on every topic, with what is not known of it and how it is doing."""
+    of_some, mistakes = health.thresholds()
+    for mistake in mistakes:
+        context.log.error(f"left out: {mistake}")
 
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(len(plan.snapshots))
@@ -158,6 +164,7 @@ def progress_groups(
             read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
             numbers_frame(session, plan.observations),
             plan.window,
+            of_some=of_some,
         )
 
     return replace(context, lake, progress.GROUPS, compute, lambda window: _now(lake.lake, window))

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from alerting.rule_files import sound_rules
 from alerting.rules import Rule
 from assets.frames import doubted
+from assets.health_settings import read
 from assets.partitions import Context, is_tick, run_window
 from lake import history
 from lake.catalog import Lake
@@ -20,6 +21,7 @@ from lake.looks import NeverReachedError, look_at_all
 from lake.retention import raw_since
 from rocketmq.rows import Snapshot
 from spark.capacity import Machine
+from spark.thresholds import ForSome
 
 LOCK_SECONDS = 15 * 60
 
@@ -131,6 +133,16 @@ class RulesResource(dg.ConfigurableResource):
     def rules(self) -> tuple[list[Rule], list[str]]:
         """The rules as they stand in the files now, and a line for each that cannot be used."""
         return sound_rules(Path(self.path))
+
+
+class HealthResource(dg.ConfigurableResource):
+    """What makes a state of health, where it is not the same for all groups."""
+
+    path: str = Field(description="settings file, TIDEMARK_HEALTH")
+
+    def thresholds(self) -> tuple[Sequence[ForSome], list[str]]:
+        """Those of single groups as they stand in the file now, and a line for each mistake."""
+        return read(Path(self.path))
 
 
 class ClientMachineResource(dg.ConfigurableResource):

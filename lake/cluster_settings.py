@@ -29,12 +29,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from lake.clusters import DEEP_EVERY, SHORTEST, Account, Cluster, SettingsError, seconds
-from lake.documents import Document, field, kind, read_list, reason
+from lake.documents import read_items, reason
 from rocketmq.endpoint import split_endpoint
 from rocketmq.security import Credentials, Tls
 
@@ -134,25 +134,23 @@ def load_clusters(file: Path) -> list[Cluster]:
     Raises:
         SettingsError: with every mistake, ``FILE:LINE: FIELD: what is wrong``.
     """
-    document, mistakes = read_list(file, "clusters")
+    mistakes: list[str] = []
     found: list[Cluster] = []
     places: dict[str, str] = {}
-    for index, item in enumerate(document.value["clusters"] if document else ()):
-        assert document
-        try:
-            settings = ClusterSettings.model_validate(item)
-        except ValidationError as error:
-            mistakes += _mistakes(file, document, index, item, error)
+    for item in read_items(
+        file, "clusters", "a cluster", ClusterSettings.model_validate, words=_without_secrets
+    ):
+        if isinstance(item, str):
+            mistakes.append(item)
             continue
-        place = _place(file, document, ("clusters", index, "name"))
+        settings, place = item.value, item.place("name")
         if settings.name in places:
             other = places[settings.name]
             mistakes.append(f"{place}: {settings.name!r} is another cluster's name ({other})")
         places.setdefault(settings.name, place)
-        acl_place = _place(file, document, ("clusters", index, "acl"))
-        found.append(_cluster(settings, file.absolute().parent, acl_place))
-    if document and not document.value["clusters"]:
-        mistakes.append(_place(file, document, ("clusters",)) + ": no cluster in this list")
+        found.append(_cluster(settings, file.absolute().parent, item.place("acl")))
+    if not found and not mistakes:
+        mistakes.append(f"{file}:1: clusters: no cluster in this list")
     if mistakes:
         raise SettingsError(mistakes)
     return found
@@ -204,20 +202,6 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
     )
 
 
-def _mistakes(
-    file: Path, document: Document, index: int, item: Any, error: ValidationError
-) -> list[str]:
-    base = ("clusters", index)
-    if not isinstance(item, dict):
-        return [f"{_place(file, document, base)}: a cluster is a mapping, not {kind(item)}"]
-    lines = []
-    for detail in error.errors(include_url=False):
-        path = (*base, *detail["loc"])
-        # Whatever was written about an account may be the secret itself.
-        words = reason(detail, show="acl" not in detail["loc"])
-        lines.append(f"{_place(file, document, path)}: {words}")
-    return lines
-
-
-def _place(file: Path, document: Document, path: tuple[str | int, ...]) -> str:
-    return f"{file}:{document.line(path)}: {field(path)}"
+def _without_secrets(detail: ErrorDetails) -> str:
+    """What is wrong; whatever was written about an account may be the secret itself."""
+    return reason(detail, show="acl" not in detail["loc"])

@@ -4,16 +4,19 @@ Every settings file is a mapping with one key and a list under it, checked by py
 one line, ``FILE:LINE: FIELD: what is wrong``, and all of a file's mistakes are told at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import yaml
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys and positions from the top."""
+
+T = TypeVar("T")
 
 
 class DocumentError(ValueError):
@@ -80,6 +83,66 @@ def parse(text: str) -> Document:
     except RecursionError as error:
         raise DocumentError(1, "nested too deeply") from error
     return Document(value, root, repeated)
+
+
+@dataclass(frozen=True)
+class Item(Generic[T]):
+    """A valid entry of a file's list, which knows where it stands.
+
+    Attributes:
+        value: what was made of it.
+        file: as it was named.
+        document: the file's.
+        base: where the entry stands in it.
+    """
+
+    value: T
+    file: Path
+    document: Document
+    base: Place
+
+    def place(self, *path: str | int) -> str:
+        """Where something of it stands: ``FILE:LINE: FIELD``."""
+        return _place(self.file, self.document, (*self.base, *path))
+
+
+def read_items(
+    file: Path,
+    key: str,
+    noun: str,
+    validate: Callable[[Any], T],
+    *,
+    located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
+    words: Callable[[ErrorDetails], str] | None = None,
+) -> Iterator[Item[T] | str]:
+    """The valid entries of a file's list, and a line for each mistake in it.
+
+    Args:
+        file: mistakes name it as it is given here.
+        key: the one key of the file, under which the list is.
+        noun: what an entry is, with its article.
+        validate: makes a value of an entry; it may raise pydantic's ``ValidationError``.
+        located: where in its entry pydantic found a mistake.
+        words: what is wrong there, in one line; `reason` unless given.
+    """
+    document, mistakes = read_list(file, key)
+    yield from mistakes
+    for index, entry in enumerate(document.value[key] if document else ()):
+        assert document
+        base = (key, index)
+        if not isinstance(entry, dict):
+            yield f"{_place(file, document, base)}: {noun} is a mapping, not {kind(entry)}"
+            continue
+        try:
+            yield Item(validate(entry), file, document, base)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                place = _place(file, document, (*base, *located(detail)))
+                yield f"{place}: {(words or reason)(detail)}"
+
+
+def _place(file: Path, document: Document, path: Place) -> str:
+    return f"{file}:{document.line(path)}: {field(path)}"
 
 
 def read_list(file: Path, key: str) -> tuple[Document | None, list[str]]:

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from alerting.rule_files import rules_path
-from assets.resources import ClientMachineResource, CollectorResource, LakeResource, RulesResource
+from assets.resources import (
+    ClientMachineResource,
+    CollectorResource,
+    HealthResource,
+    LakeResource,
+    RulesResource,
+)
 from lake.catalog import CatalogConfig
 from lake.home import Home
 from spark import engine
@@ -22,6 +28,8 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
     separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
     settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
+    ``TIDEMARK_HEALTH`` a file of what makes a state of health for some groups, else ``health.yaml``
+    in the home;
     ``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` what consumers run on;
     ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
     Without the last two, the warm engine when one runs, else a Spark in the run's own process.
@@ -35,6 +43,9 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
         "alert_rules": RulesResource(path=str(rules_path(environment))),
+        "health": HealthResource(
+            path=environment.get("TIDEMARK_HEALTH") or str(home.path / "health.yaml")
+        ),
         "client_machine": ClientMachineResource(
             cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
             compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),

@@ -26,7 +26,7 @@ from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 from spark.beside import Addition, additions, join
-from spark.columns import inside
+from spark.columns import fits, inside
 
 HISTORY = timedelta(minutes=10)
 """How far back growth looks for the observation before."""
@@ -322,7 +322,7 @@ def _verdict(variant: Variant) -> Column:
     holds = F.when(F.col("judgeable"), F.expr(variant.holds))
     about = reduce(
         lambda all_of, each: all_of & each,
-        [*map(_fits, variant.matches), *(~_fits(each) for each in variant.unless)],
+        [*map(fits, variant.matches), *(~fits(each) for each in variant.unless)],
     )
     labels = F.create_map(*[F.lit(text) for pair in sorted(rule.labels.items()) for text in pair])
     return F.when(
@@ -340,24 +340,6 @@ def _verdict(variant: Variant) -> Column:
             holds.alias("holds"),
         ),
     )
-
-
-def _fits(match: Mapping[str, Sequence[str]]) -> Column:
-    """Whether a row fits."""
-    condition = F.lit(True)
-    for name, globs in match.items():
-        if "*" not in globs:
-            fits = F.lit(False)
-            for glob in globs:
-                fits = fits | F.col(name).like(_like(glob))
-            condition = condition & F.coalesce(fits, F.lit(False))
-    return condition
-
-
-def _like(glob: str) -> str:
-    r"""A glob as a pattern of SQL's LIKE, escaped by ``\``."""
-    literal = glob.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return literal.replace("*", "%").replace("?", "_")
 
 
 def _evidence() -> Column:

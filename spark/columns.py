@@ -1,5 +1,6 @@
 """What several computations say the same way: the keys of a queue, and small columns."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
@@ -58,3 +59,21 @@ def steady_sum(value: Column) -> Column:
     found = F.array_sort(F.collect_list(value))
     total = F.aggregate(found, F.lit(0.0), lambda sum, each: sum + each)
     return F.when(F.size(found) > 0, total)
+
+
+def fits(match: Mapping[str, Sequence[str]]) -> Column:
+    """Whether of each named column one glob fits: ``*`` is any text, ``?`` any character."""
+    condition = F.lit(True)
+    for name, globs in match.items():
+        if "*" not in globs:
+            fits = F.lit(False)
+            for glob in globs:
+                fits = fits | F.col(name).like(_like(glob))
+            condition = condition & F.coalesce(fits, F.lit(False))
+    return condition
+
+
+def _like(glob: str) -> str:
+    r"""A glob as a pattern of SQL's LIKE, escaped by ``\``."""
+    literal = glob.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return literal.replace("*", "%").replace("?", "_")

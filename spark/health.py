@@ -8,19 +8,18 @@ to commit, and its commit has not moved at any of these observations: one new me
 topic, and a commit that comes with the next poll, do not make a queue stand.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from lake.history import OBSERVATIONS
 from lake.window import Window
 from spark.columns import inside, milliseconds
 from spark.groups import FACTS, PAIR, QUEUE_OF_PAIR
 from spark.progress import CONSUMED_QUEUE
+from spark.thresholds import DEFAULTS, ForSome, Thresholds, column
 
 GROUP = ("cluster", "consumer_group", "topic")
 """A group on a topic over time."""
@@ -32,26 +31,8 @@ NAMED = 5
 """Queues that a reason names; of more it tells how many."""
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """What makes a state: the defaults of the contract.
-
-    Attributes:
-        observations: how many count, with the newest; `lake.history.OBSERVATIONS` at most.
-        known: of these so many have to be known.
-        rising_steps: steps up or level, of all between them, from which a group falls behind.
-        rise_seconds: the rise has to be more than is written in so long.
-        standing: a queue stands when it has waited at so many of them,
-        standing_for: and for so long. A consumer of a topic with little traffic commits up to 30 s
-            late: after a long poll (15 s), and then every 5 s (`persistConsumerOffsetInterval`).
-    """
-
-    observations: int = OBSERVATIONS
-    known: int = 3
-    rising_steps: int = 7
-    rise_seconds: float = 60.0
-    standing: int = 3
-    standing_for: timedelta = timedelta(seconds=30)
+Limit = Callable[[str], Column]
+"""A threshold by its name, as it holds for a row."""
 
 
 def with_health(
@@ -61,7 +42,8 @@ def with_health(
     held: DataFrame | None,
     numbers: DataFrame,
     window: Window,
-    thresholds: Thresholds = Thresholds(),
+    thresholds: Thresholds = DEFAULTS,
+    of_some: Sequence[ForSome] = (),
 ) -> DataFrame:
     """Adds their health to the group rows of a window.
 
@@ -73,24 +55,26 @@ def with_health(
         numbers: ``snapshot_id, number``: the observations of each cluster, counted one by one
             (`lake.history.Plan.observations`).
         window: what is computed.
-        thresholds: of every group. (Those of single groups belong here: as columns, joined to the
-            rows by group and topic.)
+        thresholds: of every group,
+        of_some: but for these, of which the first that fits counts.
 
     Returns:
         The rows of `groups` with the columns of `lake.tables.progress.HEALTH`.
     """
     numbers = F.broadcast(numbers)
-    of_queues = _of_queues(queues.join(numbers, on="snapshot_id"), held, thresholds)
+    limit = partial(column, of_all=thresholds, of_some=of_some)
+    numbered = queues.join(numbers, on="snapshot_id")
+    of_queues = _of_queues(numbered, held, thresholds.observations, limit)
     rows = groups.unionByName(earlier.select(*FACTS))
     return (
         rows.join(numbers, on="snapshot_id", how="left")
         .join(of_queues, on=list(PAIR), how="left")
         .withColumns(_observed())
-        .withColumns(_trend(thresholds))
+        .withColumns(_trend(thresholds.observations))
         .where(inside(window))
         .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
         .withColumn("standing", F.filter("standing", _counts))
-        .withColumn("verdict", _verdict(thresholds))
+        .withColumn("verdict", _verdict(limit))
         .select(*FACTS, "verdict.*")
     )
 
@@ -98,14 +82,16 @@ def with_health(
 # What single queues tell.
 
 
-def _of_queues(queues: DataFrame, held: DataFrame | None, thresholds: Thresholds) -> DataFrame:
+def _of_queues(
+    queues: DataFrame, held: DataFrame | None, observations: int, limit: Limit
+) -> DataFrame:
     """One row per observation of a pair: what happened to its queues up to then.
 
     ``stepped``: whether a commit advanced since the observation before. Over all observations that
     count: ``progressed``, whether a commit did; ``written``, whether a message was; ``losing``, the
     queues that lost messages, and ``standing``, those that stand.
     """
-    over = _last(thresholds, *CONSUMED_QUEUE)
+    over = _last(observations, *CONSUMED_QUEUE)
     commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
     waits = F.col("lag_upper") > 0
     return (
@@ -129,7 +115,7 @@ def _of_queues(queues: DataFrame, held: DataFrame | None, thresholds: Thresholds
             _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
             _queues_that(F.col("lost") > F.col("lowest_lost")).alias("losing"),
-            _queues_that(_stands(waits, thresholds)).alias("standing"),
+            _queues_that(_stands(waits, limit)).alias("standing"),
         )
     )
 
@@ -153,13 +139,13 @@ def _with_cache(queues: DataFrame, held: DataFrame | None) -> DataFrame:
     )
 
 
-def _stands(waits: Column, thresholds: Thresholds) -> Column:
+def _stands(waits: Column, limit: Limit) -> Column:
     waited = milliseconds("waits_since", "observed_at")
     return (
         waits
         & (F.col("lowest_commit") == F.col("highest_commit"))
-        & (F.col("waited") >= thresholds.standing)
-        & (waited >= thresholds.standing_for // timedelta(milliseconds=1))
+        & (F.col("waited") >= limit("standing"))
+        & (waited >= limit("standing_for"))
     )
 
 
@@ -190,9 +176,9 @@ def _is_blocked(queue: Column) -> Column:
 # What the observations of a group tell.
 
 
-def _last(thresholds: Thresholds, *key: str) -> WindowSpec:
+def _last(observations: int, *key: str) -> WindowSpec:
     order = SparkWindow.partitionBy(*key).orderBy("number")
-    return order.rangeBetween(1 - thresholds.observations, 0)
+    return order.rangeBetween(1 - observations, 0)
 
 
 def _observed() -> dict[str, Column]:
@@ -205,10 +191,10 @@ def _observed() -> dict[str, Column]:
     }
 
 
-def _trend(thresholds: Thresholds) -> dict[str, Column]:
-    over = _last(thresholds, *GROUP)
+def _trend(observations: int) -> dict[str, Column]:
+    over = _last(observations, *GROUP)
     # The step into the first observation that counts began outside.
-    steps = over.rangeBetween(2 - thresholds.observations, 0)
+    steps = over.rangeBetween(2 - observations, 0)
     known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
     alone = ~F.col("online") & ~F.col("was_online")
     return {
@@ -238,7 +224,7 @@ def _rising_steps() -> Column:
     return F.size(F.filter(rising, lambda step: step))
 
 
-def _verdict(thresholds: Thresholds) -> Column:
+def _verdict(limit: Limit) -> Column:
     """``health, health_reason``: the first that holds."""
     value, online = F.col("value"), F.col("online")
     first, last = F.col("first.value"), F.col("last.value")
@@ -247,7 +233,7 @@ def _verdict(thresholds: Thresholds) -> Column:
     stopped = ~progressed | (~F.col("was_online") & ~F.col("stepped_alone"))
     blocked = F.filter("standing", _is_blocked)
     stalled = F.filter("standing", lambda queue: ~_is_blocked(queue))
-    rise, minute = last - first, F.col("produced_tps") * thresholds.rise_seconds
+    rise, minute = last - first, F.col("produced_tps") * limit("rise_seconds")
     steps = _rising_steps()
 
     def state(name: str, condition: Column, reason: Column) -> Column:
@@ -256,22 +242,20 @@ def _verdict(thresholds: Thresholds) -> Column:
 
     return F.coalesce(
         state("LOSING", F.col("last.lost") > F.col("first.lost"), _why_losing()),
-        state(
-            "UNKNOWN", value.isNull() | (F.size("known") < thresholds.known), _why_unknown(value)
-        ),
+        state("UNKNOWN", value.isNull() | (F.size("known") < limit("known")), _why_unknown(value)),
         state("STOPPED", (value > 0) & ~online & stopped, _why_stopped()),
         state("BLOCKED", F.size(blocked) > 0, _named(blocked, _why_blocked)),
         state("STALLED", online & (F.size(stalled) > 0), _named(stalled, _why_stalled)),
         state(
             "FALLING_BEHIND",
-            (steps >= thresholds.rising_steps) & (rise > minute),
+            (steps >= limit("rising_steps")) & (rise > minute),
             _told(
                 _movement(),
                 F.format_string(
                     "%s of %s steps up or level; %.0f s of production are %.0f",
                     steps,
                     _newest("known"),
-                    F.lit(thresholds.rise_seconds),
+                    limit("rise_seconds").cast("double"),
                     minute,
                 ),
             ),

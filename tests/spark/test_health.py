@@ -2,12 +2,14 @@
 
 import random
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
 from lake.tables import progress, raw
 from spark.health import with_health
+from spark.thresholds import DEFAULTS, ForSome
 from tests.builders import frame, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -270,7 +272,7 @@ def gathered(histories, last=LAST):
     return [[row for part in parts for row in part[kind]] for kind in range(3)]
 
 
-def computed(spark, rows, first, end, numbers):
+def computed(spark, rows, first, end, numbers, of_some=()):
     """Health by group and minute, from the window's observations and the nine before."""
     groups, queues, held = rows
     start = min(number for at, number in numbers.items() if first <= at < end)
@@ -289,6 +291,7 @@ def computed(spark, rows, first, end, numbers):
             [(snapshot_id(at), numbers[at]) for at in counts], "snapshot_id string, number bigint"
         ),
         minutes(first, end),
+        of_some=of_some,
     )
     assert found.columns == progress.GROUPS.column_names
     result = {
@@ -313,6 +316,37 @@ def test_the_first_state_that_holds(newest, name):
     assert health in state.split("|"), why
     assert why.startswith(reason or ""), why
     assert "null" not in why
+
+
+def test_groups_may_have_thresholds_of_their_own(spark):
+    hourly = {"consumer_group": ("batch-*",), "topic": ("orders",)}
+    of_some = [
+        ForSome(hourly, replace(DEFAULTS, standing_for=timedelta(hours=2))),
+        ForSome({"consumer_group": ("*-eight",)}, replace(DEFAULTS, rising_steps=8)),
+        ForSome({"consumer_group": ("*",)}, replace(DEFAULTS, known=4)),
+    ]
+    stalled, rising = stands(80, 80, 80, 80), lags(*range(0, 800, 100), tps=1.0)
+    histories = {
+        "batch-a": stalled,
+        "other": stalled,
+        "rises": rising,
+        "rises-eight": rising,
+        "rises-batch-eight": rising,
+        "batch-young": lags(5, 5, 5),
+        "young": lags(5, 5, 5),
+    }
+    rows = gathered(histories)
+    numbers = {at: at for at in range(LAST + 1)}
+    found = computed(spark, rows, LAST, LAST + 1, numbers, of_some)
+    assert {group: health for (group, _), (health, _) in found.items()} == {
+        "batch-a": "OK",
+        "other": "STALLED",
+        "rises": "FALLING_BEHIND",
+        "rises-eight": "OK",
+        "rises-batch-eight": "OK",
+        "batch-young": "OK",
+        "young": "UNKNOWN",
+    }
 
 
 def history(seed):
