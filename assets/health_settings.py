@@ -12,7 +12,8 @@
 The first entry that fits a group on a topic counts; what it does not say is as `Thresholds` has it.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from alerting.fields import Seconds, Strict
 from alerting.rules import GroupMatch
 from lake.documents import read_items
 from lake.history import OBSERVATIONS
+from lake.home import Home
 from spark.thresholds import DEFAULTS, ForSome
 
 Count = Annotated[int, Field(ge=1, le=OBSERVATIONS)]
@@ -45,6 +47,11 @@ class HealthSettings(Strict):
         if self.standing_for is not None:
             said["standing_for"] = timedelta(seconds=self.standing_for)
         return ForSome(self.match.model_dump(), replace(DEFAULTS, **said))
+
+
+def settings_path(home: Home, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the file is: ``TIDEMARK_HEALTH``, else ``health.yaml`` in the home."""
+    return Path(environment.get("TIDEMARK_HEALTH") or home.path / "health.yaml")
 
 
 def read(file: Path) -> tuple[Sequence[ForSome], list[str]]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alerting.rule_files import rules_path
+from assets.health_settings import settings_path
 from assets.resources import (
     ClientMachineResource,
     CollectorResource,
@@ -43,9 +44,7 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
         "alert_rules": RulesResource(path=str(rules_path(environment))),
-        "health": HealthResource(
-            path=environment.get("TIDEMARK_HEALTH") or str(home.path / "health.yaml")
-        ),
+        "health": HealthResource(path=str(settings_path(home, environment))),
         "client_machine": ClientMachineResource(
             cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
             compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),

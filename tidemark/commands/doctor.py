@@ -27,6 +27,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         "catalog": _catalog,
         "engine": _engine,
         "rules": _rules,
+        "health": _health,
         "brokers": lambda: _brokers(namesrv),
     }
     failed = False
@@ -79,6 +80,17 @@ def _rules() -> str:
 
     path = rules_path()
     return f"{len(load_rules(path))} rules in {path}"
+
+
+def _health() -> str:
+    from assets.health_settings import read, settings_path
+    from lake.home import Home
+
+    path = settings_path(Home.of())
+    found, mistakes = read(path)
+    if mistakes:
+        raise CommandError("; ".join(mistakes))
+    return f"{len(found)} entries in {path}" if path.exists() else "the same for all groups"
 
 
 def _brokers(namesrv: str) -> str:
