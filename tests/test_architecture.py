@@ -257,6 +257,10 @@ def test_the_ending_of_a_name_tells_its_type(ending, kind):
     assert len(kinds) == len({name for name, _ in kinds})
 
 
+def test_definitions_load_as_the_daemon_loads_them():
+    build().get_repository_def().load_all_definitions()
+
+
 def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
     graph = build().resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.get_all_asset_keys()}

@@ -423,7 +423,7 @@ def execute(home, job, **config):
 def test_an_audit_finds_in_an_hour_what_was_made_up_and_nothing_else(ticked):
     """The second hour holds impossible rows, and files that could not be read."""
     hour = START + HOUR
-    execute(ticked.home, "audit", audit={"config": {"hour": hour.isoformat()}})
+    execute(ticked.home, "audit", judge_hour={"config": {"hour": hour.isoformat()}})
     found = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
     audited = {row["run_id"]: row for row in found if row["table"] == "alerting.incidents"}
     (run_id,) = audited
