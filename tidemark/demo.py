@@ -34,6 +34,9 @@ Say = Callable[[str], None]
 LOOK_SECONDS = 1.0
 """How often the supervisor looks at what it started."""
 
+FIRST_TICK_SECONDS = 300
+"""So long the first tick may take to begin; the schedule has it within a minute."""
+
 
 @dataclass
 class Demo:
@@ -106,9 +109,10 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
     An engine that was killed is started again; a Dagster process that ends is an error.
 
     Raises:
-        CommandError: when Dagster ends, or a counted tick failed.
+        CommandError: when Dagster ends or begins no tick, or a counted tick failed.
     """
     told: set[str] = set()
+    until = time.monotonic() + FIRST_TICK_SECONDS
     with dg.DagsterInstance.get() as instance:
         while ticks is None or len(told) < ticks:
             time.sleep(LOOK_SECONDS)
@@ -117,6 +121,11 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
                     raise CommandError(
                         f"{name} ended with {process.returncode}; see {_log(running.home, name)}"
                     )
+            if time.monotonic() > until and not instance.get_runs(limit=1):
+                raise CommandError(
+                    f"no tick began within {FIRST_TICK_SECONDS} s; see "
+                    f"{_log(running.home, 'dagster-daemon')}"
+                )
             if not warm.is_up(running.home):
                 say("the Spark engine is gone, starting it again")
                 warm.up(running.home)
