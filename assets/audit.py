@@ -25,7 +25,7 @@ from lake.tables import TABLES, quality, raw
 from lake.window import HOUR, Window, floor_hour
 from spark.session import SparkResource
 
-CHECK = "audit"
+CHECK = "hourly"
 
 DATA_DOCS = dg.AssetKey("data_docs")
 
@@ -85,7 +85,7 @@ def audit(
 @dg.asset(
     key=DATA_DOCS,
     deps=[key_of(TABLES[name]) for name in SUITES],
-    group_name="quality",
+    group_name="maintain",
     kinds={"greatexpectations"},
     owners=OWNERS,
 )

@@ -270,7 +270,7 @@ def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
     assert assets - made == {"alerting.notifications"}
     checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
     every_tick = [("expectations", name) for name in RULES]
-    assert sorted(checks) == sorted([*every_tick, *(("audit", name) for name in SUITES)])
+    assert sorted(checks) == sorted([*every_tick, *(("hourly", name) for name in SUITES)])
     for key in graph.asset_check_keys:
         rules = SUITES[".".join(key.asset_key.path)]
         description = graph.get(key).description or ""
