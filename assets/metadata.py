@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 
 from lake.schema import Table, type_text
+from lake.tables import progress, quality
 from lake.window import Window
 
 OWNERS = ["team:tidemark"]
@@ -15,6 +16,11 @@ KINDS = {
     "quality": {"greatexpectations", "iceberg"},
     "alerting": {"pyspark", "iceberg"},
 }
+
+
+RECORDS = (progress.SNAPSHOTS, quality.RESULTS)
+"""What a run writes down of itself at its end. A group of their own, so that the graph flows one
+way: collect, raw, quality, progress, alerting, record, maintain."""
 
 
 def key_of(table: Table) -> dg.AssetKey:
@@ -43,7 +49,7 @@ def described(table: Table) -> dict[str, Any]:
     return {
         "key": key_of(table),
         "description": table.comment,
-        "group_name": table.namespace,
+        "group_name": "record" if table in RECORDS else table.namespace,
         "kinds": KINDS[table.namespace],
         "owners": OWNERS,
         "metadata": {
