@@ -7,6 +7,7 @@ from operator import attrgetter
 from rocketmq.client import RemotingClient
 from rocketmq.deep.clients import ClientReader, groups_to_ask
 from rocketmq.deep.options import DeepOptions
+from rocketmq.deep.overtaken import read_ends_again
 from rocketmq.deep.stats import Counted, StatsReader
 from rocketmq.deep.store_times import StoreTimeReader
 from rocketmq.deep.tags import TagReader, filtered_ranges
@@ -72,6 +73,12 @@ async def look_deep(
         groups = groups_to_ask(behind, options.groups, options.watched)
         parts.append(clients.read(masters.values(), groups))
     await asyncio.gather(*parts)
+    await asyncio.gather(
+        *(
+            read_ends_again(client, problems, snapshot, broker, master.address)
+            for broker, master in masters.items()
+        )
+    )
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
     for table, names in ORDER.items():

@@ -1,7 +1,7 @@
 """What a deep look asks for, and of whom: bounded, spread, and never what would change a group."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from rocketmq.answers import QueueStats
 from rocketmq.deep.clients import groups_to_ask
+from rocketmq.deep.overtaken import move, overtaken
 from rocketmq.deep.pacing import paced
 from rocketmq.deep.stats import Counted
 from rocketmq.deep.tags import filtered_ranges
 from rocketmq.deep.unread import stratified, unread
 from rocketmq.reading import Reading
 from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def snapshot_of(consumers, clients=(), queues=((0, 100), (0, 100))):
@@ -126,6 +129,28 @@ def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
 def test_an_empty_queue_holds_nobody_back():
     snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
     assert groups_to_ask(unread(snapshot)) == ["slow"]
+
+
+def test_only_queues_that_a_client_has_overtaken_are_read_again():
+    """It told its offset after their ends were read."""
+    snapshot = Snapshot("c", "remote", NOW, NOW)
+    snapshot.queue_offsets = [QueueOffset("a", "T", number, 0, 10, NOW) for number in range(3)]
+    snapshot.queue_offsets.append(QueueOffset("b", "T", 0, 0, 10, NOW))
+    told = {0: 12, 1: 10, 2: None}
+    snapshot.consumer_offsets = [
+        ConsumerOffset("a", "news", "T", number, "client", offset)
+        for number, offset in told.items()
+    ]
+    snapshot.consumer_offsets.append(ConsumerOffset("a", "news", "T", 1, None, 99))
+    found = overtaken(snapshot, "a")
+    assert [(queue.topic, queue.queue_id) for queue in found["T"]] == [("T", 0)]
+    assert overtaken(snapshot, "b") == {}
+    later = NOW + timedelta(seconds=1)
+    move(found["T"], {0: QueueStats(0, 13, later), 1: QueueStats(0, 50, later)})
+    ends = [(queue.max_offset, queue.newest_stored_at) for queue in snapshot.queue_offsets]
+    assert ends == [(13, later), (10, NOW), (10, NOW), (10, NOW)]
+    move(found["T"], {0: QueueStats(0, 5, later)})
+    assert snapshot.queue_offsets[0].max_offset == 13
 
 
 # Counters ----------------------------------------------------------------------------------------
