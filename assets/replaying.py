@@ -34,8 +34,8 @@ def replay(
     if not looks or not asked:
         return []
     session = spark.session_for(len(looks))
-    rows = evaluate(asked, frames(session, asked, window), window).toArrow().to_pylist()
+    rows = evaluate(asked, frames(session, lake, asked, window), window).toArrow().to_pylist()
     truths = sorted((Truth(**row) for row in rows), key=lambda each: (each.observed_at, each.rule))
-    said = evaluations(session, asked, looks, truths, ())
+    said = evaluations(session, lake, asked, looks, truths, ())
     found = follow((), said, {rule.name: rule for rule in rules})
     return sorted(found, key=lambda each: (each.opened_at, each.rule, each.subject))

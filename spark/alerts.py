@@ -203,8 +203,9 @@ def evaluate(
 
     Args:
         variants: of any rules.
-        rows: what `needs` tells, by full name of the table. A row of ``raw.brokers`` with nothing
-            but its names is a broker that did not answer.
+        rows: what `needs` tells, by full name of the table; of the additions to groups, those
+            that have any. A row of ``raw.brokers`` with nothing but its names is a broker that did
+            not answer.
         window: evaluations that come out.
 
     Returns:

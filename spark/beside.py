@@ -34,14 +34,14 @@ class Addition:
 
     Attributes:
         table: where they come from.
-        columns: their names, none of them one of ``progress.groups``.
+        columns: their names, none of them one of ``progress.groups``, and Spark's types.
         key: what the rows share with those of groups, beside ``snapshot_id``.
         of: from rows of the table, one row per snapshot and key with the columns.
         days_back: former days whose rows, at the same time of day, are needed as well.
     """
 
     table: Table
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     key: tuple[str, ...]
     of: Callable[[DataFrame], DataFrame]
     days_back: int = 0
@@ -119,15 +119,33 @@ def _compared(throughput: DataFrame) -> DataFrame:
 
 
 ADDITIONS = (
-    Addition(progress.EVENTS, ("rewound_messages", "rewound_cause"), _TOPIC, _rewound),
-    Addition(progress.ASSIGNMENTS, ("contested_queues", "unowned_queues"), _TOPIC, _assigned),
-    Addition(progress.IDLE_CLIENTS, ("idle_members", "idle_reasons"), _TOPIC, _idle),
     Addition(
-        progress.SUBSCRIPTIONS, ("subscription_differences", "differing_in"), _GROUP, _subscribed
+        progress.EVENTS,
+        {"rewound_messages": "bigint", "rewound_cause": "string"},
+        _TOPIC,
+        _rewound,
+    ),
+    Addition(
+        progress.ASSIGNMENTS,
+        {"contested_queues": "bigint", "unowned_queues": "bigint"},
+        _TOPIC,
+        _assigned,
+    ),
+    Addition(
+        progress.IDLE_CLIENTS,
+        {"idle_members": "bigint", "idle_reasons": "array<string>"},
+        _TOPIC,
+        _idle,
+    ),
+    Addition(
+        progress.SUBSCRIPTIONS,
+        {"subscription_differences": "int", "differing_in": "array<string>"},
+        _GROUP,
+        _subscribed,
     ),
     Addition(
         progress.THROUGHPUT,
-        ("hourly_tps", "usual_tps", "usual_share"),
+        {"hourly_tps": "double", "usual_tps": "double", "usual_share": "double"},
         _TOPIC,
         _compared,
         days_back=FORMER_DAYS,
@@ -147,8 +165,13 @@ def join(groups: DataFrame, added: Sequence[Addition], rows: Mapping[str, DataFr
     Args:
         groups: rows of ``progress.groups``.
         added: what to join.
-        rows: of the additions' tables, by full name.
+        rows: of the additions' tables, by full name; one that is not there has none.
     """
     for each in added:
-        groups = groups.join(each.of(rows[each.table.name]), ["snapshot_id", *each.key], "left")
+        if each.table.name in rows:
+            found = each.of(rows[each.table.name])
+            groups = groups.join(found, ["snapshot_id", *each.key], "left")
+        else:
+            nothing = {name: F.lit(None).cast(type) for name, type in each.columns.items()}
+            groups = groups.withColumns(nothing)
     return groups

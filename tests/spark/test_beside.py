@@ -143,6 +143,25 @@ def test_of_too_few_days_or_brokers_no_drop_is_told(
     assert said(spark, "throughput_drop", rows, complete=complete) == {0: None}
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("rewound", False),
+        ("contested_queues", None),
+        ("idle_clients", None),
+        ("throughput_drop", None),
+    ],
+)
+def test_a_table_without_rows_need_not_be_read(
+    spark: SparkSession, kind: str, verdict: bool | None
+) -> None:
+    row = {"at": 0, "complete": True, "online": True, **GROUP}
+    groups = {"progress.groups": frame(spark, progress.GROUPS, [row])}
+    subjects = spark.createDataFrame([(kind, SUBJECT)], "rule string, subject string")
+    (found,) = verdicts(named(kind), groups, minutes(0, 1), subjects).collect()
+    assert found.holds is verdict
+
+
 def test_only_what_a_rule_asks_is_read() -> None:
     window = minutes(0, 1)
     assert [table.name for table, _ in needs(named("lag", 1.0), window)] == ["progress.groups"]
