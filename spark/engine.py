@@ -5,6 +5,7 @@ starts a Spark of its own, so the engine is an accelerator and never a condition
 """
 
 import os
+import random
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from spark.session import LOCAL_MASTER, static_config
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
+
+PORTS = range(12000, 20000)
+"""Below what kernels hand out by themselves (from 32768 on Linux)."""
+
+PORT_ATTEMPTS = 100
 
 
 class EngineError(Exception):
@@ -41,10 +47,13 @@ class Engine(Service):
         return f"sc://127.0.0.1:{self.port}"
 
     def listens(self) -> bool:
-        """Whether its port takes connections."""
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        """Whether it holds its port: another process that answers there is no engine of ours."""
+        process = self.process()
+        try:
+            held = process.net_connections("tcp") if process else []
+        except psutil.Error:
+            return False
+        return any(it.laddr.port == self.port for it in held if it.status == psutil.CONN_LISTEN)
 
 
 def running(home: Home) -> Engine | None:
@@ -117,6 +126,10 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody else is given while a JVM starts, as one that the kernel chose may be."""
+    for _ in range(PORT_ATTEMPTS):
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise EngineError(f"no free port from {PORTS.start} to {PORTS.stop - 1} for the Spark engine")

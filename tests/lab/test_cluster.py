@@ -116,6 +116,11 @@ def offsets_of(booted: LabCluster, topic: str, group: str) -> dict[int, int]:
 
 def test_a_killed_broker_is_gone_and_comes_back_with_its_store(booted: LabCluster):
     before = booted.pid("broker-b")
+    # A broker writes offsets down every 5 s; what it had not written, it loses.
+    written_down = booted.folder("broker-b") / "store" / "config" / "consumerOffset.json"
+    assert eventually(
+        lambda: written_down.exists() and '"lab_two@g-two"' in written_down.read_text()
+    )
     faults.kill(booted, "broker-b")
     assert booted.pid("broker-b") is None
     assert eventually(lambda: probe.registered(booted.namesrv) == {("broker-a", 0)})
