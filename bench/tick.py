@@ -85,7 +85,7 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     prepare(home)
     cold = _tick(environment)
     _row("tick with a Spark of its own, s", [cold])
-    _stages("  ", [_steps()], [cold])
+    _stages("  ", [step_seconds()], [cold])
     started = time.monotonic()
     warm.up(home)
     _row("engine start, s", [time.monotonic() - started])
@@ -93,7 +93,7 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     walls, steps = [], []
     for _ in range(rounds):
         walls.append(_tick(environment))
-        steps.append(_steps())
+        steps.append(step_seconds())
     _row("tick on the warm engine, s", walls)
     _stages("  ", steps, walls)
 
@@ -113,7 +113,7 @@ def _tick(environment: Mapping[str, str]) -> float:
     return _seconds([str(TIDEMARK), "tick"], environment)
 
 
-def _steps() -> dict[str, float]:
+def step_seconds() -> dict[str, float]:
     """Seconds of each step of the newest run."""
     with dg.DagsterInstance.get() as instance:
         run = instance.get_run_records(limit=1)[0].dagster_run

@@ -1,0 +1,292 @@
+"""What computing costs: one question in three engines, whole hours of the past, a large tick.
+
+``make bench-compute`` or ``python -m bench.compute [--rounds N] [--hours 1 6 24]``. All of it is
+about `bench.past.Past`, 16,000 group queues looked at every minute, and is written into its section
+of ``docs/benchmarks.md``. Engines answer in turns, because machines drift; that they answer the
+same is checked.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from bench import report
+from bench.past import Past
+from bench.questions import ENGINES, FORMS, OBSERVED
+from bench.soak import TIDEMARK
+from bench.tick import STAGES, step_seconds
+from lake.catalog import Lake
+from lake.home import Home
+from lake.window import HOUR, Window, floor_hour
+from orchestration import warm
+from orchestration.instance import prepare
+from spark import engine
+
+QUESTION_HOURS = 12
+
+
+def main() -> None:
+    """Measures, prints the section and writes it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="warm answers of each engine")
+    parser.add_argument("--hours", type=int, nargs="+", default=[1, 6, 24])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        parts = [_title(), _question(Path(folder), options.rounds)]
+        with _home(Path(folder) / "home") as home:
+            parts += [_ticks(home), _hours(home, options.hours)]
+    text = "\n\n".join(parts)
+    sys.stdout.write(text + "\n")
+    report.write_section("compute", text)
+
+
+def _title() -> str:
+    past = Past(datetime.now(UTC))
+    return (
+        "## Computing\n\n"
+        f"{past.group_queues:,} group queues ({past.groups} groups on {past.topics_per_group} "
+        f"topics each), looked at every minute; {report.machine()}, Spark "
+        f"{_version('pyspark')}, DuckDB {_version('duckdb')}, Polars {_version('polars')}. "
+        "Median (least to most) of turns. Made by `make bench-compute`."
+    )
+
+
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)
+
+
+# The question
+
+
+def _question(folder: Path, rounds: int) -> str:
+    """Every engine and form, in turns; the first turn is cold."""
+    past = Past(datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC))
+    files = {form: folder / form for form in FORMS}
+    rows = _write_files(past, files)
+    asked = [(name, form) for form in FORMS for name in ENGINES]
+    seconds: dict[tuple[str, str], list[float]] = {each: [] for each in asked}
+    totals: list[Sequence[float]] = []
+    with ExitStack() as stack:
+        running = {
+            (name, form): stack.enter_context(_asking(name, form, files[form]))
+            for name, form in asked
+        }
+        for _ in range(1 + rounds):
+            for each in asked:
+                told = _ask(running[each])
+                seconds[each].append(told["seconds"])
+                totals.append(told["totals"])
+    _require_same(totals)
+    size = {form: sum(it.stat().st_size for it in files[form].iterdir()) / 1e6 for form in FORMS}
+    names = {
+        "spark": "Spark, local[2]",
+        "duckdb": "DuckDB, 2 threads",
+        "polars": "Polars, 2 threads",
+    }
+    words = {"observed": "observations", "kept": "rows that hold the observation before"}
+    table = report.table(
+        ["engine", "files", "cold, s", "warm, s"],
+        [
+            [names[name], words[form], f"{found[0]:.1f}", report.spread(found[1:], ".1f")]
+            for (name, form), found in seconds.items()
+        ],
+    )
+    return (
+        f"### Rates, lag and delay of every group and minute over {QUESTION_HOURS} hours\n\n"
+        f"{rows:,} rows of Parquet ({size['observed']:.0f} MB; {size['kept']:.0f} MB with the "
+        "observation before), to one row per minute, group and topic. All engines gave the same "
+        f"totals.\n\n{table}"
+    )
+
+
+def _write_files(past: Past, files: Mapping[str, Path]) -> int:
+    """Both forms of the rows, a file an hour; how many rows there are."""
+    for folder in files.values():
+        folder.mkdir()
+    with duckdb.connect() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        session.execute("SET threads = 2")
+        for hour in range(QUESTION_HOURS):
+            found = {table.short_name: rows for table, rows in past.rows(60 * hour, 60 * hour + 60)}
+            for name in ("queue_offsets", "consumer_offsets"):
+                session.register(name, found[name])
+            to = files["observed"] / f"hour-{hour:02}.parquet"
+            session.execute(
+                "COPY (SELECT observed_at, cluster, broker, topic, queue_id, consumer_group, "
+                "max_offset, consumer_offset FROM consumer_offsets JOIN queue_offsets "
+                "USING (snapshot_id, observed_at, cluster, broker, topic, queue_id) "
+                f"ORDER BY observed_at) TO '{to}' (COMPRESSION zstd)"
+            )
+        session.execute(f"CREATE VIEW rows AS SELECT * FROM '{files['observed']}/*.parquet'")
+        for hour in range(QUESTION_HOURS):
+            to = files["kept"] / f"hour-{hour:02}.parquet"
+            start = past.instant(60 * hour)
+            session.execute(
+                f"COPY (SELECT * FROM ({OBSERVED}) WHERE observed_at >= TIMESTAMPTZ '{start}' "
+                f"AND observed_at < TIMESTAMPTZ '{start + HOUR}' ORDER BY observed_at) "
+                f"TO '{to}' (COMPRESSION zstd)"
+            )
+        (rows,) = session.execute("SELECT count(*) FROM rows").fetchone() or (0,)
+    return rows
+
+
+@contextmanager
+def _asking(name: str, form: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process in which one engine waits for the question."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.questions", name, form, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ask(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdin and process.stdout
+    process.stdin.write("\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit(f"{process.args} ended without an answer")
+    return json.loads(line)
+
+
+def _require_same(totals: Sequence[Sequence[float]]) -> None:
+    """All answers are equal but for the order in which real numbers were added."""
+    for found in totals[1:]:
+        if not all(
+            math.isclose(*pair, rel_tol=1e-9) for pair in zip(found, totals[0], strict=True)
+        ):
+            raise SystemExit(f"engines differ: {found} and {totals[0]}")
+
+
+# Ticks and hours of our own
+
+
+@contextmanager
+def _home(path: Path) -> Iterator[Home]:
+    """A home with a warm engine."""
+    home = Home.of(path)
+    os.environ["TIDEMARK_HOME"] = str(path)
+    prepare(home)
+    warm.up(home)
+    try:
+        yield home
+    finally:
+        warm.down(home)
+
+
+def _ticks(home: Home) -> str:
+    """Ticks at the beginning and at the end of an hour whose every minute was loaded for itself."""
+    past = Past(floor_hour(datetime.now(UTC)) - 2 * HOUR)
+    lake = Lake(home)
+    for minute in range(WARMING):
+        _tick(past, lake, minute)
+    early = [_tick(past, lake, minute) for minute in range(WARMING, WARMING + TICKS)]
+    late_from = 60 - TICKS
+    for minute in range(WARMING + TICKS, late_from - WARMING):
+        past.put(lake, minute, minute + 1)
+    for minute in range(late_from - WARMING, late_from):
+        _tick(past, lake, minute)
+    late = [_tick(past, lake, minute) for minute in range(late_from, 60)]
+    rows = []
+    for name, begins in STAGES.items():
+        if name != "collect":
+            told = [[_of(steps, begins) for _, steps in ticks] for ticks in (early, late)]
+            rows.append([name, *(report.spread(each, ".1f") for each in told)])
+    walls = [[wall for wall, _ in ticks] for ticks in (early, late)]
+    rest = [[wall - sum(steps.values()) for wall, steps in ticks] for ticks in (early, late)]
+    rows.append(
+        ["process start, imports, Dagster's own", *(report.spread(it, ".1f") for it in rest)]
+    )
+    rows.append(["whole tick", *(report.spread(it, ".1f") for it in walls)])
+    head = ["seconds", f"minutes {WARMING} to {WARMING + TICKS - 1}", f"minutes {late_from} to 59"]
+    return "### A tick on the warm engine\n\n" + report.table(head, rows)
+
+
+WARMING = 4
+"""Ticks before those that count: Java compiles what it runs often."""
+
+TICKS = 3
+"""Ticks that count, at the beginning and at the end of the hour."""
+
+
+def _tick(past: Past, lake: Lake, minute: int) -> tuple[float, dict[str, float]]:
+    """Puts a minute and ticks: seconds on the clock, and of each step."""
+    past.put(lake, minute, minute + 1)
+    return _command(["tick", "--no-collect"])
+
+
+def _command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:
+    started = time.perf_counter()
+    done = subprocess.run([str(TIDEMARK), *arguments], capture_output=True, text=True)
+    wall = time.perf_counter() - started
+    if done.returncode != 0:
+        raise SystemExit(f"tidemark {arguments[0]} exited {done.returncode}: {done.stderr[-500:]}")
+    return wall, step_seconds()
+
+
+def _of(steps: Mapping[str, float], begins: tuple[str, ...]) -> float:
+    return sum(seconds for name, seconds in steps.items() if name.startswith(begins))
+
+
+def _hours(home: Home, sizes: Sequence[int]) -> str:
+    """Whole hours of a past computed in one run each: a run of its own first warms the engine."""
+    end = floor_hour(datetime.now(UTC)) - 4 * HOUR
+    start = end - max(sizes) * HOUR
+    past, lake = Past(start), Lake(home)
+    for hour in range(max(sizes)):
+        past.put(lake, 60 * hour, 60 * hour + 60)
+    rows = []
+    for hours in (sizes[0], *sizes):
+        window = Window(start, start + hours * HOUR)
+        instants = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
+        wall, steps = _command(["recompute", *instants])
+        queues = past.group_queues * 60 * hours
+        compute, judge = _of(steps, STAGES["compute"]), _of(steps, STAGES["judge"])
+        rows.append(
+            [
+                hours,
+                f"{queues:,}",
+                f"{wall:.0f}",
+                f"{compute:.0f}",
+                f"{judge:.0f}",
+                f"{1e6 * wall / queues:.1f}",
+                f"{_engine_gb(home):.1f}",
+            ]
+        )
+    head = ["hours", "rows of queues", "wall, s", "compute, s", "judge, s", "µs a row"]
+    table = report.table([*head, "engine's largest memory, GB"], rows[1:])
+    return "### Whole hours of the past, one run each\n\n" + table
+
+
+def _engine_gb(home: Home) -> float:
+    """Largest resident set of the engine so far."""
+    found = engine.running(home)
+    assert found
+    status = Path(f"/proc/{found.pid}/status").read_text().splitlines()
+    (line,) = [line for line in status if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1e6
+
+
+if __name__ == "__main__":
+    main()
