@@ -130,17 +130,19 @@ def _write_files(past: Past, files: Mapping[str, Path]) -> int:
                 "USING (snapshot_id, observed_at, cluster, broker, topic, queue_id) "
                 f"ORDER BY observed_at) TO '{to}' (COMPRESSION zstd)"
             )
-        session.execute(f"CREATE VIEW rows AS SELECT * FROM '{files['observed']}/*.parquet'")
-        for hour in range(QUESTION_HOURS):
+            # The observation before the first of this hour lies in the hour before.
+            hours = range(max(hour - 1, 0), hour + 1)
+            near = [str(files["observed"] / f"hour-{at:02}.parquet") for at in hours]
+            session.execute(f"CREATE OR REPLACE VIEW rows AS SELECT * FROM read_parquet({near})")
             to = files["kept"] / f"hour-{hour:02}.parquet"
-            start = past.instant(60 * hour)
             session.execute(
-                f"COPY (SELECT * FROM ({OBSERVED}) WHERE observed_at >= TIMESTAMPTZ '{start}' "
-                f"AND observed_at < TIMESTAMPTZ '{start + HOUR}' ORDER BY observed_at) "
+                f"COPY (SELECT * FROM ({OBSERVED}) WHERE observed_at >= "
+                f"TIMESTAMPTZ '{past.instant(60 * hour)}' ORDER BY observed_at) "
                 f"TO '{to}' (COMPRESSION zstd)"
             )
-        (rows,) = session.execute("SELECT count(*) FROM rows").fetchone() or (0,)
-    return rows
+        counted = session.execute(f"SELECT count(*) FROM '{files['kept']}/*.parquet'").fetchone()
+        assert counted
+    return counted[0]
 
 
 @contextmanager
