@@ -11,17 +11,29 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from threading import Lock
 from typing import Protocol
 from urllib.parse import unquote
 
 import apprise
 
+from alerting.digests import digest_body, digest_title
+from alerting.fields import seconds
 from alerting.messages import Notice, as_json, body, title, worst
 
 URLS = "TIDEMARK_NOTIFY_URLS"
 """Environment variable: apprise addresses, separated by white space, ``json://HOST/PATH`` for a
 plain webhook."""
+
+DIGEST_URLS = "TIDEMARK_DIGEST_URLS"
+"""Environment variable: addresses as well, each of which gets digests."""
+
+DIGEST_EVERY = "TIDEMARK_DIGEST_EVERY"
+"""Environment variable: how often, a duration."""
+
+DAY = timedelta(days=1)
+SHORTEST = timedelta(minutes=1)
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 _TYPES = {
@@ -42,10 +54,13 @@ class Channel(Protocol):
 
     Attributes:
         name: what it is called in logs and in ``alerting.notifications``; holds no secret.
+        every: how often it gets a digest of all that stands or is over; None = each at once.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102
+    @property
+    def every(self) -> timedelta | None: ...  # noqa: D102
 
     def send(self, notices: Sequence[Notice]) -> None:
         """Tells the notices, all or none.
@@ -61,9 +76,11 @@ class LogChannel:
 
     Attributes:
         name: ``log``.
+        every: None.
     """
 
     name = "log"
+    every: timedelta | None = None
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
@@ -83,17 +100,20 @@ class AppriseChannel:
 
     Attributes:
         name: scheme and a short fingerprint of the address, so that it stays the same when
-            addresses are added or put in another order.
+            addresses are added or put in another order; ``digest-`` before it where it is one.
+        every: how often it gets a digest; None = each notice at once.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, every: timedelta | None = None) -> None:
         """Takes an apprise address.
 
         Raises:
             ChannelError: apprise cannot use it.
         """
         scheme = url.split("://", 1)[0] if "://" in url else "?"
-        self.name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
+        name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
+        self.name = f"digest-{name}" if every else name
+        self.every = every
         self._secrets = _parts(url)
         self._service = apprise.Apprise()
         if not self._service.add(url):
@@ -108,8 +128,8 @@ class AppriseChannel:
         severity = worst(notices)
         with _HUSH.warnings() as reasons:
             taken = self._service.notify(
-                body=body(notices),
-                title=title(notices),
+                body=digest_body(notices) if self.every else body(notices),
+                title=digest_title(notices) if self.every else title(notices),
                 notify_type=_TYPES[severity] if severity else apprise.NotifyType.SUCCESS,
                 body_format=apprise.NotifyFormat.TEXT,
             )
@@ -137,21 +157,35 @@ def _parts(url: str) -> list[str]:
 def open_channels(
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[list[Channel], list[str]]:
-    """The log, and a channel for each address in ``TIDEMARK_NOTIFY_URLS``.
+    """The log, and a channel for each address in ``TIDEMARK_NOTIFY_URLS`` and ``.._DIGEST_URLS``.
 
     Returns:
-        The channels, and a line for each address that cannot be used: it silences no other. Its
-        position is told, not its text.
+        The channels, and a line for each setting that cannot be used: it silences no other. Of an
+        address its position is told, not its text; digests with a wrong ``TIDEMARK_DIGEST_EVERY``
+        go out once a day.
     """
     channels: list[Channel] = [LogChannel()]
     mistakes: list[str] = []
-    urls = dict.fromkeys(environment.get(URLS, "").split())
-    for position, url in enumerate(urls, start=1):
-        try:
-            channels.append(AppriseChannel(url))
-        except ChannelError as error:
-            mistakes.append(f"{URLS}, address {position}: {error}")
+    every = DAY
+    try:
+        every = _every(environment.get(DIGEST_EVERY) or "1d")
+    except ValueError as error:
+        mistakes.append(f"{DIGEST_EVERY}: {error}; until then digests go out once a day")
+    for variable, pause in ((URLS, None), (DIGEST_URLS, every)):
+        urls = dict.fromkeys(environment.get(variable, "").split())
+        for position, url in enumerate(urls, start=1):
+            try:
+                channels.append(AppriseChannel(url, pause))
+            except ChannelError as error:
+                mistakes.append(f"{variable}, address {position}: {error}")
     return channels, mistakes
+
+
+def _every(text: str) -> timedelta:
+    every = timedelta(seconds=seconds(text))
+    if every < SHORTEST:
+        raise ValueError(f"a duration of at least 1m is wanted, not {text!r}")
+    return every
 
 
 class _Hush(logging.Filter):

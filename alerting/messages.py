@@ -1,7 +1,7 @@
 """What people are told of an incident."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,10 +19,17 @@ MOST_IN_FULL = 20
 
 @dataclass(frozen=True)
 class Notice:
-    """One transition of one incident, as it is told."""
+    """One transition of one incident, as it is told.
+
+    Attributes:
+        incident: as it is now.
+        transition: what became of it.
+        again: whether it was told before and is told once more because it still stands.
+    """
 
     incident: Incident
     transition: Transition
+    again: bool = False
 
     @property
     def state(self) -> str:
@@ -40,16 +47,21 @@ def title(notices: Sequence[Notice]) -> str:
     """One line for a subject or a heading: the notice, or how many of which kind."""
     if len(notices) == 1:
         return notices[0].line
-    firing = Counter(each.incident.severity for each in notices if each.state == "FIRING")
-    parts = [f"{firing[severity]} {severity}" for severity in SEVERITIES if firing[severity]]
+    parts = by_severity(each.incident for each in notices if each.state == "FIRING")
     over = sum(each.state == "RESOLVED" for each in notices)
     return f"Tidemark: {', '.join([*parts, *([f'{over} resolved'] if over else [])])}"
+
+
+def by_severity(incidents: Iterable[Incident]) -> list[str]:
+    """How many there are of each severity, worst first: ``2 critical``, ``1 info``."""
+    found = Counter(each.severity for each in incidents)
+    return [f"{found[severity]} {severity}" for severity in SEVERITIES if found[severity]]
 
 
 def worst(notices: Sequence[Notice]) -> str | None:
     """The worst severity of what fires; None when all is over."""
     found = [each.incident.severity for each in notices if each.state == "FIRING"]
-    return min(found, key=_order) if found else None
+    return min(found, key=severity_order) if found else None
 
 
 def body(notices: Sequence[Notice]) -> str:
@@ -58,7 +70,7 @@ def body(notices: Sequence[Notice]) -> str:
         notices,
         key=lambda each: (
             each.state == "RESOLVED",
-            _order(each.incident.severity),
+            severity_order(each.incident.severity),
             each.incident.subject,
         ),
     )
@@ -160,7 +172,8 @@ def as_json(notice: Notice) -> dict[str, Any]:
     }
 
 
-def _order(severity: str) -> int:
+def severity_order(severity: str) -> int:
+    """Worst first."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else 0
 
 

@@ -7,6 +7,10 @@ whatever moment repeats at most the one message it had not written down yet, and
 Transitions of an incident are told in their order, and its end only where its beginning was told.
 What somebody silenced, what another incident explains and what falls into quiet hours waits: when
 it is over before it may be told, nobody ever hears of it.
+
+A channel of digests is told the same: each of its entries waits for the end of the period it was
+made in, and what was told and still stands is told again at the end of each next one. Periods are
+counted from midnight UTC, weeks from Monday, so they outlast restarts.
 """
 
 import logging
@@ -20,7 +24,7 @@ from alerting.channels import Channel, ChannelError
 from alerting.incidents import Incident
 from alerting.messages import Notice
 from alerting.store import find, of_rows
-from lake.catalog import Lake, any_of, not_before, one_of
+from lake.catalog import Lake, all_of, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 
 LOOK_BACK = timedelta(hours=1)
@@ -29,6 +33,9 @@ LOOK_BACK = timedelta(hours=1)
 FIRST_PAUSE = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(minutes=15)
 """Between two attempts, doubled each time."""
+
+A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+"""Periods of digests are counted from here."""
 
 LOG = logging.getLogger("tidemark.notifications")
 
@@ -74,6 +81,7 @@ def due(
     channel: str,
     now: datetime,
     withheld: Withheld = lambda incident: None,
+    next_digest: datetime | None = None,
 ) -> Due:
     """What is due on one channel.
 
@@ -83,38 +91,83 @@ def due(
         channel: its name.
         now: the present.
         withheld: why an incident must not be told.
+        next_digest: what is new waits until then; None: it is told at once.
     """
+    found = [
+        _due_of(incident, entries, channel, now, withheld(incident), next_digest)
+        for incident in incidents
+    ]
+    notices = [notice for each in found for notice in each.notices]
+    notices.sort(key=lambda each: (each.transition.at, each.incident.incident_id))
+    return Due(tuple(notices), tuple(entry for each in found for entry in each.noted))
+
+
+def _due_of(
+    incident: Incident,
+    entries: Mapping[Key, Entry],
+    channel: str,
+    now: datetime,
+    reason: str | None,
+    next_digest: datetime | None,
+) -> Due:
+    """What is due of one incident; see `due`."""
     notices: list[Notice] = []
     noted: list[Entry] = []
-    for incident in incidents:
-        reason = withheld(incident)
-        told = False
-        for transition in incident.transitions:
-            known = entries.get((incident.incident_id, transition.transition))
-            if known and known.status != "PENDING":
-                told = known.status == "DELIVERED"
-                continue
-            notice = Notice(incident, transition)
-            entry = known or Entry(
-                incident.incident_id, transition.transition, channel, transition.at
-            )
-            if notice.state == "RESOLVED" and not told:
-                noted.append(replace(entry, status="WITHHELD", last_error="its start was not told"))
-            elif known is None and not incident.is_open and now - transition.at > LOOK_BACK:
-                noted.append(replace(entry, status="WITHHELD", last_error="history when met"))
-            elif reason and (incident.is_open or told):
-                if entry.last_error != reason:
-                    noted.append(replace(entry, last_error=reason))
-                break
-            elif reason:
-                noted.append(replace(entry, status="WITHHELD", last_error=f"over while {reason}"))
-            elif entry.next_attempt_at and entry.next_attempt_at > now:
-                break
-            else:
-                notices.append(notice)
-                told = True
-    notices.sort(key=lambda each: (each.transition.at, each.incident.incident_id))
+    told = waits = False
+    for transition in incident.transitions:
+        known = entries.get((incident.incident_id, transition.transition))
+        notice = Notice(incident, transition)
+        if known and known.status != "PENDING":
+            told = known.status == "DELIVERED"
+            if _stands(notice) and known.next_attempt_at and not _waits(known, now):
+                if reason:
+                    noted.append(replace(known, next_attempt_at=next_digest))
+                else:
+                    notices.append(replace(notice, again=True))
+            continue
+        entry = known or replace(_fresh(notice, channel), next_attempt_at=next_digest)
+        if notice.state == "RESOLVED" and not told:
+            noted.append(replace(entry, status="WITHHELD", last_error="its start was not told"))
+        elif not (known or told or incident.is_open) and now - transition.at > LOOK_BACK:
+            noted.append(replace(entry, status="WITHHELD", last_error="history when met"))
+        elif reason and (incident.is_open or told):
+            at = entry.next_attempt_at if _waits(entry, now) else next_digest
+            held = replace(entry, last_error=reason, next_attempt_at=at)
+            if held != known:
+                noted.append(held)
+            break
+        elif reason:
+            noted.append(replace(entry, status="WITHHELD", last_error=f"over while {reason}"))
+        elif waits or _waits(entry, now):
+            # What follows does not overtake it, and is in the same digest.
+            if known is None and next_digest:
+                noted.append(entry)
+            told = waits = True
+        else:
+            notices.append(notice)
+            told = True
     return Due(tuple(notices), tuple(noted))
+
+
+def _fresh(notice: Notice, channel: str) -> Entry:
+    transition = notice.transition
+    return Entry(notice.incident.incident_id, transition.transition, channel, transition.at)
+
+
+def _stands(notice: Notice) -> bool:
+    """Whether the incident is open and this its last transition."""
+    return notice.incident.is_open and notice.transition is notice.incident.transitions[-1]
+
+
+def _waits(entry: Entry, now: datetime) -> bool:
+    return entry.next_attempt_at is not None and entry.next_attempt_at > now
+
+
+def _next_digest(channel: Channel, now: datetime) -> datetime | None:
+    """The end of the period that an instant lies in; None for a channel that is told at once."""
+    if channel.every is None:
+        return None
+    return now + channel.every - (now - A_MONDAY) % channel.every
 
 
 def pause(attempts: int) -> timedelta:
@@ -133,6 +186,10 @@ class Delivery:
 
     delivered: Mapping[str, tuple[Notice, ...]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __or__(self, other: "Delivery") -> "Delivery":
+        """What was told here and there."""
+        return Delivery({**self.delivered, **other.delivered}, {**self.failed, **other.failed})
 
     @property
     def notices(self) -> int:
@@ -160,7 +217,7 @@ def deliver(
     lake.home.path.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lake.home.path / "notifier.lock", timeout=0):
-            return _deliver(lake, channels, withheld, clock)
+            return _deliver(lake, channels, withheld, clock) if channels else Delivery()
     except Timeout:
         return Delivery()
 
@@ -168,7 +225,7 @@ def deliver(
 def _deliver(
     lake: Lake, channels: Sequence[Channel], withheld: Withheld, clock: Callable[[], datetime]
 ) -> Delivery:
-    incidents = _to_tell(lake, clock())
+    incidents = _to_tell(lake, channels, clock())
     if not incidents:
         return Delivery()
     entries = _entries(lake, incidents)
@@ -176,7 +233,8 @@ def _deliver(
     failed: dict[str, str] = {}
     for channel in channels:
         mine = entries.get(channel.name, {})
-        asked = due(incidents, mine, channel.name, clock(), withheld)
+        now = clock()
+        asked = due(incidents, mine, channel.name, now, withheld, _next_digest(channel, now))
         changed = list(asked.noted)
         if asked.notices:
             error = _send(channel, asked.notices)
@@ -184,9 +242,7 @@ def _deliver(
                 failed[channel.name] = error
             else:
                 delivered[channel.name] = asked.notices
-            changed += [
-                _tried(notice, mine, channel.name, clock(), error) for notice in asked.notices
-            ]
+            changed += [_tried(notice, mine, channel, clock(), error) for notice in asked.notices]
         lake.gather(NOTIFICATIONS, [asdict(entry) for entry in changed])
     return Delivery(delivered, failed)
 
@@ -202,11 +258,14 @@ def _send(channel: Channel, notices: Sequence[Notice]) -> str | None:
 
 
 def _tried(
-    notice: Notice, entries: Mapping[Key, Entry], channel: str, now: datetime, error: str | None
+    notice: Notice,
+    entries: Mapping[Key, Entry],
+    channel: Channel,
+    now: datetime,
+    error: str | None,
 ) -> Entry:
-    incident_id, transition = notice.incident.incident_id, notice.transition
-    fresh = Entry(incident_id, transition.transition, channel, transition.at)
-    entry = entries.get((incident_id, transition.transition), fresh)
+    key = notice.incident.incident_id, notice.transition.transition
+    entry = entries.get(key) or _fresh(notice, channel.name)
     attempts = entry.attempts + 1
     if error:
         later = now + pause(attempts)
@@ -217,18 +276,26 @@ def _tried(
         attempts=attempts,
         delivered_at=now,
         last_error=None,
-        next_attempt_at=None,
+        next_attempt_at=_next_digest(channel, now) if _stands(notice) else None,
     )
 
 
-def _to_tell(lake: Lake, now: datetime) -> list[Incident]:
+def _to_tell(lake: Lake, channels: Sequence[Channel], now: datetime) -> list[Incident]:
     """The incidents that something may be due of: open, over lately, or still waiting."""
     firing = one_of("state", ["FIRING", "ACKNOWLEDGED"])
     where = any_of(firing, not_before("resolved_at", now - LOOK_BACK))
     rows = lake.read(INCIDENTS, where).to_pylist()
     found = {each.incident_id: each for each in of_rows(rows)}
-    pending = lake.read(NOTIFICATIONS, one_of("status", ["PENDING"]), columns=("incident_id",))
-    waiting = set(pending["incident_id"].to_pylist()) - found.keys()
+    pending = all_of(
+        one_of("status", ["PENDING"]), one_of("channel", [each.name for each in channels])
+    )
+    columns = ("incident_id", "next_attempt_at")
+    # Looking for old incidents costs more the longer there are any: only those whose time has come.
+    waiting = {
+        row["incident_id"]
+        for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
+        if row["next_attempt_at"] is None or row["next_attempt_at"] <= now
+    } - found.keys()
     found |= {each.incident_id: each for each in find(lake, waiting)}
     return [each for each in found.values() if each.transitions]
 

@@ -27,7 +27,8 @@ def notify(
 ) -> dg.SensorResult:
     """Tells what became of incidents, on every channel.
 
-    A channel that fails is tried again later; what was delivered is not repeated.
+    A channel that fails is tried again later; what was delivered is not repeated. A digest wakes
+    nobody, so it knows no quiet hours.
     """
     channels, problems = open_channels()
     rules, _ = alert_rules.rules()
@@ -36,7 +37,11 @@ def notify(
     except SilenceError as error:
         problems.append(str(error))
         quiet = []
-    delivery = deliver(lake.lake, channels, withholding(quiet, rules))
+    at_once = [each for each in channels if each.every is None]
+    digests = [each for each in channels if each.every]
+    delivery = deliver(lake.lake, at_once, withholding(quiet, rules)) | deliver(
+        lake.lake, digests, withholding(quiet, ())
+    )
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     for problem in problems:
         context.log.warning(problem)

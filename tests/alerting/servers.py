@@ -2,7 +2,7 @@
 
 import json
 import socketserver
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
@@ -14,10 +14,18 @@ from typing import Any
 
 @dataclass
 class Webhook:
-    """A real HTTP server that keeps what it is sent and answers as it is told."""
+    """A real HTTP server that keeps what it is sent and answers as it is told.
+
+    Attributes:
+        url: apprise address.
+        status: of its answers.
+        before_answer: called when a message was taken and its sender does not know it yet.
+        received: what it took.
+    """
 
     url: str
     status: int = 200
+    before_answer: Callable[[], object] = lambda: None
     received: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -28,6 +36,7 @@ def serve() -> Iterator[Webhook]:
             text = self.rfile.read(int(self.headers["Content-Length"]))
             if hook.status == 200:
                 hook.received.append(json.loads(text))
+                hook.before_answer()
             self.send_response(hook.status)
             self.end_headers()
 

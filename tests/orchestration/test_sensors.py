@@ -50,6 +50,44 @@ def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkey
     assert len(rows) == 2, "the log and the webhook; the bad address silenced neither"
 
 
+def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, monkeypatch):
+    stopped(lake)
+    evaluate(watch, lake, instance)
+    with serve() as hook, serve() as digest:
+        monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", hook.url)
+        monkeypatch.setenv("TIDEMARK_DIGEST_URLS", digest.url)
+        monkeypatch.setenv("TIDEMARK_DIGEST_EVERY", "soon")
+        evaluate(notify, lake, instance)
+        told = evaluate(notify, lake, instance).skip_reason.skip_message
+    assert told.startswith("told 0; TIDEMARK_DIGEST_EVERY: a duration is wanted, e.g. 90s, 5m")
+    assert (len(hook.received), digest.received) == (1, [])
+    waiting = [row for row in lake.read(NOTIFICATIONS).to_pylist() if row["status"] == "PENDING"]
+    (row,) = waiting
+    assert row["channel"].startswith("digest-json-")
+    assert row["next_attempt_at"].strftime("%H:%M:%S") == "00:00:00"
+
+
+def test_in_quiet_hours_of_its_rule_an_incident_is_gathered_for_the_digest(
+    lake, instance, monkeypatch, tmp_path
+):
+    (tmp_path / "rules.yaml").write_text(
+        "rules:\n  - {name: late, kind: collection_late, threshold: 5m, "
+        'quiet_hours: {from: "00:00", to: "00:00"}}\n'
+    )
+    stopped(lake)
+    evaluate(watch, lake, instance, tmp_path)
+    with serve() as hook:
+        monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", hook.url)
+        monkeypatch.setenv("TIDEMARK_DIGEST_URLS", hook.url)
+        evaluate(notify, lake, instance, tmp_path)
+    rows = lake.read(NOTIFICATIONS).to_pylist()
+    assert {row["channel"].split("-")[0]: row["last_error"] for row in rows} == {
+        "log": "in quiet hours",
+        "json": "in quiet hours",
+        "digest": None,
+    }
+
+
 def test_runs_that_fail_are_found_until_one_succeeds(lake, instance):
     job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
     for status in (dg.DagsterRunStatus.SUCCESS, *[dg.DagsterRunStatus.FAILURE] * 2):

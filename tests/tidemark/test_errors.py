@@ -144,6 +144,16 @@ def test_a_failed_look_says_what_to_do(home):
         )
 
 
+def test_doctor_tells_a_wrong_setting_of_notices_and_no_secret(home):
+    settings = {"TIDEMARK_DIGEST_EVERY": "soon", "TIDEMARK_NOTIFY_URLS": "nosuch://s3cret"}
+    done = run(home, ["doctor"], timeout=60, **settings)
+    (line,) = [line for line in done.stdout.splitlines() if " notices " in line]
+    assert line.startswith("FAIL  notices  TIDEMARK_DIGEST_EVERY: a duration is wanted")
+    assert "TIDEMARK_NOTIFY_URLS, address 1: apprise cannot use this nosuch:// address" in line
+    assert "s3cret" not in done.stdout + done.stderr
+    assert done.returncode == 1
+
+
 def test_debug_shows_the_traceback(home):
     with closed_port() as address:
         done = run(home, ["--debug", "lag", "--namesrv", address], timeout=60)

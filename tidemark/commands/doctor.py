@@ -19,7 +19,7 @@ UI_PORT = 3000
 
 @app.command()
 def doctor(namesrv: NamesrvOption = "") -> None:
-    """Check Python, Java, the UI's port, catalog, alert rules and brokers; exit 1 if one fails."""
+    """Check Python, Java, UI port, catalog, rules, notices and brokers; exit 1 if one fails."""
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
         "java": _java,
@@ -27,6 +27,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         "catalog": _catalog,
         "engine": _engine,
         "rules": _rules,
+        "notices": _notices,
         "health": _health,
         "brokers": lambda: _brokers(namesrv),
     }
@@ -80,6 +81,17 @@ def _rules() -> str:
 
     path = rules_path()
     return f"{len(load_rules(path))} rules in {path}"
+
+
+def _notices() -> str:
+    from alerting.channels import open_channels
+
+    channels, mistakes = open_channels()
+    if mistakes:
+        raise CommandError("; ".join(mistakes))
+    return "to " + ", ".join(
+        f"{each.name} every {each.every}" if each.every else each.name for each in channels
+    )
 
 
 def _health() -> str:
