@@ -102,8 +102,10 @@ def incidents(
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 
 
-notifications = dg.AssetSpec(**described(alerting.NOTIFICATIONS), deps=[key_of(alerting.INCIDENTS)])
-"""Not made by runs: the sensor that delivers keeps this table."""
+notifications = dg.AssetSpec(
+    **described(alerting.NOTIFICATIONS, freshness=None), deps=[key_of(alerting.INCIDENTS)]
+)
+"""Not made by runs: the sensor that delivers keeps this table, where there is something to tell."""
 
 
 def _fresh(lake: Lake, window: Window) -> list[history.Look]:

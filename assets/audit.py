@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from assets.checks import check_result, spec_of
 from assets.frames import has_rows, read_windows
-from assets.metadata import OWNERS, key_of
+from assets.metadata import EVERY_HOUR, OWNERS, key_of
 from assets.resources import LakeResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
 from expectations.annotate import LOOKS_AT
@@ -88,6 +88,7 @@ def audit(
     group_name="maintain",
     kinds={"greatexpectations"},
     owners=OWNERS,
+    freshness_policy=EVERY_HOUR,
 )
 def data_docs(lake: LakeResource) -> dg.MaterializeResult:
     """Great Expectations' pages of the last audit: every rule, what it was asked of, what broke."""

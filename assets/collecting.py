@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from alerting.store import alerted_groups
-from assets.metadata import OWNERS, described, key_of, written
+from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from lake.landing import land
@@ -24,6 +24,7 @@ LANDING = dg.AssetKey("landing")
     group_name="collect",
     kinds={"rocketmq", "parquet"},
     owners=OWNERS,
+    freshness_policy=EVERY_TICK,
     partitions_def=HOURLY,
     backfill_policy=BACKFILL,
 )

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.frames import read_window, write_window
-from assets.metadata import OWNERS
+from assets.metadata import EVERY_HOUR, OWNERS
 from assets.resources import LakeResource
 from lake.catalog import Lake
 from lake.retention import Retention, remember_raw_since, remove_landed
@@ -34,6 +34,7 @@ REMEMBERED = HOUR
     group_name="maintain",
     kinds={"iceberg", "spark"},
     owners=OWNERS,
+    freshness_policy=EVERY_HOUR,
 )
 def maintenance(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource

@@ -1,5 +1,6 @@
 """What every asset tells Dagster about its table and its rows, from the declaration."""
 
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -23,6 +24,18 @@ RECORDS = (progress.SNAPSHOTS, quality.RESULTS)
 way: collect, raw, quality, progress, alerting, record, maintain."""
 
 
+EVERY_TICK = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(minutes=5), fail_window=timedelta(minutes=15)
+)
+"""Of what every tick writes. It looks at when, not at which hour: a past that was computed again is
+fresh too. People are told by the rules `collection_late` and `run_failed`, not by this."""
+
+EVERY_HOUR = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=2), fail_window=timedelta(hours=3)
+)
+"""Of what is made once an hour."""
+
+
 def key_of(table: Table) -> dg.AssetKey:
     """The asset key of a table: its full name."""
     return dg.AssetKey(table.name.split("."))
@@ -44,7 +57,7 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
-def described(table: Table) -> dict[str, Any]:
+def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -> dict[str, Any]:
     """The keyword arguments that every asset of a table has in common."""
     return {
         "key": key_of(table),
@@ -52,6 +65,7 @@ def described(table: Table) -> dict[str, Any]:
         "group_name": "record" if table in RECORDS else table.namespace,
         "kinds": KINDS[table.namespace],
         "owners": OWNERS,
+        "freshness_policy": freshness,
         "metadata": {
             "dagster/column_schema": column_schema(table),
             "dagster/table_name": table.name,

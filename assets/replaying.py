@@ -1,8 +1,9 @@
 """What rules would have made of the past: the same evaluation and life cycle, nothing written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
-from alerting.incidents import Incident, Truth, follow
+from alerting.incidents import REOPEN, Incident, Truth, follow
 from alerting.rules import Rule
 from assets.alerting import evaluations, frames, variants
 from lake import history
@@ -11,6 +12,9 @@ from lake.tables import progress
 from lake.window import Window
 from spark.alerts import evaluate
 from spark.session import SparkResource
+
+MOST_ROWS = 100_000
+"""Rows of groups that rules are asked of at a time: what is true of them has to fit into memory."""
 
 
 def replay(
@@ -34,8 +38,30 @@ def replay(
     if not looks or not asked:
         return []
     session = spark.session_for(len(looks))
-    rows = evaluate(asked, frames(session, lake, asked, window), window).toArrow().to_pylist()
-    truths = sorted((Truth(**row) for row in rows), key=lambda each: (each.observed_at, each.rule))
-    said = evaluations(session, lake, asked, looks, truths, ())
-    found = follow((), said, {rule.name: rule for rule in rules})
+    by_name = {rule.name: rule for rule in rules}
+    standing: list[Incident] = []
+    finished: list[Incident] = []
+    for mine in _batches(lake, looks, window):
+        part = Window(mine[0].observed_at, mine[-1].observed_at + timedelta(microseconds=1))
+        rows = evaluate(asked, frames(session, lake, asked, part), part).toArrow().to_pylist()
+        truths = sorted((Truth(**row) for row in rows), key=lambda each: each.observed_at)
+        said = evaluations(session, lake, asked, mine, truths, standing)
+        after = follow(standing, said, by_name)
+        standing = [each for each in after if _may_come_back(each, part.end)]
+        finished += [each for each in after if not _may_come_back(each, part.end)]
+    found = [*finished, *standing]
     return sorted(found, key=lambda each: (each.opened_at, each.rule, each.subject))
+
+
+def _batches(
+    lake: Lake, looks: Sequence[history.Look], window: Window
+) -> Iterator[Sequence[history.Look]]:
+    """The snapshots in order of time, so many at a time as have `MOST_ROWS` rows of groups."""
+    rows = lake.count(progress.GROUPS, window)
+    size = max(1, MOST_ROWS * len(looks) // max(rows, 1))
+    for start in range(0, len(looks), size):
+        yield looks[start : start + size]
+
+
+def _may_come_back(incident: Incident, now: datetime) -> bool:
+    return incident.resolved_at is None or incident.resolved_at >= now - REOPEN

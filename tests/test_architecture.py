@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from assets.metadata import EVERY_HOUR
 from expectations.suites import RULES, SUITES
 from lake.schema import type_text
 from lake.tables import TABLES
@@ -271,6 +272,12 @@ def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
     checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
     every_tick = [("expectations", name) for name in RULES]
     assert sorted(checks) == sorted([*every_tick, *(("hourly", name) for name in SUITES)])
+    # So the UI shows what has gone stale, of all that runs make.
+    fresh = {
+        ".".join(key.path): graph.get(key).freshness_policy for key in graph.get_all_asset_keys()
+    }
+    assert {name for name in assets if fresh[name] is None} == {"alerting.notifications"}
+    assert {name for name in assets if fresh[name] == EVERY_HOUR} == {"maintenance", "data_docs"}
     for key in graph.asset_check_keys:
         rules = SUITES[".".join(key.asset_key.path)]
         description = graph.get(key).description or ""

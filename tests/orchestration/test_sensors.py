@@ -50,6 +50,16 @@ def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkey
     assert len(rows) == 2, "the log and the webhook; the bad address silenced neither"
 
 
+def test_a_run_queue_that_is_stuck_is_found_by_what_it_does_not_make(lake, instance):
+    stopped(lake)
+    job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
+    for status in (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED):
+        instance.create_run_for_job(job, status=status)
+    evaluate(watch, lake, instance)
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert (row["rule"], row["subject"], row["state"]) == ("collection-late", "lab", "FIRING")
+
+
 def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, monkeypatch):
     stopped(lake)
     evaluate(watch, lake, instance)
