@@ -171,6 +171,10 @@ class Lake:
         )
         return scan.to_arrow()
 
+    def count(self, table: Table, window: Window) -> int:
+        """How many rows of a table lie in a window; of whole hours it is known without reading."""
+        return self.table(table.name).scan(row_filter=window_filter(table, window)).count()
+
     def oldest(self, table: Table) -> datetime | None:
         """An hour before which no row of a table lies, None for an empty one; reads no data."""
         found = self.table(table.name)

@@ -10,6 +10,7 @@ from alerting.incidents import Incident, Transition
 from alerting.store import find, save, standing
 from lake.catalog import Lake
 from tests.e2e.conftest import run
+from tidemark.commands.rules import by_rule
 
 NOW = datetime.now(UTC)
 
@@ -88,6 +89,29 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
 )
 def test_bad_use_is_told_in_one_line(home, arguments, code, line):
     assert line in " ".join(answer(home, "incidents", *arguments, code=code).split())
+
+
+def test_a_replay_is_summed_up_by_rule():
+    def row(
+        rule: str, subject: str, *, fired: bool = True, over: bool = False, by: str = ""
+    ) -> dict:
+        return {
+            "rule": rule,
+            "subject": subject,
+            "fired_at": NOW if fired else None,
+            "resolved_at": NOW if over else None,
+            "suppressed_by": by or None,
+        }
+
+    rows = [
+        row("broker-down", "lab/a"),
+        row("lag-high", "lab/g/t", over=True),
+        row("lag-high", "lab/g/t", by="abc"),
+        row("lag-high", "lab/h/t", fired=False),
+    ]
+    counts = [tuple(each.values()) for each in by_rule(rows)]
+    assert list(by_rule(rows)[0])[1:] == ["fired", "subjects", "resolved", "pending", "explained"]
+    assert counts == [("lag-high", 2, 2, 1, 1, 1), ("broker-down", 1, 1, 0, 0, 0)]
 
 
 def test_rules_are_checked_by_line_and_the_schema_is_one(home, tmp_path):

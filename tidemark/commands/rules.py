@@ -1,13 +1,15 @@
 """`tidemark rules`: check rule files, print their schema, try them on history."""
 
 import os
-from typing import Annotated
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from tidemark.errors import CommandError
 from tidemark.instants import parse
-from tidemark.output import Format, print_rows, to_json
+from tidemark.output import Format, print_rows, table_text, to_json
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test.")
 
@@ -40,9 +42,13 @@ def test(
     path: Annotated[str, typer.Argument(metavar="RULES", help="A YAML file or a folder.")],
     start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+    limit: Annotated[int, typer.Option(help="Incidents shown at most.", min=0)] = 100,
     format: Format = Format.table,
 ) -> None:
-    """Replay history: which incidents there would have been. Nothing is written or sent."""
+    """Replay history: which incidents there would have been. Nothing is written or sent.
+
+    A table tells the first of them, and how often each rule would have fired; JSON tells all.
+    """
     from alerting.rule_files import load_rules
     from assets.replaying import replay
     from lake.catalog import Lake
@@ -79,6 +85,45 @@ def test(
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
-        print_rows(rows, list(rows[0]) if rows else ["rule", "subject"])
+        print_rows(rows[:limit], list(rows[0]) if rows else ["rule", "subject"])
+        if len(rows) > limit:
+            typer.echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
+        if rows:
+            summary = by_rule(rows)
+            typer.echo("\n" + table_text(summary, list(summary[0]), "By rule"))
         fired = sum(each.fired_at is not None for each in found)
         typer.echo(f"{fired} would have fired; {len(found) - fired} were still pending")
+
+
+def by_rule(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row per rule: how often it would have fired, of how many subjects, and how it ended.
+
+    Args:
+        rows: one per incident.
+
+    Returns:
+        The rule that fired most comes first; ``explained`` are those that another incident did.
+    """
+    counted: dict[str, Counter[str]] = {}
+    subjects: dict[str, set[str]] = {}
+    for row in rows:
+        counts = counted.setdefault(row["rule"], Counter())
+        subjects.setdefault(row["rule"], set()).add(row["subject"])
+        counts["fired"] += row["fired_at"] is not None
+        counts["pending"] += row["fired_at"] is None
+        counts["resolved"] += row["resolved_at"] is not None
+        counts["explained"] += row["suppressed_by"] is not None
+    return sorted(
+        (
+            {
+                "rule": rule,
+                "fired": counts["fired"],
+                "subjects": len(subjects[rule]),
+                "resolved": counts["resolved"],
+                "pending": counts["pending"],
+                "explained": counts["explained"],
+            }
+            for rule, counts in counted.items()
+        ),
+        key=lambda row: (-row["fired"], row["rule"]),
+    )
