@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from assets.checks import check_result, spec_of
 from assets.frames import has_rows, read_windows
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
-from assets.resources import LakeResource
+from assets.resources import LakeResource, QualityResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
 from expectations.annotate import LOOKS_AT
 from expectations.pages import Pages
@@ -43,7 +43,7 @@ class AuditConfig(dg.Config):
 
 @dg.multi_asset_check(
     name="judge_hour",
-    # Blocking, so that the pages wait for it; no rule of these stops anything.
+    # Blocking, so that the pages wait for it; no result of it stops anything.
     specs=[spec_of(TABLES[name], CHECK, SUITES[name], blocking=True) for name in SUITES],
     op_tags={"kind": "greatexpectations"},
     # Who materializes one table by hand gets its checks alone.
@@ -53,11 +53,13 @@ def audit(
     context: dg.AssetCheckExecutionContext,
     config: AuditConfig,
     lake: LakeResource,
+    quality_settings: QualityResource,
     spark: SparkResource,
 ) -> Iterator[dg.AssetCheckResult]:
     """Judges all rows of an hour."""
     now = datetime.now(UTC)
     window = config.window(now)
+    suites = quality_settings.suites(context)
     session = spark.session_for(1)
     pages = Pages(folder(lake.lake.home))
     verdicts: list[Verdict] = []
@@ -72,11 +74,11 @@ def audit(
                 rows.pop(name),
                 name,
                 rows,
-                SUITES[name],
+                suites[name],
                 keep=lambda suite, result: pages.keep(suite, result, now),
             )
         else:
-            found = [nothing_found(name, rule) for rule in SUITES[name]]
+            found = nothing_found(name, suites[name])
         verdicts += found
         yield check_result(TABLES[name], CHECK, found)
     lake.lake.append(quality.RESULTS, result_rows(verdicts, window, context.run.run_id, now))

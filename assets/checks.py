@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from assets.computing import asset_of, keys
 from assets.frames import has_rows, read_snapshots, read_window, verdicts_of
 from assets.metadata import key_of, written
-from assets.resources import LakeResource
+from assets.resources import LakeResource, QualityResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
 from expectations.annotate import LOOKS_AT
 from expectations.rules import Rule
@@ -54,36 +54,42 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
         op_tags={"kind": "greatexpectations"},
     )
     def judged(
-        context: dg.AssetCheckExecutionContext, lake: LakeResource, spark: SparkResource
+        context: dg.AssetCheckExecutionContext,
+        lake: LakeResource,
+        quality_settings: QualityResource,
+        spark: SparkResource,
     ) -> Iterator[dg.AssetCheckResult]:
         plan = lake.plan(context)
+        suites = quality_settings.suites(context)
         if plan.window.empty:
             # Dagster wants a verdict of every check, also when a tick found nothing new.
-            yield from (check_result(table, CHECK, _no_rows(table)) for table in tables)
+            for table in tables:
+                found_none = nothing_found(table.name, suites[table.name])
+                yield check_result(table, CHECK, found_none, blocking=True)
             return
         session = spark.session_for(len(plan.snapshots))
-        found = {table: _judge(session, lake.lake, table, plan) for table in tables}
+        found = {
+            table: _judge(session, lake.lake, table, plan, suites[table.name]) for table in tables
+        }
         verdicts = [verdict for verdicts in found.values() for verdict in verdicts]
         now = datetime.now(UTC)
         lake.lake.append(
             quality.RESULTS, result_rows(verdicts, plan.window, context.run.run_id, now)
         )
         for table, verdicts in found.items():
-            yield check_result(table, CHECK, verdicts)
+            yield check_result(table, CHECK, verdicts, blocking=True)
 
     return judged
 
 
-def _judge(session: SparkSession, lake: Lake, table: Table, plan: history.Plan) -> list[Verdict]:
+def _judge(
+    session: SparkSession, lake: Lake, table: Table, plan: history.Plan, rules: Sequence[Rule]
+) -> list[Verdict]:
     """The verdicts on a table's rows of a window; of none, without asking Spark."""
     if not has_rows(lake, table, plan.window):
-        return _no_rows(table)
+        return nothing_found(table.name, rules)
     others = {other: _rows(session, TABLES[other], plan) for other in LOOKS_AT.get(table.name, ())}
-    return judge(_rows(session, table, plan), table.name, others)
-
-
-def _no_rows(table: Table) -> list[Verdict]:
-    return [nothing_found(table.name, rule) for rule in RULES[table.name]]
+    return judge(_rows(session, table, plan), table.name, others, rules)
 
 
 def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
@@ -95,7 +101,7 @@ def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
 def spec_of(
     table: Table, name: str, rules: Sequence[Rule], *, blocking: bool = False
 ) -> dg.AssetCheckSpec:
-    """A check of a table's whole suite, which says every rule."""
+    """A check of a table's whole suite, which says every rule as it is unless configured."""
     return dg.AssetCheckSpec(
         name,
         asset=key_of(table),
@@ -106,8 +112,17 @@ def spec_of(
     )
 
 
-def check_result(table: Table, name: str, verdicts: Sequence[Verdict]) -> dg.AssetCheckResult:
-    """The verdicts of a table's suite as the result of its check."""
+def check_result(
+    table: Table, name: str, verdicts: Sequence[Verdict], *, blocking: bool = False
+) -> dg.AssetCheckResult:
+    """The verdicts of a table's suite as the result of its check.
+
+    Args:
+        table: the one judged.
+        name: of the check.
+        verdicts: of the whole suite.
+        blocking: whether a broken rule of severity ``block`` stops what follows.
+    """
     failed = [verdict for verdict in verdicts if not verdict.success]
     metadata: dict[str, Any] = {
         "unexpected": sum(verdict.unexpected or 0 for verdict in verdicts),
@@ -123,7 +138,7 @@ def check_result(table: Table, name: str, verdicts: Sequence[Verdict]) -> dg.Ass
         metadata["sample"] = dg.MetadataValue.json(samples)
     # Judging comes before computing, so checks block; only a failed ERROR really stops what
     # follows: quarantined rows are left out of it, and a warning is a measurement to look at.
-    stops = any(verdict.severity == "block" for verdict in failed)
+    stops = blocking and any(verdict.severity == "block" for verdict in failed)
     return dg.AssetCheckResult(
         passed=not failed,
         asset_key=key_of(table),

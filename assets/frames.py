@@ -71,11 +71,11 @@ def _of_loaded(plan: Plan) -> Column:
 
 
 def verdicts_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
-    """What a run that is under way has judged: ``table, expectation, severity, success``."""
+    """What a run that is under way has judged: which expectation, and what was found."""
     now = datetime.now(UTC)
     lately = window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR))
     mine = all_of(lately, one_of("run_id", [run_id]))
-    columns = ("table", "expectation", "severity", "success")
+    columns = ("table", "expectation", "severity", "success", "unexpected")
     return lake.read(quality.RESULTS, mine, columns=columns).to_pylist()
 
 
@@ -93,8 +93,11 @@ def doubted(lake: Lake, run_id: str, plan: Plan) -> frozenset[str]:
     """
     verdicts = verdicts_of(lake, run_id)
     judged = {row["table"] for row in verdicts}
+    # Not by success: a rule may tolerate rows that it sets aside. NULL could not be judged.
     broken = {
-        row["table"] for row in verdicts if row["severity"] == "quarantine" and not row["success"]
+        row["table"]
+        for row in verdicts
+        if row["severity"] == "quarantine" and row["unexpected"] != 0
     }
     unjudged = {table.name for table in raw.ALL} - judged
     before = Window(plan.reach.start, plan.window.start)

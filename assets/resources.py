@@ -1,6 +1,6 @@
 """The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from pydantic import Field, PrivateAttr
 
 from alerting.rule_files import sound_rules
 from alerting.rules import Rule
+from assets import health_settings, quality_settings
 from assets.frames import doubted
-from assets.health_settings import read
 from assets.partitions import Context, is_tick, run_window
+from expectations.rules import Rule as Expected
 from lake import history
 from lake.catalog import Lake
 from lake.clusters import SettingsError, configured
@@ -142,7 +143,20 @@ class HealthResource(dg.ConfigurableResource):
 
     def thresholds(self) -> tuple[Sequence[ForSome], list[str]]:
         """Those of single groups as they stand in the file now, and a line for each mistake."""
-        return read(Path(self.path))
+        return health_settings.read(Path(self.path))
+
+
+class QualityResource(dg.ConfigurableResource):
+    """What the rules on tables tolerate, where it is not nothing."""
+
+    path: str = Field(description="settings file, TIDEMARK_QUALITY")
+
+    def suites(self, context: Context) -> Mapping[str, tuple[Expected, ...]]:
+        """The rules of every table as the file says now; a line in the log for each mistake."""
+        found, mistakes = quality_settings.read(Path(self.path))
+        for mistake in mistakes:
+            context.log.error(f"left out: {mistake}")
+        return quality_settings.suites(found)
 
 
 class ClientMachineResource(dg.ConfigurableResource):

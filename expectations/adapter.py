@@ -25,7 +25,8 @@ class Verdict:
     Attributes:
         table: full name of the table.
         expectation: name of the rule.
-        success: whether every row asked keeps the rule. A rule that could not be judged is False.
+        success: whether as many of the rows asked keep the rule as it wants (`mostly`): all, unless
+            it is configured. A rule that could not be judged is False.
         unexpected: rows that break it; None when it could not be judged.
         elements: rows it was asked of; None when it could not be judged.
         severity: ``block`` | ``quarantine`` | ``warn``.
@@ -33,6 +34,7 @@ class Verdict:
         sample: up to `SAMPLE_ROWS` broken rows, their key columns and those the rule is about,
             as JSON values (instants as ISO 8601); fetched only after a failure.
         problem: why it could not be judged, in one line; None when it was.
+        mostly: share of the rows asked that had to keep it.
     """
 
     table: str
@@ -44,6 +46,7 @@ class Verdict:
     expected: str
     sample: list[dict[str, Any]] = field(default_factory=list)
     problem: str | None = None
+    mostly: float = 1.0
 
 
 def judge(
@@ -84,9 +87,12 @@ def judge(
     return [_verdict(annotated, table, rule, results[rule.name]) for rule in asked]
 
 
-def nothing_found(table: str, rule: Rule) -> Verdict:
-    """The verdict on no rows at all."""
-    return Verdict(table, rule.name, True, 0, 0, rule.severity, rule.expected)
+def nothing_found(table: str, rules: Sequence[Rule]) -> list[Verdict]:
+    """The verdicts on no rows at all."""
+    return [
+        Verdict(table, rule.name, True, 0, 0, rule.severity, rule.expected, mostly=rule.mostly)
+        for rule in rules
+    ]
 
 
 def result_rows(
@@ -109,6 +115,7 @@ def result_rows(
             "unexpected": verdict.unexpected,
             "elements": verdict.elements,
             "severity": verdict.severity,
+            "mostly": verdict.mostly,
             "window_start": window.start,
             "window_end": window.end,
             "run_id": run_id,
@@ -119,8 +126,9 @@ def result_rows(
 
 @dataclass(frozen=True)
 class _Result:
-    """What Great Expectations said of one rule: counts, or why there are none."""
+    """What Great Expectations said of one rule: success and counts, or why there are none."""
 
+    success: bool = False
     asked: int | None = None
     broken: int | None = None
     problem: str | None = None
@@ -167,6 +175,7 @@ def _validate(
         suite.add_expectation(
             ExpectRowsToHold(
                 condition=rule.condition,
+                mostly=rule.mostly,
                 description=f"{rule.name}: {rule.expected} ({rule.severity})",
                 meta={"rule": rule.name},
             )
@@ -180,7 +189,7 @@ def _validate(
 
 
 def _read(result: Any) -> _Result:
-    """The counts of one validation result, or the reason why it has none."""
+    """What one validation result says, or the reason why it says nothing."""
     info = result.exception_info or {}
     # One exception is told flat, one that struck a metric under the metric's id.
     told = [info] if "raised_exception" in info else list(info.values())
@@ -188,7 +197,7 @@ def _read(result: Any) -> _Result:
         if exception["raised_exception"]:
             return _Result(problem=_first_line(exception["exception_message"]))
     counts = result.result
-    return _Result(counts["element_count"], counts["unexpected_count"])
+    return _Result(bool(result.success), counts["element_count"], counts["unexpected_count"])
 
 
 def _first_line(message: str | None) -> str:
@@ -201,13 +210,14 @@ def _verdict(frame: DataFrame, table: str, rule: Rule, result: _Result) -> Verdi
     return Verdict(
         table=table,
         expectation=rule.name,
-        success=result.broken == 0,
+        success=result.success,
         unexpected=result.broken,
         elements=result.asked,
         severity=rule.severity,
         expected=rule.expected,
         sample=sample,
         problem=result.problem,
+        mostly=rule.mostly,
     )
 
 

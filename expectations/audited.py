@@ -105,11 +105,11 @@ _RULES = {
     "quality.results": (
         ordered("unexpected", "elements"),
         Rule(
-            "success_without_unexpected",
+            "success_within_tolerance",
             "warn",
-            "success = (unexpected = 0)",
-            "success disagrees with unexpected",
-            ("success", "unexpected"),
+            "success = (unexpected = 0 OR try_divide(elements - unexpected, elements) >= mostly)",
+            "success disagrees with unexpected and mostly",
+            ("success", "unexpected", "elements", "mostly"),
         ),
     ),
     "quality.quarantine": (),

@@ -35,6 +35,7 @@ class Rule:
         condition: Spark SQL; TRUE keeps the rule, FALSE breaks it, NULL is not asked.
         broken: what a broken row looks like, for people, e.g. ``min_offset > max_offset``.
         columns: columns that a sample of broken rows shows beside the key.
+        mostly: share of the rows asked that must keep it, 0..1, as Great Expectations means it.
     """
 
     name: str
@@ -42,11 +43,13 @@ class Rule:
     condition: str
     broken: str
     columns: tuple[str, ...] = ()
+    mostly: float = 1.0
 
     @property
     def expected(self) -> str:
         """The rule in one line for people."""
-        return f"0 rows where {self.broken}"
+        most = "0 rows" if self.mostly == 1 else f"at most {100 * (1 - self.mostly):.6g}% of rows"
+        return f"{most} where {self.broken}"
 
     @property
     def is_broken(self) -> Column:

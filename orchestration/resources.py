@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from alerting.rule_files import rules_path
-from assets.health_settings import settings_path
+from assets import health_settings, quality_settings
 from assets.resources import (
     ClientMachineResource,
     CollectorResource,
     HealthResource,
     LakeResource,
+    QualityResource,
     RulesResource,
 )
 from lake.catalog import CatalogConfig
@@ -30,7 +31,7 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
     settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
     ``TIDEMARK_HEALTH`` a file of what makes a state of health for some groups, else ``health.yaml``
-    in the home;
+    in the home; ``TIDEMARK_QUALITY`` a file of what rules tolerate, else ``quality.yaml`` there;
     ``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` what consumers run on;
     ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
     Without the last two, the warm engine when one runs, else a Spark in the run's own process.
@@ -44,7 +45,10 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             clusters=environment.get("TIDEMARK_CLUSTERS", ""),
         ),
         "alert_rules": RulesResource(path=str(rules_path(environment))),
-        "health": HealthResource(path=str(settings_path(home, environment))),
+        "health": HealthResource(path=str(health_settings.settings_path(home, environment))),
+        "quality_settings": QualityResource(
+            path=str(quality_settings.settings_path(home, environment))
+        ),
         "client_machine": ClientMachineResource(
             cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
             compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),

@@ -1,6 +1,6 @@
 """``quality.*``: the verdicts on the data, and the rows that cannot be measurements."""
 
-from lake.schema import BIGINT, BOOLEAN, STRING, TIMESTAMP, Column, Table
+from lake.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Column, Table
 from lake.tables import raw
 
 RESULTS = Table(
@@ -14,6 +14,7 @@ RESULTS = Table(
         Column("unexpected", BIGINT, "rows that break it"),
         Column("elements", BIGINT, "rows it was asked of"),
         Column("severity", STRING, "block | quarantine | warn"),
+        Column("mostly", DOUBLE, "share of the rows asked that had to keep it, 0..1"),
         Column("window_start", TIMESTAMP, "first instant judged"),
         Column("window_end", TIMESTAMP, "first instant after the window"),
         Column("run_id", STRING, "Dagster run"),

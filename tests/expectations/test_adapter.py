@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from expectations.adapter import SAMPLE_ROWS, Verdict, judge, result_rows
 from expectations.quarantine import split
-from expectations.rules import Rule, at_least
+from expectations.rules import Rule, at_least, between
 from expectations.suites import RULES
 from lake.catalog import CatalogConfig, Lake
 from lake.home import Home
@@ -124,6 +124,29 @@ def test_a_sample_is_short_and_the_count_is_whole(spark: SparkSession) -> None:
     assert (verdict.unexpected, verdict.elements) == (9, 10)
     assert [row["read_queues"] for row in verdict.sample] == [-1, -2, -3, -4, -5]
     assert len(verdict.sample) == SAMPLE_ROWS
+
+
+@pytest.mark.spark
+def test_a_rule_succeeds_as_long_as_most_rows_keep_it(spark: SparkSession) -> None:
+    name = "raw.topics"
+    rows = [{"at": 0, "topic": f"t{number}", "perm": number} for number in range(5, 9)]
+    rule = between("perm", 0, 7)
+    asked = [replace(rule, name=f"{mostly}", mostly=mostly) for mostly in (1.0, 0.76, 0.75, 0.0)]
+
+    verdicts = judge(frame(spark, TABLES[name], rows), name, rules=asked)
+
+    assert [(verdict.mostly, verdict.success) for verdict in verdicts] == [
+        (1.0, False),
+        (0.76, False),
+        (0.75, True),
+        (0.0, True),
+    ]
+    assert {(verdict.unexpected, verdict.elements) for verdict in verdicts} == {(1, 4)}
+    assert [verdict.expected for verdict in verdicts[::2]] == [
+        "0 rows where perm is outside 0..7",
+        "at most 25% of rows where perm is outside 0..7",
+    ]
+    assert all(len(verdict.sample) == 1 for verdict in verdicts), "what breaks it is shown"
 
 
 @pytest.mark.spark
@@ -289,6 +312,7 @@ def test_verdicts_become_rows_of_quality_results(lake: Lake) -> None:
         "unexpected": 2,
         "elements": 10,
         "severity": "quarantine",
+        "mostly": 1.0,
         "window_start": minute(0),
         "window_end": minute(60),
         "run_id": "run-1",

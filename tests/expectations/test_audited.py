@@ -113,10 +113,15 @@ CASES: dict[str, Cases] = {
     "progress.events": {**never_negative("messages"), **known("kind", "LOST")},
     "quality.results": {
         **never_above("unexpected", "elements"),
-        "success_without_unexpected": (
-            {"success": True, "unexpected": 0},
-            [{"success": True, "unexpected": 1}, {"success": False, "unexpected": 0}],
-            [{"success": False, "unexpected": None}],
+        "success_within_tolerance": (
+            {"success": True, "unexpected": 1, "elements": 100, "mostly": 0.99},
+            [
+                {"success": True, "unexpected": 1, "elements": 100, "mostly": 1.0},
+                {"success": True, "unexpected": 2, "elements": 100, "mostly": 0.99},
+                {"success": False, "unexpected": 1, "elements": 100, "mostly": 0.99},
+                {"success": False, "unexpected": 0, "elements": 0, "mostly": 1.0},
+            ],
+            [{"success": False, "unexpected": None, "elements": None, "mostly": 1.0}],
         ),
     },
     "quality.quarantine": {},

@@ -29,6 +29,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         "rules": _rules,
         "notices": _notices,
         "health": _health,
+        "quality": _quality,
         "brokers": lambda: _brokers(namesrv),
     }
     failed = False
@@ -103,6 +104,17 @@ def _health() -> str:
     if mistakes:
         raise CommandError("; ".join(mistakes))
     return f"{len(found)} entries in {path}" if path.exists() else "the same for all groups"
+
+
+def _quality() -> str:
+    from assets.quality_settings import read, settings_path
+    from lake.home import Home
+
+    path = settings_path(Home.of())
+    found, mistakes = read(path)
+    if mistakes:
+        raise CommandError("; ".join(mistakes))
+    return f"{len(found)} entries in {path}" if path.exists() else "every rule as it is declared"
 
 
 def _brokers(namesrv: str) -> str:
