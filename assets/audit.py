@@ -19,6 +19,7 @@ from expectations.pages import Pages
 from expectations.suites import SUITES
 from lake import history
 from lake.catalog import Lake
+from lake.decisions import decisions
 from lake.home import Home
 from lake.schema import Table
 from lake.tables import TABLES, quality, raw
@@ -62,6 +63,7 @@ def audit(
     suites = quality_settings.suites(context)
     session = spark.session_for(1)
     pages = Pages(folder(lake.lake.home))
+    decided = decisions(lake.lake, window)
     verdicts: list[Verdict] = []
     for key in sorted(context.selected_asset_check_keys):
         name = ".".join(key.asset_key.path)
@@ -75,6 +77,7 @@ def audit(
                 name,
                 rows,
                 suites[name],
+                decided,
                 keep=lambda suite, result: pages.keep(suite, result, now),
             )
         else:

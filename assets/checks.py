@@ -89,7 +89,7 @@ def _judge(
     if not has_rows(lake, table, plan.window):
         return nothing_found(table.name, rules)
     others = {other: _rows(session, TABLES[other], plan) for other in LOOKS_AT.get(table.name, ())}
-    return judge(_rows(session, table, plan), table.name, others, rules)
+    return judge(_rows(session, table, plan), table.name, others, rules, plan.decisions)
 
 
 def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:

@@ -85,6 +85,10 @@ def quarantine(
     return replace(context, lake, quality.QUARANTINE, compute if lake.doubts(context) else None)
 
 
+decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QUARANTINE)])
+"""Not made by runs: people decide, with `tidemark quarantine`."""
+
+
 @asset_of(progress.TIMELINE, deps=keys(raw.QUEUE_OFFSETS))
 def progress_timeline(
     context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource

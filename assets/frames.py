@@ -84,7 +84,7 @@ def doubted(lake: Lake, run_id: str, plan: Plan) -> frozenset[str]:
 
     Looking for such rows costs more than computing on the good ones, and there hardly ever are any.
     Great Expectations has just judged the window by the same rules, and what was set aside of
-    earlier snapshots stands in the quarantine.
+    earlier snapshots stands in the quarantine, unless somebody has decided on it.
 
     Args:
         lake: the tables.
@@ -102,13 +102,18 @@ def doubted(lake: Lake, run_id: str, plan: Plan) -> frozenset[str]:
     unjudged = {table.name for table in raw.ALL} - judged
     before = Window(plan.reach.start, plan.window.start)
     set_aside = lake.read(quality.QUARANTINE, before, columns=("table",)).to_pylist()
-    return frozenset(broken | unjudged | {row["table"] for row in set_aside})
+    decided = {decision.table for decision in plan.decisions}
+    return frozenset(broken | unjudged | decided | {row["table"] for row in set_aside})
 
 
 def quarantine_frame(session: SparkSession, plan: Plan) -> DataFrame:
     """The raw rows of a window that cannot be measurements, as ``quality.quarantine``."""
     frames = {table.name: read_snapshots(session, table, plan) for table in raw.ALL}
-    return split(frames, observed_at=plan.window.start)[1]
+    return _split(frames, plan)[1]
+
+
+def _split(frames: Mapping[str, DataFrame], plan: Plan) -> tuple[dict[str, DataFrame], DataFrame]:
+    return split(frames, observed_at=plan.window.start, decisions=plan.decisions)
 
 
 def raw_frames(
@@ -131,7 +136,7 @@ def raw_frames(
     frames = {table.name: read_snapshots(session, table, plan, more) for table in COMPUTED_ON}
     chosen = dict(frames)
     if any(table.name in doubts for table in fit):
-        good, _ = split(frames, observed_at=plan.window.start)
+        good, _ = _split(frames, plan)
         chosen |= {table.name: good[table.name] for table in fit}
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
@@ -148,7 +153,7 @@ def read_fit(
     frames = {table.name: read_snapshots(session, table, plan, more)}
     if table.name not in doubts:
         return frames[table.name]
-    return split(frames, observed_at=plan.window.start)[0][table.name]
+    return _split(frames, plan)[0][table.name]
 
 
 def filter_evidence(session: SparkSession, lake: Lake, plan: Plan) -> Evidence:

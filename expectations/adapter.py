@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from expectations.annotate import annotate
-from expectations.quarantine import row_json
-from expectations.rules import Rule, Severity
+from expectations.json_rows import row_json
+from expectations.rules import DECISION, Rule, Severity
 from expectations.suites import SUITES
+from lake.decisions import Decision
 from lake.tables import TABLES
 from lake.window import Window
 
@@ -54,6 +56,7 @@ def judge(
     table: str,
     others: Mapping[str, DataFrame] | None = None,
     rules: Sequence[Rule] | None = None,
+    decisions: Sequence[Decision] = (),
     keep: Callable[[Any, Any], None] = lambda suite, result: None,
 ) -> list[Verdict]:
     """Runs the suite of a table on its rows through Great Expectations.
@@ -66,6 +69,7 @@ def judge(
         others: frames of other tables, same window, that rules look at; ``raw.consumer_offsets``
             looks at ``raw.queue_offsets``. Rules that miss theirs are not asked.
         rules: other rules than those of `expectations.suites`.
+        decisions: those in force on rows of these tables; such rows are not asked.
         keep: is given Great Expectations' suite, called as the table, and its validation result.
 
     Returns:
@@ -76,7 +80,9 @@ def judge(
         KeyError: for a table that has no rules, when none are given.
     """
     asked = SUITES[table] if rules is None else tuple(rules)
-    annotated = annotate(table, {**(others or {}), table: frame})
+    annotated = annotate(table, {**(others or {}), table: frame}, decisions)
+    if any(decision.table == table for decision in decisions):
+        annotated = annotated.filter(F.col(DECISION).isNull())
     results = _validate(annotated, table, asked, keep)
     raised = [rule for rule in asked if results[rule.name].problem]
     if 1 < len(raised) < len(asked):

@@ -6,6 +6,7 @@ here is computed again once it is mended.
 """
 
 from expectations.rules import Rule, at_least, between, one_of, ordered, structural
+from lake.decisions import DROPPED, RELEASED, UNDONE
 from lake.tables import TABLES
 
 LAG_OF_QUEUES = "_lag_of_queues"
@@ -113,6 +114,7 @@ _RULES = {
         ),
     ),
     "quality.quarantine": (),
+    "quality.decisions": (one_of("decision", RELEASED, DROPPED, UNDONE),),
     "alerting.alerts": (one_of("severity", "critical", "warning", "info"),),
     "alerting.incidents": (
         one_of("state", "PENDING", "FIRING", "ACKNOWLEDGED", "RESOLVED"),

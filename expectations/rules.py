@@ -12,15 +12,23 @@ from typing import Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lake.decisions import RELEASED
 from lake.schema import Table
 
 Severity = Literal["block", "quarantine", "warn"]
 
 COPY = "_copy"
-"""Annotation: 1 for the first of identical rows, 2 for the next, ... (`expectations.annotate`)."""
+"""Annotation: 1 for the first of identical rows, 2 for the next, ... (`expectations.annotate`).
+Of rows with one key, released ones come first."""
 
 CONFLICT = "_conflict"
 """Annotation: whether rows with this row's key differ in any other column."""
+
+KEY_UNIQUE = "key_unique"
+"""Name of the rule that no two rows of a table have one key."""
+
+DECISION = "_decision"
+"""Annotation: what a person has decided on the row, ``released`` | ``dropped``; NULL = nothing."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def unique(table: Table, severity: Severity = "quarantine") -> Rule:
     """
     known = " AND ".join(f"{column} IS NOT NULL" for column in table.required)
     return Rule(
-        "key_unique",
+        KEY_UNIQUE,
         severity,
         f"CASE WHEN {known} THEN {COPY} = 1 AND NOT {CONFLICT} END",
         f"another row has the same {', '.join(table.key)}",
@@ -139,9 +147,12 @@ def structural(table: Table, severity: Severity = "quarantine") -> tuple[Rule, .
 
 
 def sound(rules: Sequence[Rule]) -> Column:
-    """TRUE for a row that breaks no rule of severity ``quarantine``, else FALSE; never NULL."""
+    """TRUE for a row that breaks no rule of severity ``quarantine``, else FALSE; never NULL.
+
+    TRUE also for a released one, but of each key for one row only: no release makes a key double.
+    """
     good = F.lit(True)
     for rule in rules:
         if rule.severity == "quarantine":
             good = good & ~rule.is_broken
-    return good
+    return good | (F.col(DECISION).eqNullSafe(RELEASED) & (F.col(COPY) == 1))

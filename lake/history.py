@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 
 from lake.catalog import Lake
+from lake.decisions import DROPPED, Decision, decisions
 from lake.memory import MEMORY
 from lake.tables import progress, quality, raw
 from lake.window import Window
@@ -155,6 +156,7 @@ class Plan:
         observations: number of each observation of groups in the window, and of the last
             `OBSERVATIONS` - 1 before it, by snapshot id. Numbers count one by one in a cluster,
             and jump by `OBSERVATIONS` over a pause; only their differences mean something.
+        decisions: what people have decided on rows of the window, and of before as far as `reach`.
     """
 
     window: Window
@@ -162,6 +164,7 @@ class Plan:
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
     observations: Mapping[str, int] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def recent(self) -> tuple[str, ...]:
@@ -171,12 +174,16 @@ class Plan:
     @property
     def reach(self) -> Window:
         """The window and what it reads from before, at most."""
-        return Window(self.window.start - MEMORY - HOLE, self.window.end)
+        return _reach(self.window)
 
     @property
     def dated(self) -> Window:
         """What stands in ``progress.timeline`` from before the window, and messages date from."""
         return Window(self.window.start - DATED, self.window.start)
+
+
+def _reach(window: Window) -> Window:
+    return Window(window.start - MEMORY - HOLE, window.end)
 
 
 def pending_window(lake: Lake, hours_back: int) -> Window | None:
@@ -217,6 +224,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=_observations(known, window),
+        decisions=decisions(lake, _reach(window)),
     )
 
 
@@ -279,9 +287,14 @@ def _starts(seen: Sequence[Look], broker: str) -> Iterator[Start]:
 
 
 def _spoilt(lake: Lake, window: Window) -> set[str]:
-    """Snapshots of a window of which rows are quarantined."""
+    """Snapshots of a window of which rows are quarantined, or were until they were dropped."""
     found = lake.read(quality.QUARANTINE, window, columns=("snapshot_id",))
-    return set(found["snapshot_id"].to_pylist())
+    dropped = {
+        each.snapshot_id
+        for each in decisions(lake, window)
+        if each.decision == DROPPED and each.snapshot_id
+    }
+    return set(found["snapshot_id"].to_pylist()) | dropped
 
 
 def _previous(before: Sequence[Look], spoilt: Collection[str]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from assets.checks import CHECKS, results
 from assets.collecting import landing, raw_tables
 from assets.computing import (
     computed,
+    decisions,
     progress_groups,
     progress_queues,
     progress_timeline,
@@ -62,7 +63,7 @@ def build(
         overrides: resources to take instead of those the environment configures.
     """
     return dg.Definitions(
-        assets=[*ASSETS, notifications],
+        assets=[*ASSETS, decisions, notifications],
         asset_checks=[*CHECKS, audit],
         jobs=[TICK, RECOMPUTE, MAINTAIN, AUDIT],
         schedules=[every_minute, maintain_every_hour, audit_every_hour],

@@ -188,6 +188,8 @@ CONTRACT = {
     "window_start timestamp, window_end timestamp, run_id string",
     "quality.quarantine": "observed_at timestamp, table string, reason string, row string, "
     "snapshot_id string",
+    "quality.decisions": "observed_at timestamp, decided_at timestamp, table string, "
+    "snapshot_id string, row string, decision string, author string, comment string",
     "alerting.alerts": "observed_at timestamp, rule string, severity string, subject string, "
     "value double, threshold double, evidence string",
     "alerting.incidents": "incident_id string, rule string, subject string, severity string, "
@@ -266,9 +268,10 @@ def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
     graph = build().resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.get_all_asset_keys()}
     assert set(TABLES) | {"landing", "maintenance", "data_docs"} == assets
-    # What people were told is no run's work: the sensor that tells them writes it down.
+    # No run's work: what people were told, the sensor that tells them writes it down; and what
+    # they have decided.
     made = {".".join(key.path) for key in graph.materializable_asset_keys}
-    assert assets - made == {"alerting.notifications"}
+    assert assets - made == {"alerting.notifications", "quality.decisions"}
     checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
     every_tick = [("expectations", name) for name in RULES]
     assert sorted(checks) == sorted([*every_tick, *(("hourly", name) for name in SUITES)])

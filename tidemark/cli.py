@@ -18,6 +18,7 @@ COMMANDS = {
     "tick": "Take a snapshot, load, judge, compute and alert, once.",
     "show": "Print rows of any table.",
     "incidents": "What is wrong; take it on, or silence it.",
+    "quarantine": "Rows that cannot be measurements; say that one is, or hear of it no more.",
     "rules": "Alert rules: check, schema, test on history.",
     "recompute": "Compute whole hours of the past again.",
     "demo": "A real cluster with a workload, watched every minute.",

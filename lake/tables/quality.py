@@ -1,4 +1,4 @@
-"""``quality.*``: the verdicts on the data, and the rows that cannot be measurements."""
+"""``quality.*``: verdicts on the data, rows that cannot be measurements, who says otherwise."""
 
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Column, Table
 from lake.tables import raw
@@ -35,4 +35,19 @@ QUARANTINE = Table(
     key=("snapshot_id", "table", "reason", "row"),
 )
 
-ALL = (RESULTS, QUARANTINE)
+DECISIONS = Table(
+    "quality.decisions",
+    "One row per decision of a person on a quarantined row; the last one on a row counts.",
+    (
+        Column("observed_at", TIMESTAMP, "that of the row"),
+        Column("decided_at", TIMESTAMP, "when it was decided"),
+        *(each for each in QUARANTINE.columns if each is not raw.OBSERVED_AT),
+        Column("decision", STRING, "released (a measurement) | dropped (none) | undone"),
+        Column("author", STRING, "who decided"),
+        Column("comment", STRING, "why"),
+    ),
+    key=("decided_at", "table", "snapshot_id", "row"),
+    nullable_key=("snapshot_id",),
+)
+
+ALL = (RESULTS, QUARANTINE, DECISIONS)

@@ -497,6 +497,41 @@ def test_show_prints_what_the_tables_hold(ticked):
     assert newest == sorted(newest, reverse=True)
 
 
+def quarantine(home, *arguments):
+    done = run(home, ["quarantine", *arguments])
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_released_row_is_computed_on_when_its_hour_is_computed_again(ticked):
+    """Two rows of a queue contradict each other; somebody knows which one was measured."""
+    _, high = offsets(PAST[6].at, "broker-b", 1)
+    listed = json.loads(quarantine(ticked.home, "list", "--format", "json"))
+    (chosen,) = (
+        row["row_id"]
+        for row in listed
+        if row["reason"] == "key_unique" and json.loads(row["row"])["max_offset"] == high
+    )
+    told = quarantine(ticked.home, "release", chosen, "--comment", "as broker-b says")
+    hour = START + HOUR
+    command = f"recompute --from {hour:%Y-%m-%dT%H:%MZ} --to {hour + HOUR:%Y-%m-%dT%H:%MZ}"
+    assert told.endswith(f"tidemark {command}\n")
+    queue = {"topic": "orders", "broker": "broker-b", "queue_id": 1}
+    assert of(rows(ticked, "progress.queues", **queue), PAST[6]) == []
+
+    done = run(ticked.home, command.split())
+
+    assert done.returncode == 0, done.stderr
+    found = of(rows(ticked, "progress.queues", **queue), PAST[6])
+    assert len(found) == 5, "and the five groups that read it"
+    assert {row["max_offset"] for row in found} == {high}
+    (slow,) = of(rows(ticked, "progress.groups", topic="orders", consumer_group="g-slow"), PAST[6])
+    assert (slow["queues"], slow["queues_unknown"]) == (6, 2)
+    left = of(rows(ticked, "quality.quarantine"), PAST[6])
+    contradicting = [row for row in left if json.loads(row["row"]).items() >= queue.items()]
+    assert [json.loads(row["row"])["max_offset"] for row in contradicting] == [high + 9]
+
+
 def test_brokers_cannot_be_asked_about_the_past(ticked):
     with dg.DagsterInstance.ephemeral() as instance:
         from orchestration.definitions import build

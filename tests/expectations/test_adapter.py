@@ -18,6 +18,7 @@ from expectations.quarantine import split
 from expectations.rules import Rule, at_least, between
 from expectations.suites import RULES
 from lake.catalog import CatalogConfig, Lake
+from lake.decisions import DROPPED, RELEASED, SetAside
 from lake.home import Home
 from lake.tables import TABLES
 from lake.tables.quality import RESULTS
@@ -279,6 +280,40 @@ def test_verdicts_and_quarantine_count_the_same_rows(seed: int, spark: SparkSess
     assert quarantined_queues(rows[name]) == {
         rule: count for (table, rule), count in judged.items() if table == name
     }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [4, 5])
+def test_decisions_make_no_key_double_and_are_counted_by_nobody(
+    seed: int, spark: SparkSession
+) -> None:
+    """Whatever is decided, also what the command refuses."""
+    chance = random.Random(seed)
+    names = ("raw.queue_offsets", "raw.consumer_offsets")
+    frames = {name: frame(spark, TABLES[name], random_rows(name, chance)) for name in names}
+    set_aside = [SetAside(**row.asDict()) for row in split(frames)[1].collect()]
+    decisions = [
+        row.decided(chance.choice([RELEASED, DROPPED]), "eve", minute(0))
+        for row in {row.row_id: row for row in set_aside}.values()
+        if chance.random() < 0.5
+    ]
+
+    good, bad = split(frames, decisions=decisions)
+
+    left = [SetAside(**row.asDict()) for row in bad.collect()]
+    decided = {decision.row_id for decision in decisions}
+    assert decided and left
+    assert not decided & {row.row_id for row in left}
+    for name in names:
+        keys = [tuple(row) for row in good[name].select(*TABLES[name].key).collect()]
+        assert len(keys) == len(set(keys))
+        counted = Counter(rule for row in left if row.table == name for rule in row.rules)
+        judged = {
+            verdict.expectation: verdict.unexpected
+            for verdict in judge(frames[name], name, frames, decisions=decisions)
+            if verdict.severity == "quarantine"
+        }
+        assert judged == {rule: counted[rule] for rule in judged}
 
 
 @pytest.mark.spark

@@ -125,6 +125,7 @@ CASES: dict[str, Cases] = {
         ),
     },
     "quality.quarantine": {},
+    "quality.decisions": known("decision", "released"),
     "alerting.alerts": known("severity", "critical"),
     "alerting.incidents": {
         **known("state", "FIRING"),

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from expectations.quarantine import split
 from expectations.suites import RULES
+from lake.decisions import Decision, SetAside
 from lake.schema import type_text
 from lake.tables import TABLES
 from lake.tables.quality import QUARANTINE
@@ -167,6 +168,75 @@ def test_no_queue_rows_and_queue_rows_not_given_are_different(spark: SparkSessio
     assert reasons(empty[1]) == [("consumer_offsets", 0, "queue_row_present")]
     assert reasons(not_given[1]) == []
     assert queue_ids(not_given[0]["raw.consumer_offsets"]) == [0]
+
+
+def decided(kind: str, bad: DataFrame, **columns: Any) -> list[Decision]:
+    """A decision on each bad row with these columns."""
+    found = [SetAside(**row.asDict()) for row in bad.collect()]
+    chosen = [row for row in found if row.columns.items() >= columns.items()]
+    assert chosen, columns
+    return [row.decided(kind, "eve", minute(0)) for row in chosen]
+
+
+def test_a_released_queue_is_good_and_so_are_the_commits_on_it(spark: SparkSession) -> None:
+    stored_at = minute(0.000_001)
+    queues = [
+        queue(0),
+        *(queue(1, high=8), queue(1, high=9, newest_stored_at=stored_at)),
+        queue(2, low=-1),
+    ]
+    given = frames(spark, queues, [read(0), read(1), read(2)])
+    _, bad = split(given)
+
+    good, left = split(given, decisions=decided("released", bad, queue_id=1, max_offset=9))
+
+    kept = [(row["queue_id"], row["max_offset"]) for row in good["raw.queue_offsets"].collect()]
+    assert sorted(kept) == [(0, 9), (1, 9)]
+    assert good["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
+    assert queue_ids(good["raw.consumer_offsets"]) == [0, 1]
+    assert reasons(left) == [
+        ("consumer_offsets", 2, "queue_row_sound"),
+        ("queue_offsets", 1, "key_unique"),
+        ("queue_offsets", 2, "min_offset_ge_0"),
+    ]
+
+
+def test_a_dropped_row_is_in_neither_and_its_queue_stays_unknown(spark: SparkSession) -> None:
+    given = frames(spark, [queue(0), queue(1, low=-1), queue(2, low=-2)], [read(0), read(1)])
+    _, bad = split(given)
+
+    good, left = split(given, decisions=decided("dropped", bad, queue_id=1, min_offset=-1))
+
+    assert queue_ids(good["raw.queue_offsets"]) == [0]
+    assert reasons(left) == [
+        ("consumer_offsets", 1, "queue_row_sound"),
+        ("queue_offsets", 2, "min_offset_ge_0"),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("released", [0, 1, 2]), ("dropped", [0])])
+def test_of_copies_one_is_good_whatever_is_decided(
+    kind: str, kept: list[int], spark: SparkSession
+) -> None:
+    """Also where somebody has released rows that contradict each other."""
+    queues = [
+        *(queue(0), queue(0)),
+        *(queue(1, high=8), queue(1, high=9), queue(1, high=9)),
+        *(queue(2, low=-1), queue(2, low=-1)),
+    ]
+    given = frames(spark, queues, [read(0), read(1), read(2)])
+    _, bad = split(given)
+    on_queues = decided(kind, bad.filter("table = 'raw.queue_offsets'"))
+
+    good, left = split(given, decisions=on_queues)
+
+    assert queue_ids(good["raw.queue_offsets"]) == kept
+    assert queue_ids(good["raw.consumer_offsets"]) == kept
+    assert reasons(left) == [
+        ("consumer_offsets", queue_id, "queue_row_sound")
+        for queue_id in (0, 1, 2)
+        if queue_id not in kept
+    ]
 
 
 def test_a_bad_row_is_kept_whole(spark: SparkSession) -> None:

@@ -168,6 +168,19 @@ def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(l
     assert plan(lake, Window(at(1), at(2))).earlier == (name(-9), name(0))
 
 
+def test_rows_that_were_dropped_are_missing_as_those_in_quarantine_are(lake):
+    loaded(lake, look(-11), look(-9), look(0), look(1))
+    row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
+    row |= {"snapshot_id": name(0), "decided_at": at(9), "author": "eve"}
+    lake.append(quality.DECISIONS, [row | {"decision": "dropped"}])
+    made = plan(lake, Window(at(1), at(2)))
+    assert made.earlier == (name(-9), name(0))
+    assert [each.decision for each in made.decisions] == ["dropped"]
+    assert [step.sound for step in steps(lake, Window(at(1), at(2)))] == [False, False]
+    lake.append(quality.DECISIONS, [row | {"decision": "released", "decided_at": at(10)}])
+    assert plan(lake, Window(at(1), at(2))).earlier == (name(0),)
+
+
 def test_each_broker_has_its_own_previous_snapshot(lake):
     loaded(lake, look(-30), look(0, ["a"], "COMPLETE"), look(1))
     assert set(plan(lake, Window(at(1), at(2))).earlier) == {name(-30), name(0)}

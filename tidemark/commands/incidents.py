@@ -1,6 +1,5 @@
 """`tidemark incidents`: what is wrong, who has taken it on, and what nobody wants to hear of."""
 
-import getpass
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.output import Format, print_rows, table_text, to_json
+from tidemark.person import me
 
 app = typer.Typer(no_args_is_help=True, help="Incidents: list, show, ack, silence, unsilence.")
 
@@ -92,7 +92,7 @@ def ack(
     with changing(lake):
         incident = _one(lake, incident_id)
         try:
-            after = acknowledged(incident, author or _me(), datetime.now(UTC))
+            after = acknowledged(incident, author or me(), datetime.now(UTC))
         except ValueError as error:
             raise CommandError(str(error)) from error
         save(lake, [incident], [after])
@@ -127,7 +127,7 @@ def silence(
     given = {"rule": rule, "cluster": cluster, "consumer_group": group, "topic": topic}
     match = {name: tuple(globs) for name, globs in given.items() if globs}
     try:
-        made = add(Home.of(), match, datetime.now(UTC) + length, author or _me(), comment)
+        made = add(Home.of(), match, datetime.now(UTC) + length, author or me(), comment)
     except SilenceError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(f"{made.silence_id} until {made.until:%Y-%m-%d %H:%M:%S} UTC")
@@ -226,10 +226,3 @@ def _queues(lake: Any, incident: Any) -> list[dict[str, Any]]:
     mine = [row for row in rows if all(row[name] == value for name, value in subject.items())]
     mine.sort(key=lambda row: (-(row["lost"] or 0), -(row["lag_upper"] or 0)))
     return mine[:WORST_QUEUES]
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"

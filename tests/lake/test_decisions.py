@@ -1,0 +1,68 @@
+"""What people have decided on quarantined rows, as it is read."""
+
+from dataclasses import asdict, replace
+from datetime import timedelta
+
+from lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, set_aside
+from lake.tables.quality import DECISIONS, QUARANTINE
+from lake.window import HOUR, Window, floor_hour
+from tests.builders import NOON
+
+ROW = Decision(
+    NOON,
+    "raw.queue_offsets",
+    "key_unique",
+    '{"queue_id":0}',
+    "s",
+    decided_at=NOON + HOUR,
+    decision=RELEASED,
+    author="eve",
+    comment=None,
+)
+
+
+def decided(lake, *found):
+    lake.append(DECISIONS, [asdict(each) for each in found])
+
+
+def later(decision, minutes, **changed):
+    return replace(ROW, decision=decision, decided_at=NOON + timedelta(minutes=minutes), **changed)
+
+
+def test_the_last_decision_on_a_row_counts(lake):
+    assert decisions(lake) == ()
+    dropped = later(DROPPED, 90)
+    decided(lake, dropped, ROW)
+    assert decisions(lake) == (dropped,)
+    decided(lake, later(UNDONE, 91))
+    assert decisions(lake) == ()
+
+
+def test_a_decision_is_about_one_row_of_one_snapshot(lake):
+    others = [later(DROPPED, 1, snapshot_id=name) for name in ("t", None)]
+    decided(lake, ROW, *others, later(DROPPED, 1, row="{}"), later(DROPPED, 1, table="raw.topics"))
+    found = decisions(lake)
+    assert len({each.row_id for each in found}) == 5
+    assert {each.decision for each in found if each.row_id == ROW.row_id} == {RELEASED}
+
+
+def test_decisions_are_found_in_the_window_of_their_rows(lake):
+    decided(lake, ROW)
+    hour = floor_hour(NOON)
+    assert decisions(lake, Window(hour, hour + HOUR)) == (ROW,)
+    assert decisions(lake, Window(hour + HOUR, hour + 2 * HOUR)) == ()
+
+
+def test_identical_copies_are_one_and_break_what_each_of_them_breaks(lake):
+    row = {
+        "observed_at": NOON,
+        "table": "raw.queue_offsets",
+        "row": '{"queue_id":0}',
+        "snapshot_id": "s",
+    }
+    reasons = ("max_offset_ge_0, key_unique", "max_offset_ge_0")
+    lake.append(QUARANTINE, [row | {"reason": reason} for reason in reasons])
+    (found,) = set_aside(lake)
+    assert found.rules == ["max_offset_ge_0"]
+    assert found.row_id == ROW.row_id, "as it is named in a decision"
+    assert found.key == {"snapshot_id": None, "broker": None, "topic": None, "queue_id": 0}

@@ -1,0 +1,177 @@
+"""`tidemark quarantine`, as people use it."""
+
+import json
+
+import pytest
+
+from lake.catalog import Lake
+from lake.decisions import decisions, set_aside
+from lake.home import Home
+from lake.tables import quality, raw
+from lake.window import HOUR, Window
+from tests.builders import NOON, arrow, minute, snapshot_id
+from tests.e2e.conftest import run
+
+HOUR_OF_ROWS = Window(NOON, NOON + HOUR)
+
+
+def raw_row(queue_id, high, **more):
+    return {"at": 0, "topic": "orders", "queue_id": queue_id, "max_offset": high, **more}
+
+
+def quarantined(reason, table=raw.QUEUE_OFFSETS, **columns):
+    (made,) = arrow(table, [{"at": 0, **columns}]).to_pylist()
+    return {
+        "observed_at": minute(0),
+        "table": table.name,
+        "reason": reason,
+        "row": json.dumps(made, default=lambda instant: instant.isoformat()),
+        "snapshot_id": snapshot_id(0),
+    }
+
+
+def filled(lake: Lake) -> Lake:
+    """Queue 0 twice the same, queue 1 as 8 and as 9, queue 2 below zero, and one without number."""
+    rows = [raw_row(0, 5), raw_row(0, 5), raw_row(1, 8), raw_row(1, 9), raw_row(2, -1)]
+    lake.append(raw.QUEUE_OFFSETS, arrow(raw.QUEUE_OFFSETS, [*rows, raw_row(None, 7)]))
+    headers = [
+        {"snapshot_id": snapshot_id(at), "observed_at": minute(at), "cluster": cluster}
+        for at, cluster in ((0, "lab"), (70, "lab"), (130, "other"))
+    ]
+    lake.append(raw.SNAPSHOTS, headers)
+    lake.append(
+        quality.QUARANTINE,
+        [
+            quarantined("key_unique", topic="orders", queue_id=0, max_offset=5),
+            quarantined("key_unique", topic="orders", queue_id=1, max_offset=8),
+            quarantined("key_unique", topic="orders", queue_id=1, max_offset=9),
+            quarantined("max_offset_ge_0", topic="orders", queue_id=2, max_offset=-1),
+            quarantined("queue_id_not_null", topic="orders", queue_id=None, max_offset=7),
+            quarantined("read_queues_ge_0", raw.TOPICS, topic="gone", read_queues=-1),
+        ],
+    )
+    return lake
+
+
+@pytest.fixture
+def home(lake: Lake):
+    """The home of a lake with these rows."""
+    return filled(lake).home
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The same for those who change nothing."""
+    return filled(Lake(Home.of(tmp_path_factory.mktemp("home"))))
+
+
+def answer(home, *arguments: str, code: int = 0) -> str:
+    done = run(home, ("quarantine", *arguments))
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def row_id(lake, **wanted):
+    """The id of the one quarantined row of orders with these columns."""
+    wanted = {"topic": "orders"} | wanted
+    (found,) = (each for each in set_aside(lake) if each.columns.items() >= wanted.items())
+    return found.row_id
+
+
+def listed(home, *arguments):
+    return json.loads(answer(home, "list", "--format", "json", *arguments))
+
+
+def test_rows_are_listed_by_table_and_shown_with_what_they_break(standing):
+    home, lake = standing.home, standing
+    assert len(listed(home)) == 6
+    assert len(listed(home, "--limit", "2")) == 2
+    (topic,) = listed(home, "--table", "raw.topics")
+    assert (topic["reason"], topic["key"]) == ("read_queues_ge_0", "broker=broker-a, topic=gone")
+    assert topic["row_id"] in answer(home, "list")
+
+    shown = answer(home, "show", row_id(lake, queue_id=2)[:6])
+    assert "Breaks max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)\n" in shown
+    assert '  "max_offset": -1,\n' in shown
+    conflict = json.loads(answer(home, "show", row_id(lake, max_offset=9), "--format", "json"))
+    assert sorted(row["max_offset"] for row in conflict["same_key"]) == [8, 9]
+    assert conflict["row"]["max_offset"] == 9
+
+
+def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
+    chosen = row_id(lake, max_offset=9)
+    told = answer(home, "release", chosen, "--comment", "as the broker says", "--author", "eve")
+    assert told == (
+        f"{chosen} raw.queue_offsets broker=broker-a, topic=orders, queue_id=1: "
+        "released by eve: as the broker says\n"
+        # The last look at this cluster is at 13:10.
+        "Then compute again: tidemark recompute --from 2026-11-19T12:00Z --to 2026-11-19T14:00Z\n"
+    )
+    (found,) = decisions(lake)
+    assert (found.row_id, found.decision, found.author) == (chosen, "released", "eve")
+    assert (found.observed_at, found.comment) == (NOON, "as the broker says")
+    assert chosen not in {row["row_id"] for row in listed(home)}
+    assert "Released by eve: as the broker says\n" in answer(home, "show", chosen)
+
+    assert "recompute" in answer(home, "drop", chosen), "it was computed on"
+    (row,) = listed(home, "--decided")
+    assert (row["row_id"], row["decision"]) == (chosen, "dropped")
+    assert "recompute" in answer(home, "undo", chosen)
+    assert listed(home, "--decided") == []
+    assert chosen in {row["row_id"] for row in listed(home)}
+
+
+def test_what_is_decided_on_can_be_decided_again_when_it_has_left_the_quarantine(home, lake):
+    chosen = row_id(lake, queue_id=2)
+    assert "recompute" not in answer(home, "drop", chosen), "no number changes"
+    lake.replace(quality.QUARANTINE, HOUR_OF_ROWS, [])
+    answer(home, "release", chosen, "--comment", "after all")
+    (found,) = decisions(lake)
+    assert (found.decision, found.reason) == ("released", "max_offset_ge_0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (("show", "zzz"), 1, "no quarantined row with id 'zzz': `tidemark quarantine list`"),
+        (("drop", ""), 1, "6 quarantined rows with id ''"),
+        (("undo", "zzz"), 1, "no decided row with id 'zzz': `tidemark quarantine list --decided`"),
+        (("release", "zzz"), 2, "--comment"),
+        (("list", "--table", "raw.topic"), 2, "no table 'raw.topic'"),
+    ],
+)
+def test_bad_use_is_told_in_one_line(standing, arguments, code, line):
+    assert line in " ".join(answer(standing.home, *arguments, code=code).replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        ([{"queue_id": 0}], "a row with the same content is computed on already"),
+        ([{"queue_id": None}], "without queue_id nothing can be computed on it"),
+        ([{"max_offset": 8}, {"max_offset": 9}], " of the same key is released, undo that first"),
+    ],
+    ids=["a copy", "no key", "two with one key"],
+)
+def test_no_release_makes_a_key_double(standing, chosen, line):
+    ids = [row_id(standing, **columns) for columns in chosen]
+    told = answer(standing.home, "release", *ids, "--comment", "why", code=1)
+    assert told.startswith(f"tidemark: {ids[-1]} cannot be released: ")
+    assert told.endswith(f"{line}\n")
+    assert decisions(standing) == (), "all of them or none"
+
+
+def test_what_has_no_raw_row_any_more_cannot_be_released(home, lake):
+    lake.replace(raw.QUEUE_OFFSETS, HOUR_OF_ROWS, [])
+    told = answer(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
+    assert "its raw rows have been removed" in told
+
+
+def test_one_of_two_may_be_released_when_the_other_is_undone(home, lake):
+    first, second = (row_id(lake, max_offset=high) for high in (8, 9))
+    answer(home, "release", first, "--comment", "why")
+    assert f"{first} of the same key" in answer(home, "release", second, "--comment", "w", code=1)
+    answer(home, "undo", first)
+    answer(home, "release", second, "--comment", "why")
+    assert [each.row_id for each in decisions(lake)] == [second]
