@@ -53,6 +53,7 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
     """Print one row: what it breaks, all of its columns, and others with its key."""
     from assets import quality_settings
     from expectations.rules import KEY_UNIQUE
+    from lake.decisions import Decision
 
     lake = _lake()
     row = _one(_known(lake), row_id)
@@ -69,7 +70,7 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
     typer.echo(f"{row.row_id} of {row.table}")
     for each in broken:
         typer.echo(f"Breaks {each['rule']}: {each['expected']} ({each['severity']})")
-    if hasattr(row, "decision"):
+    if isinstance(row, Decision):
         typer.echo(_said(row))
     typer.echo(to_json(row.columns, indent=2))
     if same:
