@@ -8,6 +8,7 @@ that a version does not have is None here, never 0.
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from rocketmq.fastjson import loads
@@ -268,16 +269,19 @@ def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     )
 
 
+_NAME = rb'[^"\\{}\x00-\x1f\x80-\xff]*+'
 _INTEGER = rb"(-?(?:0|[1-9]\d{0,17}+))"
-_QUEUE = (
-    rb'\{"brokerName":"[^"\\{}\x00-\x1f]*+","queueId":(0|[1-9]\d{0,8}+),"topic":"([^"\\{}]*+)"\}:'
-    rb'\{"lastUpdateTimestamp":%b,"maxOffset":%b,"minOffset":%b\}' % ((_INTEGER,) * 3)
+_QUEUE = re.compile(
+    rb'\{"brokerName":"%b","queueId":(0|[1-9]\d{0,8}+),"topic":"(%b)"\}:'
+    rb'\{"lastUpdateTimestamp":%b,"maxOffset":%b,"minOffset":%b\}'
+    % (_NAME, _NAME, _INTEGER, _INTEGER, _INTEGER)
 )
-_QUEUE_ROW = re.compile(_QUEUE)
-_QUEUES = re.compile(
-    rb'\{"offsetTable":\{%b(?:,%b)*+\}(?:,"topicPutTps":\d++\.\d++(?:E-?\d++)?)?\}'
-    % (_QUEUE, _QUEUE)
+_BEFORE_QUEUES = b'{"offsetTable":{'
+_BETWEEN_QUEUES = frozenset({b","})
+_AFTER_QUEUES = re.compile(
+    rb'\}(?:,"topicPutTps":(?:0|[1-9]\d{0,17}+)\.\d{1,17}+(?:E-?\d{1,2}+)?)?\}'
 )
+_queue_stats = partial(tuple.__new__, QueueStats)  # its own constructor takes twice as long
 
 
 def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
@@ -290,15 +294,24 @@ def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
         body: the body.
         topic: what was asked about; an answer about another is not one.
     """
-    if _QUEUES.fullmatch(body):
-        name, stats = topic.encode(), {}
-        for queue_id, told, stored, maximum, minimum in _QUEUE_ROW.findall(body):
-            if told == name:
-                top = int(maximum)
-                stored_at = instant(int(stored)) if top > 0 else None
-                stats[int(queue_id)] = QueueStats(int(minimum), top, stored_at)
-        if len(stats) == body.count(b'"queueId":'):
+    parts = _QUEUE.split(body)  # before, then five values and what follows of each queue
+    if (
+        parts[0] == _BEFORE_QUEUES
+        and set(parts[6:-1:6]) <= _BETWEEN_QUEUES
+        and _AFTER_QUEUES.fullmatch(parts[-1])
+        and set(parts[2::6]) == {topic.encode()}
+    ):
+        tops = list(map(int, parts[4::6]))
+        pairs = zip(parts[3::6], tops, strict=True)
+        times = [instant(int(stored)) if top > 0 else None for stored, top in pairs]
+        rows = zip(map(int, parts[5::6]), tops, times, strict=True)
+        stats = dict(zip(map(int, parts[1::6]), map(_queue_stats, rows), strict=True))
+        if len(stats) == len(tops):
             return stats
+    return _parse_topic_stats(body, topic)
+
+
+def _parse_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
     stats = {}
     for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
         queue = dict(key)

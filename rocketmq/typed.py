@@ -4,6 +4,7 @@ What the parser reads is any JSON, and a row with one value of another type, or 
 bits, would make a whole snapshot impossible to write.
 """
 
+from array import array
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -12,6 +13,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_EXACT_AS_FLOAT = 1 << 42
+"""Milliseconds, in the year 2109: before it a float of seconds has no error that a microsecond
+shows."""
 
 
 def object_of(value: Any) -> dict[Any, Any]:
@@ -92,20 +97,23 @@ def require_by_queue(tables: Collection[Any]) -> None:
         raise TypeError("an object was expected for each key")
     queue_ids = list(chain.from_iterable(tables))
     offsets = list(chain.from_iterable(map(dict.values, tables)))
-    if not queue_ids:
-        return
-    if {*map(type, queue_ids), *map(type, offsets)} != {int}:
+    if not {*map(type, queue_ids), *map(type, offsets)} <= {int}:
         raise TypeError("an object of integers by integer was expected")
-    _require_bits(min(queue_ids), max(queue_ids), 32)
-    _require_bits(min(offsets), max(offsets), 64)
+    try:
+        for code, numbers in (("i", queue_ids), ("q", offsets)):
+            array(code, numbers)  # of 32 and of 64 bits
+    except OverflowError:
+        raise ValueError("a number beyond its bits") from None
 
 
 def instant(milliseconds: Any) -> datetime | None:
     """A Java timestamp as UTC; None for what RocketMQ writes when it has none (0, -1)."""
     if type(milliseconds) is not int or milliseconds <= 0:
         return None
+    if milliseconds < _EXACT_AS_FLOAT:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)  # in half the time
     try:
-        return _EPOCH + timedelta(0, 0, 0, milliseconds)  # by name takes twice as long
+        return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
 

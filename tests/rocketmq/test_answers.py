@@ -1,10 +1,9 @@
 """Bodies that real brokers sent, decoded."""
 
-import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketmq import answers
@@ -129,6 +128,7 @@ def test_consumer_ids(version, recorded):
 
 QUEUES = st.lists(
     st.tuples(
+        st.sampled_from(["b", "b", "b", "\u00e9", "\x01", "a}:{b"]),
         st.integers(-1, 3) | st.integers(2**31 - 1, 2**31),
         st.sampled_from(["T", "T", "T", "U", "a}:{b", '\\"']),
         *[st.integers(-5, 5) | st.integers(-(2**63) - 1, 2**63)] * 3,
@@ -137,30 +137,45 @@ QUEUES = st.lists(
 )
 
 
-@given(QUEUES, st.binary(max_size=2), st.integers(0, 400), st.integers(0, 3))
-def test_queues_are_read_the_same_by_the_pattern_and_by_the_parser(queues, damage, place, span):
+RATES = ["0.5", "1.0E-5", "00.5", "1.0E999", "1"]
+
+
+@given(
+    QUEUES, st.sampled_from(RATES), st.binary(max_size=2), st.integers(0, 400), st.integers(0, 3)
+)
+@example([("b", 0, "T", 5, 1, 0)], "0.5", b"\xff", 31, 1)
+def test_queues_are_read_the_same_by_the_pattern_and_by_the_parser(
+    queues, rate, damage, place, span
+):
     parts = (
-        f'{{"brokerName":"b","queueId":{queue_id},"topic":"{topic}"}}:'
+        f'{{"brokerName":"{broker}","queueId":{queue_id},"topic":"{topic}"}}:'
         f'{{"lastUpdateTimestamp":{stored},"maxOffset":{top},"minOffset":{low}}}'
-        for queue_id, topic, stored, top, low in queues
+        for broker, queue_id, topic, stored, top, low in queues
     )
-    body = bytearray(('{"offsetTable":{' + ",".join(parts) + '},"topicPutTps":0.5}').encode())
+    text = '{"offsetTable":{' + ",".join(parts) + '},"topicPutTps":' + rate + "}"
+    body = bytearray(text.encode())
     body[place : place + span] = damage
 
-    def outcome():
+    def outcome(read):
         try:
-            return answers.decode_topic_stats(bytes(body), "T")
+            return read(bytes(body), "T")
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    fast = outcome()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "_QUEUES", re.compile(b"never"))
-        assert outcome() == fast
+    assert outcome(answers.decode_topic_stats) == outcome(answers._parse_topic_stats)
 
 
-def test_the_recorded_queues_take_the_pattern(version, recorded):
-    assert answers._QUEUES.fullmatch(recorded(version, "202_topic_stats_m.body"))
+def test_the_recorded_queues_take_the_pattern(version, recorded, monkeypatch):
+    body = recorded(version, "202_topic_stats_m.body")
+    expected = answers._parse_topic_stats(body, "lab_orders")
+    monkeypatch.delattr(answers, "_parse_topic_stats")
+    assert answers.decode_topic_stats(body, "lab_orders") == expected
+
+
+@given(st.integers(1, 2**42 + 1000) | st.integers(1, 253_402_300_799_999))
+def test_an_instant_is_exact(milliseconds):
+    expected = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    assert instant(milliseconds) == expected
 
 
 @pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
