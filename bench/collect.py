@@ -3,7 +3,7 @@
 ``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]``. It
 boots two real brokers that hold `lab.large.Large`, measures in turns, because machines drift, and
 writes its section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put
-into the brokers. Distance is a proxy before them; memory is measured against `bench.standin`.
+into the brokers. Distance is a proxy before them; memory is measured by `bench.memory`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench import delayed, report, standin
+from bench import delayed, report
 from bench.bare import exchange
 from bench.tick import mqadmin
 from lab.cluster import LabCluster
@@ -33,9 +33,6 @@ from rocketmq.collector import ClusterTarget, collect_snapshot
 from rocketmq.frame import Frame, decode_frame, encode_request
 from rocketmq.names import retry_topic
 from rocketmq.rows import Snapshot
-
-MEMORY_SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
-"""On two brokers some 200,000 rows of progress."""
 
 ROUND_TRIP = 0.001
 """Seconds to a broker that is not on the same machine."""
@@ -70,11 +67,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--version", default="5.3.3")
     parser.add_argument("--times", type=int, default=1, help="so many times the size")
-    parser.add_argument("--memory", action="store_true", help="only the memory of one look")
     options = parser.parse_args()
-    if options.memory:
-        sys.stdout.write(f"{_memory()}\n")
-        return
     large = Large(topics=400 * options.times, groups=300 * options.times)
     text = "\n\n".join(
         [
@@ -246,34 +239,13 @@ def _speed(read: Callable[[bytes], object], body: bytes) -> float:
 
 def _without_brokers() -> str:
     """Memory of a process that looks and lands."""
-    command = [sys.executable, "-m", "bench.collect", "--memory"]
+    command = [sys.executable, "-m", "bench.memory"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     before, after, rows = done.stdout.split()
     return (
         f"Against a stand-in for brokers that no machine here boots: {int(rows):,} rows of "
         f"progress, looked at and landed three times, took a process of {before} MB to {after} MB."
     )
-
-
-def _memory() -> str:
-    """MB before and after, and rows."""
-    rows = 0
-    with standin.serve(MEMORY_SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
-        target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)
-        before = _largest_mb()
-        for _ in range(3):
-            snapshot = collect_snapshot(target)
-            land(Home.of(Path(folder)), snapshot)
-            rows = len(snapshot.consumer_offsets)
-            del snapshot
-    return f"{before} {_largest_mb()} {rows}"
-
-
-def _largest_mb() -> int:
-    """Largest resident set so far; of getrusage a child begins with its parent's."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = [line for line in lines if line.startswith("VmHWM:")]
-    return int(line.split()[1]) // 1024
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ class RemotingClient:
         ask_clients: let `ASKS_CLIENTS` through too; one of them can make a client commit.
 
     Attributes:
+        in_flight: requests under way at one endpoint at a time.
         requests: requests sent.
         bytes: bytes sent and received.
     """
@@ -69,7 +70,7 @@ class RemotingClient:
         self.bytes = 0
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
-        self._in_flight = in_flight
+        self.in_flight = in_flight
         self._max_requests = max_requests
         self._security = security
         self._tls_context: ssl.SSLContext | None = None
@@ -119,7 +120,7 @@ class RemotingClient:
         operation = f"{RequestCode(code).name} {subject}".rstrip()
         peer = self._peers.get(endpoint)
         if peer is None:
-            pace = Pace(self._in_flight, self._max_requests)
+            pace = Pace(self.in_flight, self._max_requests)
             peer = self._peers[endpoint] = _Peer(endpoint, pace)
         if self._security.credentials:
             fields = self._security.credentials.sign(fields)

@@ -9,8 +9,12 @@ time, by a random factor, so that several collectors do not come back together.
 import asyncio
 import math
 import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from rocketmq.codes import ResponseCode
+
+T = TypeVar("T")
 
 BUSY = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL})
 """Answers that ask for patience."""
@@ -110,3 +114,14 @@ class Pace:
             self._withheld -= 1
         else:
             self._slots.release()
+
+
+async def paced(items: Iterable[T], ask: Callable[[T], Awaitable[None]], at_once: int) -> None:
+    """Ask for every item, so many at once; what waits costs nothing."""
+    waiting = iter(items)
+
+    async def in_turn() -> None:
+        for item in waiting:
+            await ask(item)
+
+    await asyncio.gather(*(in_turn() for _ in range(at_once)))

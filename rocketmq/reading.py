@@ -5,9 +5,9 @@ A `Reading` holds answers as they came; what is absent from it was not asked or 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from rocketmq import admin
 from rocketmq.answers import (
@@ -21,7 +21,10 @@ from rocketmq.answers import (
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
 from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
+from rocketmq.pacing import paced
 from rocketmq.problems import Problems
+
+T = TypeVar("T")
 
 PULL_OFFSET_SINCE = version_order("V5_1_0")
 TOPIC_LIST_SINCE = version_order("V5_3_2")
@@ -183,12 +186,12 @@ class Reader:
             self._offsets(), self._topics(), self._groups(), self._runtime(), self._config()
         )
         await self.read_connections(self.reading.known_groups())
-        await asyncio.gather(*(self._consume_stats(*pair) for pair in self.reading.pulls_to_ask()))
-        await asyncio.gather(*(self._topic_stats(it) for it in self.reading.topics_to_measure()))
+        await self._each(self.reading.pulls_to_ask(), self._consume_stats)
+        await self._each(self.reading.topics_to_measure(), self._topic_stats)
 
     async def read_connections(self, groups: Iterable[str]) -> None:
         """Ask who of these groups is online here."""
-        await asyncio.gather(*(self._connection(group) for group in sorted(groups)))
+        await self._each(sorted(groups), self._connection)
 
     async def read_pulls(self, master: Reading) -> None:
         """Ask a slave that clients may read from how far it has handed messages out.
@@ -200,7 +203,11 @@ class Reader:
             return
         if master.offsets and master.offsets.pull_offsets is not None:
             await self._offsets()
-        await asyncio.gather(*(self._consume_stats(*asked) for asked in master.pulls_to_ask()))
+        await self._each(master.pulls_to_ask(), self._consume_stats)
+
+    async def _each(self, items: Iterable[T], ask: Callable[[T], Awaitable[None]]) -> None:
+        """Ask for each; a task for every one of thousands would take more memory than answers."""
+        await paced(items, ask, self.client.in_flight)
 
     async def _runtime(self) -> None:
         if not self.counters:
@@ -232,7 +239,8 @@ class Reader:
                 self.client, self.reading.address, group
             )
 
-    async def _consume_stats(self, group: str, topics: list[str]) -> None:
+    async def _consume_stats(self, asked: tuple[str, list[str]]) -> None:
+        group, topics = asked
         with self.problems:
             found = await admin.consume_stats(self.client, self.reading.address, group, topics)
             self.reading.consume_stats |= {(group, topic): it for topic, it in found.items()}

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.deep.pacing import paced
 from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import MessageQueue, RunningInfo
+from rocketmq.pacing import paced
 from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.deep.pacing import paced
 from rocketmq.deep_answers import WINDOWS, Stats
 from rocketmq.names import TopicKind, is_system_group, version_order
+from rocketmq.pacing import paced
 from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import BrokerStats, Snapshot

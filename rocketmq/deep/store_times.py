@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.deep.pacing import paced
 from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import TimeSpan
 from rocketmq.names import OffsetKey
+from rocketmq.pacing import paced
 from rocketmq.problems import Problems
 from rocketmq.typed import whole_milliseconds
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.deep.pacing import paced
 from rocketmq.deep.unread import Unread, stratified
+from rocketmq.pacing import paced
 from rocketmq.problems import Problems
 from rocketmq.rows import QueueTag, Snapshot
 

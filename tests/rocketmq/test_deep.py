@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rocketmq.answers import QueueStats
 from rocketmq.deep.clients import groups_to_ask
 from rocketmq.deep.overtaken import move, overtaken
-from rocketmq.deep.pacing import paced
 from rocketmq.deep.stats import Counted
 from rocketmq.deep.tags import filtered_ranges
 from rocketmq.deep.unread import stratified, unread
+from rocketmq.pacing import paced
 from rocketmq.reading import Reading
 from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 

@@ -8,7 +8,7 @@ import pytest
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
 from rocketmq.errors import BudgetError, ResponseError
-from rocketmq.pacing import FIRST_REST, MAX_RETRIES, SLOW_SECONDS, Pace
+from rocketmq.pacing import FIRST_REST, MAX_RETRIES, SLOW_SECONDS, Pace, paced
 
 ASK = RequestCode.GET_BROKER_RUNTIME_INFO
 BUSY = 2
@@ -171,3 +171,16 @@ def test_the_budget_of_requests(scripted):
 
     found, seen = run(scripted, [], use, max_requests=5)
     assert found == (3, 5) and len(seen) == 5
+
+
+def test_what_waits_for_its_turn_is_no_task_yet():
+    asked, tasks = [], []
+
+    async def ask(item):
+        asked.append(item)
+        tasks.append(len(asyncio.all_tasks()))
+        await asyncio.sleep(0)
+
+    asyncio.run(paced(range(100), ask, at_once=3))
+    assert asked == list(range(100))
+    assert max(tasks) == 1 + 3

@@ -1,0 +1,47 @@
+"""Memory of a process that looks at a large cluster and lands what it saw.
+
+``python -m bench.memory`` prints MB before, MB at most, and rows of progress. A module of its own,
+because a benchmark that boots brokers imports twice as much as a collector does; the brokers here
+are `bench.standin`, as no machine at hand boots so large ones.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import standin
+from lab.large import Large
+from lake.home import Home
+from lake.landing import land
+from rocketmq.collector import ClusterTarget, collect_snapshot
+
+SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
+"""On two brokers some 200,000 rows of progress."""
+
+LOOKS = 3
+"""One after the other: memory that a look leaves behind would show."""
+
+
+def main() -> None:
+    """Looks, lands and prints."""
+    rows = 0
+    with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
+        target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)
+        before = _largest_mb()
+        for _ in range(LOOKS):
+            snapshot = collect_snapshot(target)
+            land(Home.of(Path(folder)), snapshot)
+            rows = len(snapshot.consumer_offsets)
+            del snapshot
+    sys.stdout.write(f"{before} {_largest_mb()} {rows}\n")
+
+
+def _largest_mb() -> int:
+    """Largest resident set so far; of getrusage a child begins with its parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmHWM:")]
+    return int(line.split()[1]) // 1024
+
+
+if __name__ == "__main__":
+    main()
