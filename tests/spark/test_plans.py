@@ -1,0 +1,120 @@
+"""What the computations of every tick are planned as, on frames of a few rows."""
+
+import contextlib
+import io
+import re
+from collections import Counter
+
+import pytest
+from pyspark.sql import functions as F
+
+from assets.frames import numbers_frame, silent_frame
+from lake.history import Silent
+from lake.tables import progress, raw
+from spark.columns import QUEUE, inside, with_previous
+from spark.delay import observations
+from spark.groups import groups
+from spark.health import with_health
+from spark.progress import CONSUMED_QUEUE, queues
+from tests.builders import frame, minute, minutes, raw_frames, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+PYTHON = {"ArrowEvalPython", "BatchEvalPython", "FlatMapGroupsInPandas", "MapInPandas"}
+"""Rows would leave Spark for a Python process and come back, one by one or in batches."""
+
+UNKEYED = {"BroadcastNestedLoopJoin", "CartesianProduct"}
+"""Every row is compared with every other: what is cheap for ten groups never ends for thousands."""
+
+WINDOW = minutes(1, 2)
+PAIR = {"topic": "orders", "consumer_group": "billing"}
+QUEUE_ROW = {"topic": "orders", "queue_id": 0}
+
+
+def nodes(found):
+    """How many operators of each name the plan has that would be run."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        found.explain()
+    # An operator's name follows the branches of the tree that it hangs on.
+    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", text.getvalue(), re.MULTILINE))
+
+
+def frames(spark):
+    """A row of each kind now and a minute before; Spark plans nothing for a frame without any."""
+    written = {**QUEUE_ROW, "min_offset": 0, "max_offset": 100}
+    read = {**QUEUE_ROW, **PAIR, "consumer_offset": 60, "offset_store": "broker"}
+    member = {
+        "consumer_group": "billing",
+        "client_id": "one",
+        "message_model": "CLUSTERING",
+        "subscriptions": [{"topic": "orders", "tags": []}],
+    }
+    rows = {
+        "snapshots": {"status": "PARTIAL", "source": "remote"},
+        "brokers": {"broker_id": 0, "version": "V5_3_3"},
+        "queue_offsets": written,
+        "consumer_offsets": read,
+        "topics": {"topic": "orders"},
+        "clients": member,
+    }
+    found = {name: [{"at": at, **row} for at in (0, 1)] for name, row in rows.items()}
+    return raw_frames(spark, **found)
+
+
+def of_groups(spark):
+    """``progress.groups`` with their health, from ``progress.queues`` as they are stored."""
+    observed = [{"at": at, **QUEUE_ROW, **PAIR, "lag_upper": 40} for at in (0, 1)]
+    stored = frame(spark, progress.QUEUES, observed)
+    silent = silent_frame(spark, [Silent(snapshot_id(1), "broker-b", snapshot_id(0))])
+    return with_health(
+        groups(stored.where(inside(WINDOW)), frames(spark), silent, WINDOW),
+        frame(spark, progress.GROUPS, [{"at": 0, **PAIR, "lag_upper": 40}]),
+        stored,
+        frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
+        numbers_frame(spark, {snapshot_id(at): at for at in (0, 1)}),
+        WINDOW,
+    )
+
+
+def of_queues(spark):
+    """``progress.queues`` with a history to date messages from."""
+    history = frame(
+        spark, progress.TIMELINE, [{"observed_at": minute(-60), **QUEUE_ROW, "max_offset": 50}]
+    )
+    return queues(frames(spark), WINDOW, timeline=history)
+
+
+@pytest.mark.parametrize("computed", [of_queues, of_groups])
+def test_no_row_leaves_spark_or_meets_every_other(spark, computed):
+    found = nodes(computed(spark))
+    assert {"LocalTableScan", "Exchange", "SortMergeJoin"} <= found.keys()
+    assert not found.keys() & (PYTHON | UNKEYED)
+
+
+def test_such_a_plan_would_be_seen(spark):
+    rows = frames(spark).queue_offsets
+    function = F.udf(lambda offset: offset + 1, "bigint")
+    assert nodes(rows.withColumn("next", function("max_offset"))).keys() & PYTHON
+    names = rows.select(F.col("topic").alias("name"))
+    assert nodes(rows.join(names, F.length("name") > F.col("queue_id"))).keys() & UNKEYED
+
+
+def test_queues_are_sorted_once_for_all_that_is_asked_of_their_past(spark):
+    # Each further sort or shuffle would cost as much as reading the rows.
+    raw_rows = frames(spark)
+    offsets = ("min_offset", "max_offset")
+    written = nodes(observations(with_previous(raw_rows.queue_offsets, QUEUE, *offsets)))
+    assert (written["Exchange"], written["Sort"]) == (1, 1)
+    offsets = ("consumer_offset", "pull_offset")
+    read = nodes(with_previous(raw_rows.consumer_offsets, CONSUMED_QUEUE, *offsets))
+    assert (read["Exchange"], read["Sort"], read["Window"]) == (1, 1, 1)
+
+
+def test_messages_are_dated_without_a_join(spark):
+    # The one join is of consumers with their queues; one with the steps of queues would multiply
+    # rows. Windows: three for what is written, one for what is read, two for the runs of steps,
+    # two for the messages asked about.
+    found = nodes(of_queues(spark))
+    assert found["SortMergeJoin"] == 1
+    assert found["Window"] <= 8
