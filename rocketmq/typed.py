@@ -95,7 +95,7 @@ def require_by_queue(tables: Collection[Any]) -> None:
     """
     if not set(map(type, tables)) <= {dict}:
         raise TypeError("an object was expected for each key")
-    queue_ids = list(chain.from_iterable(tables))
+    queue_ids = set(chain.from_iterable(tables))  # of parsed keys, equal ones are of one type
     offsets = list(chain.from_iterable(map(dict.values, tables)))
     if not {*map(type, queue_ids), *map(type, offsets)} <= {int}:
         raise TypeError("an object of integers by integer was expected")
