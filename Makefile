@@ -24,7 +24,7 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 	@exec $(BIN)/tidemark demo $(ARGS)
 
 test: setup ## all tests, on real brokers
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff and pyright
 	$(BIN)/ruff check .

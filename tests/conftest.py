@@ -27,10 +27,10 @@ os.environ.setdefault(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that share something costly follow each other in one process.
 
-    ``make test`` runs two processes: brokers mostly wait, and Spark computes meanwhile. There the
-    longest groups start first; in a single process clusters come last, so that they take no
-    processor time from the other tests. What shares the session's cluster follows what boots its
-    own.
+    ``make test`` runs three processes: tests of clusters mostly wait, and Spark computes meanwhile.
+    There the longest groups start first; in a single process clusters come last, so that they take
+    no processor time from the other tests. What shares the session's cluster follows what boots
+    its own.
     """
     first = -1 if hasattr(config, "workerinput") else 1
     for item in items:
