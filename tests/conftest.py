@@ -45,13 +45,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-GROUPS = ("", "spark", "runs", "cluster")
-"""From the shortest to the longest: those that share nothing, Spark frames, whole runs, brokers."""
+GROUPS = ("", "spark", "kills", "runs", "cluster")
+"""From the shortest to the longest: those that share nothing, Spark frames, killed and whole runs,
+brokers."""
 
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("cluster"):
         return "cluster"
+    if item.get_closest_marker("kills"):
+        return "kills"
     if item.get_closest_marker("spark"):
         return "spark" if "spark" in getattr(item, "fixturenames", ()) else "runs"
     return ""

@@ -14,7 +14,7 @@ from orchestration import warm
 from tests.e2e.conftest import TIDEMARK, environment, run
 from tests.history import Minute, put, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
 def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from bench.soak import soak
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
 def test_ticks_killed_at_random_moments_leave_no_trace(tmp_path, warm_home, capsys):
