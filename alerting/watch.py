@@ -22,21 +22,28 @@ PIPELINE = "tidemark"
 
 
 def look(
-    lake: Lake, rules: Sequence[Rule], failed_runs: Sequence[str], now: datetime
+    lake: Lake,
+    rules: Sequence[Rule],
+    failed_runs: Mapping[str, Sequence[str]],
+    now: datetime,
+    since: datetime,
 ) -> Evaluation:
     """What the rules about the pipeline say now.
 
     Args:
         lake: the tables.
         rules: of any kind; those about the pipeline are asked.
-        failed_runs: the runs that failed since the last one that succeeded, a line each.
+        failed_runs: of every job the runs that failed since the last one that succeeded, the newest
+            first.
         now: the present.
+        since: when watching began; before, nothing was late.
     """
     states = {
-        "collection_late": lambda: _ages(lake, now),
+        "collection_late": lambda: _ages(lake, now, since),
         "quality": lambda: _verdicts(lake, now),
         "run_failed": lambda: [
-            (PIPELINE, float(len(failed_runs)), {"cluster": None, "runs": list(failed_runs[:5])})
+            (job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])})
+            for job, failed in failed_runs.items()
         ],
     }
     truths: list[Truth] = []
@@ -57,16 +64,19 @@ State = tuple[str, float | None, dict[str, Any]]
 """(subject, value, the row it comes from); the value None where it could not even be judged."""
 
 
-def _ages(lake: Lake, now: datetime) -> Iterable[State]:
+def _ages(lake: Lake, now: datetime, since: datetime) -> Iterable[State]:
     """Every cluster computed within a day, and the age of its newest snapshot in seconds.
 
-    One that has been silent for longer is not here, which says nothing: its incident stays.
+    One that has been silent for longer is not here, which says nothing: its incident stays. Where
+    there is none, as when the first tick never comes, all has been silent since watching began.
     """
     rows = lake.read(SNAPSHOTS, Window(now - MEMORY, now), columns=("cluster", "observed_at"))
     for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
         at = row["observed_at_max"]
         columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
         yield row["cluster"], (now - at).total_seconds(), columns
+    silent = 0.0 if rows.num_rows else (now - since).total_seconds()
+    yield PIPELINE, silent, {"cluster": None, "newest_at": None}
 
 
 def _verdicts(lake: Lake, now: datetime) -> Iterable[State]:

@@ -14,7 +14,7 @@ from assets.frames import has_rows, read_windows
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
 from assets.resources import LakeResource, QualityResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
-from expectations.annotate import LOOKS_AT
+from expectations.annotate import looks_at
 from expectations.pages import Pages
 from expectations.suites import SUITES
 from lake import history
@@ -60,7 +60,7 @@ def audit(
     """Judges all rows of an hour."""
     now = datetime.now(UTC)
     window = config.window(now)
-    suites = quality_settings.suites(context)
+    suites = quality_settings.suites(context, SUITES)
     session = spark.session_for(1)
     pages = Pages(folder(lake.lake.home))
     decided = decisions(lake.lake, window)
@@ -68,14 +68,15 @@ def audit(
     for key in sorted(context.selected_asset_check_keys):
         name = ".".join(key.asset_key.path)
         if has_rows(lake.lake, TABLES[name], window):
-            rows = {
-                each: _rows(session, lake.lake, TABLES[each], window)
-                for each in (name, *LOOKS_AT.get(name, ()))
-            }
             found = judge(
-                rows.pop(name),
+                _rows(session, lake.lake, TABLES[name], window),
                 name,
-                rows,
+                {
+                    other: _rows(
+                        session, lake.lake, TABLES[other], Window(window.start - before, window.end)
+                    )
+                    for other, before in looks_at(name, suites[name]).items()
+                },
                 suites[name],
                 decided,
                 keep=lambda suite, result: pages.keep(suite, result, now),

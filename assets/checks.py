@@ -12,7 +12,7 @@ from assets.frames import has_rows, read_snapshots, read_window, verdicts_of
 from assets.metadata import key_of, written
 from assets.resources import LakeResource, QualityResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
-from expectations.annotate import LOOKS_AT
+from expectations.annotate import looks_at
 from expectations.rules import Rule
 from expectations.suites import RULES
 from lake import history
@@ -60,7 +60,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
         spark: SparkResource,
     ) -> Iterator[dg.AssetCheckResult]:
         plan = lake.plan(context)
-        suites = quality_settings.suites(context)
+        suites = quality_settings.suites(context, RULES)
         if plan.window.empty:
             # Dagster wants a verdict of every check, also when a tick found nothing new.
             for table in tables:
@@ -88,7 +88,7 @@ def _judge(
     """The verdicts on a table's rows of a window; of none, without asking Spark."""
     if not has_rows(lake, table, plan.window):
         return nothing_found(table.name, rules)
-    others = {other: _rows(session, TABLES[other], plan) for other in LOOKS_AT.get(table.name, ())}
+    others = {other: _rows(session, TABLES[other], plan) for other in looks_at(table.name, rules)}
     return judge(_rows(session, table, plan), table.name, others, rules, plan.decisions)
 
 

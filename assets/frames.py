@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from expectations.quarantine import split
 from lake.catalog import Lake, all_of, one_of, window_filter
-from lake.history import Plan, Silent, Step
+from lake.history import Observation, Plan, Silent, Step
 from lake.schema import Table
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window
@@ -174,9 +174,12 @@ def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
     )
 
 
-def numbers_frame(session: SparkSession, observations: Mapping[str, int]) -> DataFrame:
-    """The observations of a plan as rows: ``snapshot_id, number``."""
-    return session.createDataFrame(list(observations.items()), "snapshot_id string, number bigint")
+def numbers_frame(session: SparkSession, observations: Iterable[Observation]) -> DataFrame:
+    """The observations of a plan as rows: ``snapshot_id, number, counts_for``."""
+    return session.createDataFrame(
+        [(it.snapshot_id, it.number, list(it.counts_for)) for it in observations],
+        "snapshot_id string, number bigint, counts_for array<string>",
+    )
 
 
 def steps_frame(session: SparkSession, steps: Iterable[Step]) -> DataFrame:

@@ -59,8 +59,9 @@ class QualitySettings(Strict):
         for rule in SUITES.get(table or "", ()):
             if value and rule.name == name and rule.severity == "quarantine":
                 raise ValueError(f"{name} always sets its rows aside, only mostly can be changed")
-        if value == "block" and table and table not in RULES:
-            raise ValueError(f"{table} is judged once an hour, when there is nothing to block")
+        by_ticks = [rule.name for rule in RULES.get(table or "", ())]
+        if value == "block" and table and name not in by_ticks:
+            raise ValueError(f"{name} is asked once an hour, when there is nothing to block")
         return value
 
     @model_validator(mode="after")
@@ -101,13 +102,20 @@ def read(file: Path) -> tuple[Sequence[QualitySettings], list[str]]:
     return list(found.values()), mistakes
 
 
-def suites(settings: Sequence[QualitySettings]) -> Mapping[str, tuple[Rule, ...]]:
-    """The rules of every table, as configured."""
+def suites(
+    settings: Sequence[QualitySettings], of: Mapping[str, tuple[Rule, ...]] = SUITES
+) -> Mapping[str, tuple[Rule, ...]]:
+    """The rules of tables, as configured.
+
+    Args:
+        settings: what is configured.
+        of: the rules by full name of their table: all, or those that ticks ask.
+    """
     said = {(each.table, each.expectation): each for each in settings}
     return {
         table: tuple(
             said[table, rule.name].of(rule) if (table, rule.name) in said else rule
             for rule in rules
         )
-        for table, rules in SUITES.items()
+        for table, rules in of.items()
     }

@@ -151,12 +151,14 @@ class QualityResource(dg.ConfigurableResource):
 
     path: str = Field(description="settings file, TIDEMARK_QUALITY")
 
-    def suites(self, context: Context) -> Mapping[str, tuple[Expected, ...]]:
-        """The rules of every table as the file says now; a line in the log for each mistake."""
+    def suites(
+        self, context: Context, of: Mapping[str, tuple[Expected, ...]]
+    ) -> Mapping[str, tuple[Expected, ...]]:
+        """Rules of tables as the file says now; a line in the log for each mistake."""
         found, mistakes = quality_settings.read(Path(self.path))
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
-        return quality_settings.suites(found)
+        return quality_settings.suites(found, of)
 
 
 class ClientMachineResource(dg.ConfigurableResource):

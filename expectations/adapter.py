@@ -80,7 +80,7 @@ def judge(
         KeyError: for a table that has no rules, when none are given.
     """
     asked = SUITES[table] if rules is None else tuple(rules)
-    annotated = annotate(table, {**(others or {}), table: frame}, decisions)
+    annotated = annotate(table, {**(others or {}), table: frame}, decisions, asked)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
     results = _validate(annotated, table, asked, keep)

@@ -1,27 +1,64 @@
 """What a rule needs to know beside the columns of its row, added to the frame as columns.
 
 An annotated frame is the frame with a few columns more, named with a leading underscore, so that
-every rule is a condition on one row: no rule has a code path of its own.
+every rule is a condition on one row: no rule has a code path of its own. A column that takes rows
+of other tables is added where a rule names it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
-from expectations.audited import LAG_OF_QUEUES
+from expectations.audited import DISAGREEING_QUEUES, LAG_OF_QUEUES, ROWS, USUAL_ROWS
 from expectations.json_rows import row_json
-from expectations.rules import CONFLICT, COPY, DECISION, sound
+from expectations.rules import CONFLICT, COPY, DECISION, Rule, sound
 from expectations.suites import QUEUE_ROW, RULES
 from lake.decisions import DROPPED, RELEASED, Decision
 from lake.schema import Table
 from lake.tables import TABLES
+from lake.window import HOUR
 
 Frames = Mapping[str, DataFrame]
 
 
-def annotate(name: str, frames: Frames, decisions: Sequence[Decision] = ()) -> DataFrame:
+@dataclass(frozen=True)
+class Annotation:
+    """Columns that take rows of other tables.
+
+    Attributes:
+        types: column to Spark type.
+        looks_at: full names of the tables.
+        add: adds the columns to a frame, given those of the tables and the decisions.
+        before: how long before the window rows of those tables are wanted too.
+    """
+
+    types: Mapping[str, str]
+    looks_at: tuple[str, ...]
+    add: Callable[[DataFrame, Frames, Sequence[Decision]], DataFrame]
+    before: timedelta = timedelta(0)
+
+    def is_asked(self, rules: Sequence[Rule]) -> bool:
+        """Whether a rule names a column of it."""
+        return any(column in rule.condition for column in self.types for rule in rules)
+
+
+def looks_at(name: str, rules: Sequence[Rule]) -> dict[str, timedelta]:
+    """The tables whose rows rules on a table take, and how long before the window they begin."""
+    return {
+        other: each.before
+        for each in ANNOTATIONS.get(name, ())
+        if each.is_asked(rules)
+        for other in each.looks_at
+    }
+
+
+def annotate(
+    name: str, frames: Frames, decisions: Sequence[Decision] = (), rules: Sequence[Rule] = ()
+) -> DataFrame:
     """The frame of a table with the columns its rules need.
 
     Args:
@@ -29,14 +66,22 @@ def annotate(name: str, frames: Frames, decisions: Sequence[Decision] = ()) -> D
         frames: frames of one window by full table name. Where another table that a rule needs is
             missing, the rule is not asked (its annotation is NULL); an empty frame is an answer.
         decisions: those in force on rows of any table in the window.
+        rules: those to be asked.
 
     Returns:
         One row per row of ``frames[name]``, its columns and the annotations.
     """
     mine = [decision for decision in decisions if decision.table == name]
     frame = _with_copies(frames[name], TABLES[name], mine)
-    more = _MORE.get(name)
-    return more(frame, frames, decisions) if more else frame
+    for each in ANNOTATIONS.get(name, ()):
+        if not each.is_asked(rules):
+            continue
+        if set(each.looks_at) <= set(frames):
+            frame = each.add(frame, frames, decisions)
+        else:
+            nothing = {column: F.lit(None).cast(type) for column, type in each.types.items()}
+            frame = frame.withColumns(nothing)
+    return frame
 
 
 def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
@@ -82,13 +127,11 @@ def _content(frame: DataFrame) -> Column:
 
 
 def _with_queue_row(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
-    """Adds `QUEUE_ROW`; NULL where the row has no complete key or the queue rows were not given."""
-    if "raw.queue_offsets" not in frames:
-        return frame.withColumn(QUEUE_ROW, F.lit(None).cast("string"))
+    """Adds `QUEUE_ROW`; NULL where the row has no complete key."""
     key = list(TABLES["raw.queue_offsets"].key)
     is_sound = F.max(sound(RULES["raw.queue_offsets"]))
     queues = (
-        annotate("raw.queue_offsets", frames, decisions)
+        annotate("raw.queue_offsets", frames, decisions, RULES["raw.queue_offsets"])
         .groupBy(*key)
         .agg(F.when(is_sound, "sound").otherwise("quarantined").alias(QUEUE_ROW))
     )
@@ -105,8 +148,6 @@ def _with_lag_of_queues(
     frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
 ) -> DataFrame:
     """Adds `LAG_OF_QUEUES`, as groups sum it: a queue ahead of its broker counts 0."""
-    if "progress.queues" not in frames:
-        return frame.withColumn(LAG_OF_QUEUES, F.lit(None).cast("bigint"))
     key = ["snapshot_id", "consumer_group", "topic"]
     sums = (
         frames["progress.queues"]
@@ -120,13 +161,76 @@ def _with_lag_of_queues(
     return frame.join(sums, on=key, how="left").select(*frame.columns, LAG_OF_QUEUES)
 
 
-LOOKS_AT = {
-    "raw.consumer_offsets": ("raw.queue_offsets",),
-    "progress.groups": ("progress.queues",),
-}
-"""Tables whose rules need rows of others."""
+def _with_rows(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+    """Adds `ROWS` and `USUAL_ROWS` to snapshots."""
+    seconds = F.unix_seconds("observed_at")
+    hour_before = Window.partitionBy("cluster").orderBy(seconds).rangeBetween(-3600, -1)
+    key = ["snapshot_id", "cluster", "observed_at"]
+    counts = (
+        frames["raw.queue_offsets"]
+        .select(*key)
+        .unionByName(frames["raw.consumer_offsets"].select(*key))
+        .groupBy(*key)
+        .agg(F.count(F.lit(1)).alias(ROWS))
+    )
+    # A snapshot without a row has a place in the order too.
+    return (
+        frame.join(counts, on=key, how="full")
+        .withColumn(ROWS, F.coalesce(ROWS, F.lit(0)))
+        .withColumn(USUAL_ROWS, F.avg(ROWS).over(hour_before))
+        .where(F.col(COPY).isNotNull())
+        .select(*frame.columns, ROWS, USUAL_ROWS)
+    )
 
-_MORE: dict[str, Callable[[DataFrame, Frames, Sequence[Decision]], DataFrame]] = {
-    "raw.consumer_offsets": _with_queue_row,
-    "progress.groups": _with_lag_of_queues,
+
+def _with_disagreement(
+    frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
+) -> DataFrame:
+    """Adds `DISAGREEING_QUEUES` to snapshots that were read from files."""
+    stores = frame.where("source = 'store'").select("snapshot_id", F.lit(True).alias("stored"))
+    order = Window.partitionBy("cluster", "broker", "topic", "queue_id").orderBy("observed_at")
+    live = F.when(F.col("stored").isNull(), F.col("max_offset"))
+    before = F.last(live, ignorenulls=True).over(
+        order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    after = F.first(live, ignorenulls=True).over(
+        order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    )
+    agrees = F.col("max_offset").between(F.col("before"), F.col("after"))
+    found = (
+        frames["raw.queue_offsets"]
+        .join(F.broadcast(stores.distinct()), on="snapshot_id", how="left")
+        .withColumns({"before": before, "after": after})
+        # Where the queue fell between two live looks, it cannot be told which of both it is of.
+        .where(F.col("stored") & (F.col("before") <= F.col("after")))
+        .groupBy("snapshot_id")
+        .agg(F.count_if(~agrees).alias(DISAGREEING_QUEUES))
+    )
+    return frame.join(found, on="snapshot_id", how="left").select(
+        *frame.columns, DISAGREEING_QUEUES
+    )
+
+
+ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
+    "raw.consumer_offsets": (
+        Annotation({QUEUE_ROW: "string"}, ("raw.queue_offsets",), _with_queue_row),
+    ),
+    "progress.groups": (
+        Annotation({LAG_OF_QUEUES: "bigint"}, ("progress.queues",), _with_lag_of_queues),
+    ),
+    "raw.snapshots": (
+        Annotation(
+            {ROWS: "bigint", USUAL_ROWS: "double"},
+            ("raw.queue_offsets", "raw.consumer_offsets"),
+            _with_rows,
+            before=HOUR,
+        ),
+        Annotation(
+            {DISAGREEING_QUEUES: "bigint"},
+            ("raw.queue_offsets",),
+            _with_disagreement,
+            before=HOUR,
+        ),
+    ),
 }
+"""By full name of the table whose rules they are for."""

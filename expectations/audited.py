@@ -1,8 +1,8 @@
-"""What the tables that runs make are held to: our own work, looked at once an hour.
+"""What is looked at once an hour: our own work, and whether sources agree with each other.
 
 Raw rows are judged before anything is computed on them (`expectations.suites`). These rules find
-mistakes of Tidemark's, which no tick has to wait for. All are of severity ``warn``: what is wrong
-here is computed again once it is mended.
+mistakes of Tidemark's, and what shows over an hour only; no tick has to wait for them. All are of
+severity ``warn``: what is wrong here is computed again once it is mended.
 """
 
 from expectations.rules import Rule, at_least, between, one_of, ordered, structural
@@ -13,7 +13,42 @@ LAG_OF_QUEUES = "_lag_of_queues"
 """Annotation of ``progress.groups``: the lag summed over the group's rows of ``progress.queues`` in
 the same snapshot; NULL where they were not given or none is known."""
 
+ROWS = "_rows"
+"""Annotation of ``raw.snapshots``: the rows of queues and of consumers that it holds."""
+
+USUAL_ROWS = "_usual_rows"
+"""Annotation of ``raw.snapshots``: the mean of `ROWS` of the cluster's snapshots in the hour before
+it; NULL where there is none."""
+
+FEW_ROWS = 20
+"""So few rows come and go without meaning anything."""
+
+DISAGREEING_QUEUES = "_disagreeing_queues"
+"""Annotation of ``raw.snapshots`` that were read from a store: queues whose ``max_offset`` is not
+between those of the live looks before and after; NULL where no queue has both."""
+
+_SLACK = "greatest(1, 0.2 * tps_observed)"
+_COUNTED = "CASE stats_name WHEN 'TOPIC_PUT_NUMS' THEN {put} WHEN 'GROUP_GET_NUMS' THEN {got} END"
+
 _RULES = {
+    "raw.snapshots": (
+        Rule(
+            "rows_as_many_as_usual",
+            "warn",
+            f"CASE WHEN source = 'remote' AND status = 'COMPLETE' AND {USUAL_ROWS} >= {FEW_ROWS} "
+            f"THEN {ROWS} >= {USUAL_ROWS} / 2 END",
+            "a complete snapshot has less than half of the rows of queues and consumers that those "
+            "of the hour before it had",
+            ("cluster", "status"),
+        ),
+        Rule(
+            "store_agrees_with_live_looks",
+            "warn",
+            f"{DISAGREEING_QUEUES} = 0",
+            "a max_offset read from files is not between those of the live looks before and after",
+            ("cluster", "source"),
+        ),
+    ),
     "progress.groups": (
         at_least("queues", 0),
         at_least("queues_unknown", 0),
@@ -88,6 +123,19 @@ _RULES = {
             "tps <> tps_master + tps_replicas",
             ("tps", "tps_master", "tps_replicas"),
         ),
+        # Both tell of the same hour, but not to the second. A group with a filter is given less
+        # than its offsets advance; more than they advance was given twice.
+        Rule(
+            "tps_agrees_with_offsets",
+            "warn",
+            "CASE WHEN stats_window = 'hour' THEN "
+            + _COUNTED.format(
+                put=f"abs(tps - tps_observed) <= {_SLACK}", got=f"tps - tps_observed <= {_SLACK}"
+            )
+            + " END",
+            "brokers counted messages of an hour that offsets do not tell of",
+            ("tps", "tps_observed"),
+        ),
     ),
     "progress.capacity": (
         at_least("threads", 0),
@@ -141,5 +189,7 @@ _RULES = {
 }
 
 AUDITED: dict[str, tuple[Rule, ...]] = {
-    name: (*structural(TABLES[name], "warn"), *rules) for name, rules in _RULES.items()
+    name: rules if name.startswith("raw.") else (*structural(TABLES[name], "warn"), *rules)
+    for name, rules in _RULES.items()
 }
+"""Raw tables are held to their structure by every tick."""

@@ -47,7 +47,7 @@ def split(
         if not any(rule.severity == "quarantine" for rule in rules):
             good[name] = frame
             continue
-        annotated = annotate(name, frames, decisions)
+        annotated = annotate(name, frames, decisions, rules)
         good[name] = annotated.filter(sound(rules)).select(*frame.columns)
         bad.append(_bad_rows(name, annotated, frame.columns, rules, observed_at))
     if not bad:

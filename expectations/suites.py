@@ -121,5 +121,5 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 """By each tick, before what follows is computed."""
 
-SUITES = RULES | AUDITED
-"""Of every table."""
+SUITES = {name: (*RULES.get(name, ()), *AUDITED.get(name, ())) for name in {**RULES, **AUDITED}}
+"""Of every table, as looked at once an hour."""

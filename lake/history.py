@@ -6,7 +6,7 @@ them costs milliseconds, and no run has to search the large tables for their pas
 
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -145,6 +145,22 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """An observation of the groups of a cluster.
+
+    Attributes:
+        snapshot_id: its snapshot.
+        number: its place. Numbers count one by one in a cluster, and jump by `OBSERVATIONS` over a
+            pause; only their differences mean something.
+        counts_for: ids of the window's snapshots whose health is told from it too.
+    """
+
+    snapshot_id: str
+    number: int
+    counts_for: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What computing a window takes.
 
@@ -153,9 +169,7 @@ class Plan:
         snapshots: ids of the snapshots in the window.
         earlier: ids of snapshots before the window that hold the previous observations.
         silent: holes in the window, with where to find what they hide.
-        observations: number of each observation of groups in the window, and of the last
-            `OBSERVATIONS` - 1 before it, by snapshot id. Numbers count one by one in a cluster,
-            and jump by `OBSERVATIONS` over a pause; only their differences mean something.
+        observations: those of groups in the window, and the last `OBSERVATIONS` - 1 before it.
         decisions: what people have decided on rows of the window, and of before as far as `reach`.
     """
 
@@ -163,13 +177,13 @@ class Plan:
     snapshots: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
-    observations: Mapping[str, int] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
     decisions: tuple[Decision, ...] = ()
 
     @property
     def recent(self) -> tuple[str, ...]:
         """Ids of the snapshots before the window among `observations`."""
-        return tuple(sorted(set(self.observations) - set(self.snapshots)))
+        return tuple(sorted({it.snapshot_id for it in self.observations} - set(self.snapshots)))
 
     @property
     def reach(self) -> Window:
@@ -223,7 +237,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         snapshots=tuple(look.snapshot_id for look in inside),
         earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
-        observations=_observations(known, window),
+        observations=tuple(_observations(known, window)),
         decisions=decisions(lake, _reach(window)),
     )
 
@@ -333,11 +347,11 @@ def _silent(known: Sequence[Look], inside: Sequence[Look]) -> Iterable[Silent]:
             brokers[broker] = look
 
 
-def _observations(known: Sequence[Look], window: Window) -> dict[str, int]:
-    """The numbers of observations, as `Plan` describes them."""
+def _observations(known: Sequence[Look], window: Window) -> Iterator[Observation]:
+    """The observations that the window's health is told from."""
     last: dict[str, tuple[Look, int]] = {}
     numbers: dict[str, dict[str, int]] = {}
-    wanted: dict[str, int] = {}
+    told: dict[str, dict[int, str]] = {}
     for look in known:
         if not look.is_of_groups:
             continue
@@ -348,13 +362,13 @@ def _observations(known: Sequence[Look], window: Window) -> dict[str, int]:
         last[look.cluster] = look, number
         numbers.setdefault(look.cluster, {})[look.snapshot_id] = number
         if look.observed_at in window:
-            wanted.setdefault(look.cluster, number)
-    return {
-        snapshot_id: number
-        for cluster, first in wanted.items()
-        for snapshot_id, number in numbers[cluster].items()
-        if number > first - OBSERVATIONS
-    }
+            told.setdefault(look.cluster, {})[number] = look.snapshot_id
+    for cluster, later in told.items():
+        for snapshot_id, number in numbers[cluster].items():
+            those = [later.get(at) for at in range(number, number + OBSERVATIONS)]
+            counts_for = tuple(each for each in those if each)
+            if counts_for:
+                yield Observation(snapshot_id, number, counts_for)
 
 
 def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> Iterable[Step]:

@@ -1,5 +1,6 @@
 """The sensors: one tells people, one watches that there is something to tell."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -13,7 +14,7 @@ from assets.metadata import key_of
 from assets.resources import LakeResource, RulesResource
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.dead_runs import end_dead_runs
-from orchestration.jobs import SCHEDULED, TICK
+from orchestration.jobs import AUDIT, MAINTAIN, SCHEDULED, TICK
 
 STATUS = dg.DefaultSensorStatus.RUNNING if SCHEDULED else dg.DefaultSensorStatus.STOPPED
 
@@ -64,21 +65,27 @@ def watch(
     """Raises incidents when runs fail, snapshots stop coming or expectations break."""
     end_dead_runs(context.instance)
     rules, mistakes = alert_rules.rules()
-    failed = _failed_runs(context.instance)
-    looked = pipeline.look(lake.lake, rules, failed, datetime.now(UTC))
+    now = datetime.now(UTC)
+    since = datetime.fromisoformat(context.cursor) if context.cursor else now
+    context.update_cursor(since.isoformat())
+    looked = pipeline.look(lake.lake, rules, _failed_runs(context.instance), now, since)
     _, changed = live_on(lake.lake, [looked], rules, all_rules=not mistakes)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(looked.truths)} found, {changed} incidents changed{wrong}")
 
 
-def _failed_runs(instance: dg.DagsterInstance) -> list[str]:
-    """The ticks that failed since the last one that succeeded, the newest first."""
+def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:
+    """Of every job the runs that failed since the last one that succeeded, the newest first."""
+    return {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
+
+
+def _failed_of(instance: dg.DagsterInstance, job_name: str) -> list[str]:
     over = [
         dg.DagsterRunStatus.SUCCESS,
         dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
     ]
-    runs = instance.get_runs(dg.RunsFilter(job_name=TICK.name, statuses=over), limit=MOST_RUNS)
+    runs = instance.get_runs(dg.RunsFilter(job_name=job_name, statuses=over), limit=MOST_RUNS)
     failed: list[str] = []
     for run in runs:
         if run.status == dg.DagsterRunStatus.SUCCESS:

@@ -1,7 +1,7 @@
 """How every group is doing: ``health`` and ``health_reason`` of ``progress.groups``.
 
-Health is told from the last `Thresholds.observations` observations of a group on a topic, and from
-nothing before them: a tick that reads just these and a backfill of a year give the same rows.
+Health is told from the last `OBSERVATIONS` of a group on a topic, and from nothing before them: a
+tick that reads just these and a backfill of a year give the same rows.
 
 Lag alone is no alarm. A queue *stands* when it has waited for longer than a healthy consumer takes
 to commit, and its commit has not moved at any of these observations: one new message on a quiet
@@ -11,12 +11,13 @@ topic, and a commit that comes with the next poll, do not make a queue stand.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pyspark.sql import Column, DataFrame, WindowSpec
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.history import OBSERVATIONS
 from lake.window import Window
-from spark.columns import inside, milliseconds
+from spark.columns import SNAPSHOT, inside, milliseconds
 from spark.groups import FACTS, PAIR, QUEUE_OF_PAIR
 from spark.progress import CONSUMED_QUEUE
 from spark.thresholds import DEFAULTS, ForSome, Thresholds, column
@@ -26,6 +27,9 @@ GROUP = ("cluster", "consumer_group", "topic")
 
 NEVER_COMMITTED = -1
 """Stands for no commit at all, as in the broker (`ConsumerOffsetManager.queryOffset`)."""
+
+NOW = ("observed_at", "consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost")
+"""Columns of ``progress.queues`` that are wanted as they are now."""
 
 NAMED = 5
 """Queues that a reason names; of more it tells how many."""
@@ -52,8 +56,7 @@ def with_health(
         earlier: ``progress.groups`` of the observations before the window.
         queues: ``progress.queues`` of all these observations, the window's too.
         held: ``raw.client_queues`` of them; None where no client was asked.
-        numbers: ``snapshot_id, number``: the observations of each cluster, counted one by one
-            (`lake.history.Plan.observations`).
+        numbers: ``snapshot_id, number, counts_for``, a `lake.history.Observation` each.
         window: what is computed.
         thresholds: of every group,
         of_some: but for these, of which the first that fits counts.
@@ -61,16 +64,15 @@ def with_health(
     Returns:
         The rows of `groups` with the columns of `lake.tables.progress.HEALTH`.
     """
-    numbers = F.broadcast(numbers)
+    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for"))
     limit = partial(column, of_all=thresholds, of_some=of_some)
-    numbered = queues.join(numbers, on="snapshot_id")
-    of_queues = _of_queues(numbered, held, thresholds.observations, limit)
     rows = groups.unionByName(earlier.select(*FACTS))
     return (
-        rows.join(numbers, on="snapshot_id", how="left")
-        .join(of_queues, on=list(PAIR), how="left")
+        rows.join(F.broadcast(numbers.drop("counts_for")), on="snapshot_id", how="left")
+        .join(_stepped(queues), on=list(PAIR), how="left")
+        .join(_of_queues(queues, held, counting, limit), on=list(PAIR), how="left")
         .withColumns(_observed())
-        .withColumns(_trend(thresholds.observations))
+        .withColumns(_trend())
         .where(inside(window))
         .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
         .withColumn("standing", F.filter("standing", _counts))
@@ -82,67 +84,87 @@ def with_health(
 # What single queues tell.
 
 
-def _of_queues(
-    queues: DataFrame, held: DataFrame | None, observations: int, limit: Limit
-) -> DataFrame:
-    """One row per observation of a pair: what happened to its queues up to then.
+def _stepped(queues: DataFrame) -> DataFrame:
+    """One row per observation of a pair: whether a commit advanced since the one before."""
+    stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
+    return queues.groupBy(*PAIR).agg(_any(stepped).alias("stepped"))
 
-    ``stepped``: whether a commit advanced since the observation before. Over all observations that
-    count: ``progressed``, whether a commit did; ``written``, whether a message was; ``losing``, the
-    queues that lost messages, and ``standing``, those that stand.
+
+def _of_queues(
+    queues: DataFrame, held: DataFrame | None, counting: DataFrame, limit: Limit
+) -> DataFrame:
+    """One row per observation of a pair in the window: what happened to its queues up to then.
+
+    Over all observations that count for it: ``progressed``, whether a commit advanced; ``written``,
+    whether a message was; ``losing``, the queues that lost messages, and ``standing``, those that
+    stand.
     """
-    over = _last(observations, *CONSUMED_QUEUE)
-    commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
-    waits = F.col("lag_upper") > 0
     return (
-        _with_cache(queues, held)
-        .withColumns({"commit": commit, "waits_at": F.when(waits, F.col("observed_at"))})
-        .withColumns(
-            {
-                "lowest_commit": F.min("commit").over(over),
-                "highest_commit": F.max("commit").over(over),
-                "lowest_pull": F.min("pull_offset").over(over),
-                "lowest_written": F.min("max_offset").over(over),
-                "lowest_lost": F.min("lost").over(over),
-                "waited": F.count("waits_at").over(over),
-                "waits_since": F.min("waits_at").over(over),
-                "cache": F.max("cache").over(over),
-            }
-        )
+        _with_cache(_over_all(queues, counting), held, counting)
         .groupBy(*PAIR)
         .agg(
-            _any(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("stepped"),
             _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
             _queues_that(F.col("lost") > F.col("lowest_lost")).alias("losing"),
-            _queues_that(_stands(waits, limit)).alias("standing"),
+            _queues_that(_stands(limit)).alias("standing"),
         )
     )
 
 
-def _with_cache(queues: DataFrame, held: DataFrame | None) -> DataFrame:
-    """Adds ``cache``: what a client told of the queue at that observation, NULL where none did."""
-    kind = "struct<number:bigint,messages:bigint,client_id:string>"
+def _over_all(queues: DataFrame, counting: DataFrame) -> DataFrame:
+    """The queues of the window's observations, and what they went through up to then.
+
+    One aggregation that meets each row once for every observation it counts for: a window function
+    would go through all that count anew at every row, also at those that are no longer asked.
+    """
+    commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
+    waits_at = F.when(F.col("lag_upper") > 0, F.col("observed_at"))
+    is_now = F.col("snapshot_id") == F.col("counts_for")
+    now = {
+        **{name: F.col(name) for name in NOW},
+        "commit": commit,
+        # No text among what is aggregated: Spark would sort for it.
+        "from_broker": F.col("offset_store") == "broker",
+    }
+    return (
+        queues.join(F.broadcast(counting), on="snapshot_id")
+        .groupBy(*CONSUMED_QUEUE, "counts_for")
+        .agg(
+            *(F.max(F.when(is_now, value)).alias(name) for name, value in now.items()),
+            F.min(commit).alias("lowest_commit"),
+            F.max(commit).alias("highest_commit"),
+            F.min("pull_offset").alias("lowest_pull"),
+            F.min("max_offset").alias("lowest_written"),
+            F.min("lost").alias("lowest_lost"),
+            F.count(waits_at).alias("waited"),
+            F.min(waits_at).alias("waits_since"),
+        )
+        .where(F.col("observed_at").isNotNull())
+        .withColumnRenamed("counts_for", "snapshot_id")
+    )
+
+
+def _with_cache(queues: DataFrame, held: DataFrame | None, counting: DataFrame) -> DataFrame:
+    """Adds ``cache``: what a client told last of the queue, NULL where none did."""
+    kind = "struct<observed_at:timestamp,messages:bigint,client_id:string>"
     if held is None:
         return queues.withColumn("cache", F.lit(None).cast(kind))
-    messages = F.col("cached_messages")
     # Asking a frame for its columns would have Spark resolve its whole plan once more.
-    keys = [name for name in QUEUE_OF_PAIR if name not in ("observed_at", "cluster")]
-    fullest = (
-        held.where(~F.coalesce("dropped", F.lit(False)) & messages.isNotNull())
-        .groupBy(*keys)
-        .agg(F.max(F.struct(messages.alias("messages"), "client_id")).alias("fullest"))
+    keys = [name for name in QUEUE_OF_PAIR if name not in SNAPSHOT]
+    told = F.struct("observed_at", F.col("cached_messages").alias("messages"), "client_id")
+    cache = (
+        held.where(~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull())
+        .join(F.broadcast(counting), on="snapshot_id")
+        .groupBy(F.col("counts_for").alias("snapshot_id"), *keys)
+        .agg(F.max(told).cast(kind).alias("cache"))
     )
-    told = F.struct("number", "fullest.messages", F.col("fullest.client_id").alias("client_id"))
-    return queues.join(fullest, on=keys, how="left").withColumn(
-        "cache", F.when(F.col("fullest").isNotNull(), told).cast(kind)
-    )
+    return queues.join(cache, on=["snapshot_id", *keys], how="left")
 
 
-def _stands(waits: Column, limit: Limit) -> Column:
+def _stands(limit: Limit) -> Column:
     waited = milliseconds("waits_since", "observed_at")
     return (
-        waits
+        (F.col("lag_upper") > 0)
         & (F.col("lowest_commit") == F.col("highest_commit"))
         & (F.col("waited") >= limit("standing"))
         & (waited >= limit("standing_for"))
@@ -151,7 +173,7 @@ def _stands(waits: Column, limit: Limit) -> Column:
 
 def _queues_that(condition: Column) -> Column:
     """The queues of which something holds, in their order."""
-    names = ("broker", "queue_id", "client_id", "offset_store", "consumer_offset", "lag_upper")
+    names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
     queue = F.struct(*names, "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
     return F.array_sort(F.collect_list(F.when(condition, queue)))
 
@@ -162,7 +184,7 @@ def _counts(queue: Column) -> Column:
     Not where nobody is known to be there who could commit for the first time, and not what a group
     once committed as a cluster and does not read any more, because it is broadcasting now.
     """
-    forgotten = (F.col("message_model") == "BROADCASTING") & (queue["offset_store"] == "broker")
+    forgotten = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
     expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
     return ~F.coalesce(forgotten, F.lit(False)) & expected
 
@@ -176,11 +198,6 @@ def _is_blocked(queue: Column) -> Column:
 # What the observations of a group tell.
 
 
-def _last(observations: int, *key: str) -> WindowSpec:
-    order = SparkWindow.partitionBy(*key).orderBy("number")
-    return order.rangeBetween(1 - observations, 0)
-
-
 def _observed() -> dict[str, Column]:
     """The ``value`` of an observation, NULL where unknown, and whether the one before was alone."""
     value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
@@ -191,10 +208,11 @@ def _observed() -> dict[str, Column]:
     }
 
 
-def _trend(observations: int) -> dict[str, Column]:
-    over = _last(observations, *GROUP)
+def _trend() -> dict[str, Column]:
+    order = SparkWindow.partitionBy(*GROUP).orderBy("number")
+    over = order.rangeBetween(1 - OBSERVATIONS, 0)
     # The step into the first observation that counts began outside.
-    steps = over.rangeBetween(2 - observations, 0)
+    steps = order.rangeBetween(2 - OBSERVATIONS, 0)
     known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
     alone = ~F.col("online") & ~F.col("was_online")
     return {

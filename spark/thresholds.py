@@ -7,7 +7,6 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lake.history import OBSERVATIONS
 from spark.columns import fits
 
 
@@ -16,8 +15,7 @@ class Thresholds:
     """What makes a state: the defaults of the contract.
 
     Attributes:
-        observations: how many count, with the newest; `lake.history.OBSERVATIONS` at most.
-        known: of these so many have to be known.
+        known: of the `lake.history.OBSERVATIONS` that count so many have to be known.
         rising_steps: steps up or level, of all between them, from which a group falls behind.
         rise_seconds: the rise has to be more than is written in so long.
         standing: a queue stands when it has waited at so many of them,
@@ -25,7 +23,6 @@ class Thresholds:
             late: after a long poll (15 s), and then every 5 s (`persistConsumerOffsetInterval`).
     """
 
-    observations: int = OBSERVATIONS
     known: int = 3
     rising_steps: int = 7
     rise_seconds: float = 60.0
@@ -42,7 +39,7 @@ class ForSome:
 
     Attributes:
         match: column name (``cluster, consumer_group, topic``) to globs, of which one must fit.
-        thresholds: theirs; how many observations count is the same for all.
+        thresholds: theirs.
     """
 
     match: Mapping[str, Sequence[str]]

@@ -50,29 +50,41 @@ def test_a_collection_that_stops_is_an_incident_until_it_goes_on(lake, rules):
     for number in range(3):
         computed(lake, number)
         computed(lake, number, "west")
-    incidents = follow((), [look(lake, rules, (), minute(3))], by_name)
+    incidents = follow((), [look(lake, rules, {}, minute(3), NOON)], by_name)
     assert incidents == []
     for number in range(4, 9):
         computed(lake, number, "west")
-        incidents = follow(incidents, [look(lake, rules, (), minute(number))], by_name)
+        incidents = follow(incidents, [look(lake, rules, {}, minute(number), NOON)], by_name)
     assert told(incidents) == [("collection-late", "lab", ["FIRING"])]
     assert incidents[0].last_value == 360
     # That nothing is known of it for days is no good news.
-    days_later = look(lake, rules, (), minute(3 * 1440))
+    days_later = look(lake, rules, {}, minute(3 * 1440), NOON)
     assert follow(incidents, [days_later], by_name)[0].state == "FIRING"
     computed(lake, 9)
-    incidents = follow(incidents, [look(lake, rules, (), minute(10))], by_name)
+    incidents = follow(incidents, [look(lake, rules, {}, minute(10), NOON)], by_name)
     assert told(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
+
+
+def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
+    by_name = {rule.name: rule for rule in rules}
+    assert look(lake, rules, {}, minute(5), since=NOON).truths == ()
+    incidents = follow((), [look(lake, rules, {}, minute(6), since=NOON)], by_name)
+    assert told(incidents) == [("collection-late", "tidemark", ["FIRING"])]
+    computed(lake, 7)
+    incidents = follow(incidents, [look(lake, rules, {}, minute(8), since=NOON)], by_name)
+    assert told(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
 
 
 def test_runs_that_fail_are_an_incident_until_one_succeeds(lake, rules):
     by_name = {rule.name: rule for rule in rules}
-    once = look(lake, rules, ["a"], minute(0))
+    once = look(lake, rules, {"tick": ["a"]}, minute(0), NOON)
     assert once.truths == (), "a single failure is tried again"
-    incidents = follow((), [once, look(lake, rules, ["b", "a"], minute(1))], by_name)
-    assert told(incidents) == [("runs-failing", "tidemark", ["FIRING"])]
+    incidents = follow(
+        (), [once, look(lake, rules, {"tick": ["b", "a"]}, minute(1), NOON)], by_name
+    )
+    assert told(incidents) == [("runs-failing", "tick", ["FIRING"])]
     assert incidents[0].row["runs"] == ["b", "a"]
-    incidents = follow(incidents, [look(lake, rules, [], minute(2))], by_name)
+    incidents = follow(incidents, [look(lake, rules, {"tick": []}, minute(2), NOON)], by_name)
     assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
 
 
@@ -80,13 +92,13 @@ def test_of_an_expectation_the_verdict_on_the_newest_rows_counts(lake, rules):
     judged(lake, 1, 0)
     judged(lake, 2, 7)
     judged(lake, 2, 7, "raw.snapshots")
-    (truth,) = look(lake, rules, (), minute(3)).truths
+    (truth,) = look(lake, rules, {}, minute(3), NOON).truths
     assert (truth.rule, truth.subject, truth.value) == (
         "data-quality",
         "raw.brokers/key_unique",
         7,
     )
     judged(lake, 3, 0)
-    after = look(lake, rules, (), minute(4))
+    after = look(lake, rules, {}, minute(4), NOON)
     assert after.truths == ()
     assert ("data-quality", "raw.brokers/key_unique") in after.untrue

@@ -62,7 +62,7 @@ def test_an_entry_changes_what_it_says_of_its_rule_and_nothing_else(tmp_path):
         ),
         (
             "{table: progress.groups, expectation: lag_ge_0, severity: block}",
-            "severity: progress.groups is judged once an hour, when there is nothing to block",
+            "severity: lag_ge_0 is asked once an hour, when there is nothing to block",
         ),
         (
             "{table: raw.brokers, expectation: get_tps_ge_0, severity: block}",

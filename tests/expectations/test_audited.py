@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.annotate import annotate
 from expectations.audited import AUDITED
 from expectations.rules import structural
-from expectations.suites import RULES, SUITES
+from expectations.suites import SUITES
 from lake.tables import TABLES
 from tests.builders import frame
 
@@ -48,8 +48,12 @@ def share(column: str) -> Cases:
     }
 
 
+PUT_IN_AN_HOUR = {"stats_name": "TOPIC_PUT_NUMS", "stats_window": "hour"}
+GOT_IN_AN_HOUR = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
+
 # table -> rule -> (a row that keeps it, rows that break it, rows it is not asked of)
 CASES: dict[str, Cases] = {
+    "raw.snapshots": {},
     "progress.groups": {
         **never_negative("queues", "queues_unknown"),
         **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
@@ -105,6 +109,19 @@ CASES: dict[str, Cases] = {
             [{"tps": 3.0, "tps_master": 1.0, "tps_replicas": None}],
             [{"tps": None, "tps_master": 1.0}],
         ),
+        "tps_agrees_with_offsets": (
+            {**PUT_IN_AN_HOUR, "tps": 120.0, "tps_observed": 100.0},
+            [
+                {**PUT_IN_AN_HOUR, "tps": 121.0, "tps_observed": 100.0},
+                {**PUT_IN_AN_HOUR, "tps": 79.0, "tps_observed": 100.0},
+                {**GOT_IN_AN_HOUR, "tps": 2.1, "tps_observed": 1.0},
+            ],
+            [
+                {**PUT_IN_AN_HOUR, "tps": 121.0, "tps_observed": None},
+                {**PUT_IN_AN_HOUR, "tps": 9.0, "tps_observed": 1.0, "stats_window": "minute"},
+                {"tps": 9.0, "tps_observed": 1.0, "stats_window": "hour", "stats_name": "OTHER"},
+            ],
+        ),
     },
     "progress.capacity": {
         **never_negative("threads", "consume_tps", "capacity_tps"),
@@ -153,7 +170,8 @@ CASES: dict[str, Cases] = {
 
 def test_every_table_has_a_suite_and_one_only() -> None:
     assert set(SUITES) == set(TABLES)
-    assert not set(RULES) & set(AUDITED)
+    for name, rules in SUITES.items():
+        assert len(rules) == len({rule.name for rule in rules}), name
 
 
 @pytest.mark.spark
@@ -177,7 +195,11 @@ def test_rules_hold_break_and_are_not_asked(name: str, spark: SparkSession) -> N
 
 @pytest.mark.parametrize("name", AUDITED)
 def test_no_rule_is_without_a_case(name: str) -> None:
-    shown_here = {"lag_is_the_sum_of_its_queues"}
+    shown_here = {
+        "lag_is_the_sum_of_its_queues",
+        "rows_as_many_as_usual",
+        "store_agrees_with_live_looks",
+    }
     declared = {rule.name for rule in structural(TABLES[name], "warn")}
     assert {rule.name for rule in AUDITED[name]} - declared - shown_here == set(CASES[name])
 
@@ -211,9 +233,63 @@ def test_the_lag_of_a_group_is_that_of_its_queues(spark: SparkSession) -> None:
         "progress.groups": frame(spark, TABLES["progress.groups"], groups),
         "progress.queues": frame(spark, TABLES["progress.queues"], queues),
     }
-    (rule,) = (
-        each for each in AUDITED["progress.groups"] if each.name == "lag_is_the_sum_of_its_queues"
-    )
-    judged = annotate("progress.groups", frames).orderBy("observed_at")
-    found = [row[0] for row in judged.select(F.expr(rule.condition)).collect()]
+    found = answers("progress.groups", frames, "lag_is_the_sum_of_its_queues")
     assert found == [True, False, None, None, None, None]
+
+
+def answers(name: str, frames: dict[str, DataFrame], rule: str) -> list[bool | None]:
+    """What one rule says of each row of a table, in order of time."""
+    (asked,) = (each for each in AUDITED[name] if each.name == rule)
+    judged = annotate(name, frames, rules=[asked]).orderBy("observed_at")
+    return [row[0] for row in judged.select(F.expr(asked.condition)).collect()]
+
+
+@pytest.mark.spark
+def test_a_snapshot_with_half_of_the_rows_is_told(spark: SparkSession) -> None:
+    rows = {-61: 90, -30: 30, -20: 34, 0: 15, 1: 14, 2: 14, 3: 0}
+    looks = [(0, "COMPLETE"), (1, "COMPLETE"), (2, "PARTIAL"), (3, "COMPLETE")]
+    frames = {
+        "raw.snapshots": frame(
+            spark,
+            TABLES["raw.snapshots"],
+            [{"at": at, "source": "remote", "status": status} for at, status in looks],
+        ),
+        "raw.queue_offsets": frame(
+            spark,
+            TABLES["raw.queue_offsets"],
+            [{"at": at, "queue_id": each} for at, count in rows.items() for each in range(count)],
+        ),
+        "raw.consumer_offsets": frame(
+            spark, TABLES["raw.consumer_offsets"], [{"at": -30, "queue_id": 0}]
+        ),
+    }
+    # Before minute 0 the mean is that of 31 and 34, before minute 1 of 15 too: 26.7.
+    said = answers("raw.snapshots", frames, "rows_as_many_as_usual")
+    assert said == [False, True, None, False]
+
+
+@pytest.mark.spark
+def test_a_store_that_lies_outside_live_looks_is_told(spark: SparkSession) -> None:
+    def queue(at: float, maximum: int, queue_id: int = 0) -> Row:
+        return {"at": at, "topic": "t", "queue_id": queue_id, "max_offset": maximum}
+
+    sources = {1: "store", 2: "remote", 3: "store", 5: "store", 7: "store"}
+    frames = {
+        "raw.snapshots": frame(
+            spark,
+            TABLES["raw.snapshots"],
+            [{"at": at, "source": source} for at, source in sources.items()],
+        ),
+        "raw.queue_offsets": frame(
+            spark,
+            TABLES["raw.queue_offsets"],
+            [
+                *(queue(0, 10), queue(1, 15), queue(2, 20)),  # between both
+                *(queue(3, 19), queue(4, 30)),  # behind what was seen before
+                *(queue(5, 31), queue(6, 5)),  # the queue fell meanwhile
+                queue(7, 5),  # nobody has looked since
+            ],
+        ),
+    }
+    said = answers("raw.snapshots", frames, "store_agrees_with_live_looks")
+    assert said == [True, None, False, None, None]

@@ -4,7 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake.history import PAUSE, Plan, Silent, Start, pending_window, plan, starts, steps
+from lake.history import (
+    PAUSE,
+    Observation,
+    Plan,
+    Silent,
+    Start,
+    pending_window,
+    plan,
+    starts,
+    steps,
+)
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window, ceil_hour, floor_hour
 
@@ -110,7 +120,9 @@ def test_the_previous_observation_is_the_newest_before_the_window(lake):
         Window(at(3), at(4)),
         snapshots=(name(3),),
         earlier=(name(2),),
-        observations={name(1): 0, name(2): 1, name(3): 2},
+        observations=tuple(
+            Observation(name(minute), minute - 1, (name(3),)) for minute in (1, 2, 3)
+        ),
     )
 
 
@@ -265,12 +277,14 @@ def test_starts_name_what_they_begin_in(lake):
 def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
     loaded(lake, *(look(minute) for minute in range(15)), look(12.5, cluster="other"))
     loaded(lake, of_files(11.5, "stats_log"), of_files(11.7, "local_offsets"))
-    numbers = plan(lake, Window(at(12), at(14))).observations
-    start = numbers[name(12)]
-    assert {key: number - start for key, number in numbers.items() if key.startswith("lab")} == {
+    found = {it.snapshot_id: it for it in plan(lake, Window(at(12), at(14))).observations}
+    start = found[name(12)].number
+    assert found.pop(name(12.5, "other")).counts_for == (name(12.5, "other"),)
+    assert {key: it.number - start for key, it in found.items()} == {
         name(minute): minute - 12 for minute in range(3, 14)
     }
-    assert {key for key in numbers if key.startswith("other")} == {name(12.5, "other")}
+    both = (name(12), name(13))
+    assert [it.counts_for for it in found.values()] == [both[:1], *[both] * 9, both[1:]]
     assert set(plan(lake, Window(at(12), at(14))).recent) == {name(m) for m in range(3, 12)}
 
 
@@ -278,8 +292,8 @@ def test_what_was_observed_before_a_pause_counts_no_more(lake):
     pause = PAUSE / timedelta(minutes=1)
     loaded(lake, look(0), look(1), look(1 + pause), look(2 + 2 * pause))
     whole = plan(lake, Window(at(0), at(3 + 2 * pause))).observations
-    first = whole[name(0)]
-    assert [number - first for number in whole.values()] == [0, 1, 2, 12]
+    assert [it.number - whole[0].number for it in whole] == [0, 1, 2, 12]
+    assert whole[2].counts_for == (name(1 + pause),)
     assert plan(lake, Window(at(2 + 2 * pause), at(3 + 2 * pause))).recent == ()
 
 

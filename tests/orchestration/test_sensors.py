@@ -60,6 +60,22 @@ def test_a_run_queue_that_is_stuck_is_found_by_what_it_does_not_make(lake, insta
     assert (row["rule"], row["subject"], row["state"]) == ("collection-late", "lab", "FIRING")
 
 
+def test_a_first_tick_that_never_starts_is_found(lake, instance):
+    long_ago = datetime.now(UTC) - timedelta(minutes=6)
+    resources = {
+        "lake": LakeResource(home=str(lake.home.path)),
+        "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
+    }
+    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+        watch(context)
+        assert lake.read(INCIDENTS).num_rows == 0
+        assert context.cursor, "it remembers since when it has watched"
+        context.update_cursor(long_ago.isoformat())
+        watch(context)
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert (row["rule"], row["subject"], row["state"]) == ("collection-late", "tidemark", "FIRING")
+
+
 def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, monkeypatch):
     stopped(lake)
     evaluate(watch, lake, instance)
@@ -98,13 +114,15 @@ def test_in_quiet_hours_of_its_rule_an_incident_is_gathered_for_the_digest(
     }
 
 
-def test_runs_that_fail_are_found_until_one_succeeds(lake, instance):
-    job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
+@pytest.mark.parametrize("name", ["tick", "maintain", "audit"])
+def test_runs_that_fail_are_found_until_one_succeeds(name, lake, instance):
+    job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
     for status in (dg.DagsterRunStatus.SUCCESS, *[dg.DagsterRunStatus.FAILURE] * 2):
         instance.create_run_for_job(job, status=status)
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()
-    assert (row["rule"], row["state"], row["last_value"]) == ("runs-failing", "FIRING", 2)
+    assert (row["rule"], row["subject"]) == ("runs-failing", name)
+    assert (row["state"], row["last_value"]) == ("FIRING", 2)
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from assets.frames import numbers_frame
+from lake.history import Observation
 from lake.tables import progress, raw
 from spark.health import with_health
 from spark.thresholds import DEFAULTS, ForSome
@@ -275,11 +277,15 @@ def gathered(histories, last=LAST):
 def computed(spark, rows, first, end, numbers, of_some=()):
     """Health by group and minute, from the window's observations and the nine before."""
     groups, queues, held = rows
-    start = min(number for at, number in numbers.items() if first <= at < end)
-    counts = {at for at, number in numbers.items() if at < end and number > start - 10}
+    inside = {number: snapshot_id(at) for at, number in numbers.items() if first <= at < end}
+    counts_for = {
+        at: tuple(inside[later] for later in range(number, number + 10) if later in inside)
+        for at, number in numbers.items()
+        if at < end and number > min(inside) - 10
+    }
 
     def of(table, wanted):
-        return frame(spark, table, [row for row in wanted if row["at"] in counts])
+        return frame(spark, table, [row for row in wanted if row["at"] in counts_for])
 
     bare = of(progress.GROUPS, [row for row in groups if row["at"] >= first])
     found = with_health(
@@ -287,8 +293,9 @@ def computed(spark, rows, first, end, numbers, of_some=()):
         of(progress.GROUPS, [row for row in groups if row["at"] < first]),
         of(progress.QUEUES, queues),
         of(raw.CLIENT_QUEUES, held),
-        spark.createDataFrame(
-            [(snapshot_id(at), numbers[at]) for at in counts], "snapshot_id string, number bigint"
+        numbers_frame(
+            spark,
+            [Observation(snapshot_id(at), numbers[at], counts_for[at]) for at in counts_for],
         ),
         minutes(first, end),
         of_some=of_some,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from assets.frames import numbers_frame, silent_frame
-from lake.history import Silent
+from lake.history import Observation, Silent
 from lake.tables import progress, raw
 from spark.columns import QUEUE, inside, with_previous
 from spark.delay import observations
@@ -72,7 +72,9 @@ def of_groups(spark):
         frame(spark, progress.GROUPS, [{"at": 0, **PAIR, "lag_upper": 40}]),
         stored,
         frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
-        numbers_frame(spark, {snapshot_id(at): at for at in (0, 1)}),
+        numbers_frame(
+            spark, [Observation(snapshot_id(at), at, (snapshot_id(1),)) for at in (0, 1)]
+        ),
         WINDOW,
     )
 
