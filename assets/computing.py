@@ -16,6 +16,7 @@ from assets.frames import (
     read_fit,
     read_snapshots,
     read_window,
+    read_with_before,
     silent_frame,
     write_window,
 )
@@ -160,11 +161,10 @@ def progress_groups(
             plan.window,
             filter_evidence(session, lake.lake, plan),
         )
-        before = read_before(session, progress.QUEUES, plan, plan.recent)
         return with_health(
             found,
             read_before(session, progress.GROUPS, plan, plan.recent),
-            measured.unionByName(before),
+            read_with_before(session, progress.QUEUES, plan, plan.recent),
             read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
             numbers_frame(session, plan.observations),
             plan.window,

@@ -48,20 +48,37 @@ def read_snapshots(
 
     Rows of a load that died half-way belong to no loaded snapshot yet.
     """
-    in_window = read_window(session, table, plan.window).where(_of_loaded(plan))
-    earlier = sorted(set(more) - set(plan.snapshots))
-    if not earlier:
-        return in_window
-    return in_window.unionByName(read_before(session, table, plan, earlier))
+    return session.table(table.name).where(
+        inside(plan.window, table.instant) & _of_loaded(plan) | _before(table, plan, more)
+    )
+
+
+def read_with_before(
+    session: SparkSession, table: Table, plan: Plan, more: Iterable[str]
+) -> DataFrame:
+    """The rows of a table in the plan's window, and those before it that belong to `more`.
+
+    One condition, and not a union of two reads: a scan more costs a tick more than its rows do.
+    """
+    return session.table(table.name).where(
+        inside(plan.window, table.instant) | _before(table, plan, more)
+    )
 
 
 def read_before(
     session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
 ) -> DataFrame:
     """The rows of a table from before the plan's window that belong to these snapshots."""
-    before = read_window(session, table, Window(plan.reach.start, plan.window.start))
-    wanted = list(snapshot_ids)
-    return before.where(F.col("snapshot_id").isin(wanted) if wanted else F.lit(False))
+    return session.table(table.name).where(_before(table, plan, snapshot_ids))
+
+
+def _before(table: Table, plan: Plan, snapshot_ids: Iterable[str]) -> Column:
+    """Whether a row is of one of these snapshots and from before the plan's window."""
+    wanted = sorted(set(snapshot_ids) - set(plan.snapshots))
+    if not wanted:
+        return F.lit(False)
+    before = Window(plan.reach.start, plan.window.start)
+    return inside(before, table.instant) & F.col("snapshot_id").isin(wanted)
 
 
 def _of_loaded(plan: Plan) -> Column:

@@ -4,10 +4,9 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.computing import asset_of, keys, replace
-from assets.frames import read_before, read_snapshots, read_window, steps_frame
+from assets.frames import read_snapshots, read_with_before, steps_frame
 from assets.resources import LakeResource
 from lake import history
-from lake.schema import Table
 from lake.tables import progress, quality, raw
 from spark.events import events
 from spark.session import SparkResource
@@ -35,14 +34,9 @@ def progress_events(
         steps = history.steps(lake.lake, plan.window)
         before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
 
-        def both(table: Table) -> DataFrame:
-            return read_window(session, table, plan.window).unionByName(
-                read_before(session, table, plan, before)
-            )
-
         return events(
-            both(progress.QUEUES),
-            both(progress.GROUPS),
+            read_with_before(session, progress.QUEUES, plan, before),
+            read_with_before(session, progress.GROUPS, plan, before),
             read_snapshots(session, raw.CLIENTS, plan, before),
             read_snapshots(session, raw.BROKERS, plan),
             read_snapshots(session, raw.BROKER_STATS, plan),
