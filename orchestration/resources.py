@@ -53,15 +53,17 @@ def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
             cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
             compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),
         ),
-        "spark": SparkResource(spark_config=spark_config(home, environment)),
+        "spark": SparkResource(spark_config=spark_config(home, environment, of_run=True)),
     }
 
 
-def spark_config(home: Home, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """How a run finds its Spark."""
+def spark_config(
+    home: Home, environment: Mapping[str, str] = os.environ, *, of_run: bool = False
+) -> dict[str, str]:
+    """How a run finds its Spark, or a command, which may ask while a run is at work."""
     remote = environment.get("TIDEMARK_SPARK_REMOTE")
     master = environment.get("TIDEMARK_SPARK_MASTER")
     if not remote and not master:
         warm = engine.running(home)
-        remote = warm.remote if warm else None
+        remote = (warm.shared if of_run else warm.remote) if warm else None
     return session_config(CatalogConfig.of(home, environment), remote=remote, master=master)

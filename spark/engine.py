@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import subprocess
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,9 @@ PORTS = range(12000, 20000)
 
 PORT_ATTEMPTS = 100
 
+SESSION_TIMEOUT = "365d"
+"""A session that is closed for idleness can never be opened again under its id."""
+
 
 class EngineError(Exception):
     """The engine could not be started; one line that says why and where its log is."""
@@ -37,14 +41,25 @@ class Engine(Service):
 
     Attributes:
         port: gRPC port on 127.0.0.1.
+        session_id: of the session that runs share.
     """
 
     port: int
+    session_id: str
 
     @property
     def remote(self) -> str:
         """Its Spark Connect address."""
         return f"sc://127.0.0.1:{self.port}"
+
+    @property
+    def shared(self) -> str:
+        """The address of one session for all runs, of which there is one at a time.
+
+        What the engine compiles it keeps for each session apart (`CodeGenerator.cache` has the
+        session's class loader in its key), and half of a tick would go into compiling.
+        """
+        return f"{self.remote}/;session_id={self.session_id}"
 
     def listens(self) -> bool:
         """Whether it holds its port: another process that answers there is no engine of ours."""
@@ -105,6 +120,7 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
         "spark.master": os.environ.get("TIDEMARK_SPARK_MASTER", LOCAL_MASTER),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.session.manager.defaultSessionTimeout": SESSION_TIMEOUT,
     }
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     for name, value in config.items():
@@ -122,7 +138,8 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
             start_new_session=True,
             env={k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
         )
-    return Engine(process.pid, psutil.Process(process.pid).create_time(), port)
+    created = psutil.Process(process.pid).create_time()
+    return Engine(process.pid, created, port, str(uuid.uuid4()))
 
 
 def _free_port() -> int:

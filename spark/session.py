@@ -22,7 +22,6 @@ FEW_SNAPSHOTS = 10
 
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -30,11 +29,19 @@ SMALL = {
 }
 LARGE = {
     "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.constraintPropagation.enabled": "true",
+}
+
+COMPILED = {
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.subexpressionElimination.enabled": "true",
+}
+INTERPRETED = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
 }
 
 ENGINE_RETRIES = 3
@@ -59,6 +66,9 @@ def static_config(catalog: CatalogConfig) -> dict[str, str]:
         # Another process (PyIceberg, another run) writes these tables too.
         f"{prefix}.cache-enabled": "false",
         "spark.sql.session.timeZone": "UTC",
+        # The hundred of the default do not hold one tick's: an engine would compile the same again
+        # at every tick.
+        "spark.sql.codegen.cache.maxEntries": "10000",
         "spark.sql.shuffle.partitions": "4",
         "spark.default.parallelism": "4",
         "spark.sql.ansi.enabled": "true",
@@ -103,11 +113,14 @@ class SparkResource(LazyPySparkResource):
     def session_for(self, snapshots: int) -> SparkSession:
         """The session, set for work on that many snapshots.
 
-        Compiling a plan, and planning it anew between its stages, takes longer than a tick's
-        thousands of rows take to interpret.
+        Planning anew between the stages of a plan takes longer than a tick's thousands of rows
+        take, and so does compiling expressions, unless an engine keeps them for the next tick.
         """
         session = self.spark_session
-        for name, value in (SMALL if snapshots <= FEW_SNAPSHOTS else LARGE).items():
+        small = snapshots <= FEW_SNAPSHOTS
+        interpreted = small and not is_remote(session)
+        config = (SMALL if small else LARGE) | (INTERPRETED if interpreted else COMPILED)
+        for name, value in config.items():
             session.conf.set(name, value)
         return session
 
