@@ -26,6 +26,13 @@ QUEUE_OF_PAIR = (*PAIR, "broker", "queue_id")
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
+OF_WORST_CLIENT = (
+    *(*COUNTS, *SPANS, *RATES),
+    *("client_id", "queues_known", "queues_never_committed", "max_queue_lag", "skew"),
+    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
+)
+"""What is summed over the queues of a pair, or of its worst client."""
+
 CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
 """How a snapshot's problems name the question who of a group is online."""
 
@@ -55,8 +62,7 @@ def groups(
     """
     raw = replace(raw, consumer_offsets=_with_queues(raw))
     members = _members(raw.clients.where(inside(window)))
-    group_facts = _group_facts(members)
-    known = _of_model(queues, group_facts)
+    known = _of_model(queues, members)
     hidden = _hidden(raw, silent)
     unknown = (
         hidden.unionByName(_excluded(raw.consumer_offsets.where(inside(window)), queues))
@@ -64,19 +70,16 @@ def groups(
         .where(of_users())
         .distinct()
     )
-    pairs = _pairs(known, unknown, members)
-    about_groups = (
-        group_facts.unionByName(_unheard(hidden, raw.snapshots), allowMissingColumns=True)
-        .unionByName(_dead_letters(raw.queue_offsets), allowMissingColumns=True)
-        .unionByName(_retries(known), allowMissingColumns=True)
-        .groupBy("snapshot_id", "consumer_group")
-        .agg(*(F.max(name).alias(name) for name in ABOUT_GROUPS))
+    about_groups = _gathered(
+        members.select("snapshot_id", "consumer_group", *COMMON),
+        _unheard(hidden, raw.snapshots),
+        _dead_letters(raw.queue_offsets),
     )
     return (
-        pairs.join(_worst_client(_sums(known)), on=list(PAIR), how="left")
+        _pairs(_worst_client(_sums(known)), unknown, members)
+        .withColumns(_of_retry_topic())
         .join(about_groups, on=["snapshot_id", "consumer_group"], how="left")
-        .join(F.broadcast(_fully_read(raw)), on="snapshot_id", how="left")
-        .join(F.broadcast(_without_clients(raw)), on="snapshot_id", how="left")
+        .join(F.broadcast(_about_snapshots(raw.snapshots)), on="snapshot_id", how="left")
         .withColumns(_completeness())
         .withColumns(_membership())
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
@@ -90,75 +93,74 @@ HEALTH = {column.name for column in progress.HEALTH}
 FACTS = [name for name in progress.GROUPS.column_names if name not in HEALTH]
 """What one observation tells."""
 
-ABOUT_GROUPS = (
-    "message_model",
-    "consume_type",
-    "client_version",
-    "has_members",
-    "unheard",
-    "dead_letters",
-    "retries",
-    "has_retry_topic",
-)
-"""What is known of a group as a whole; each from one source, gathered by one aggregation."""
+COMMON = ("message_model", "consume_type", "version", "place_of_version")
+"""What each member tells of its group."""
 
 
-def _pairs(known: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
-    """Every group on every topic: of which queues are known, or not, or which is subscribed to."""
-    nothing = F.lit(None)
+def _pairs(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
+    """Every group on every topic: of which queues are known, or not, or which is subscribed to.
+
+    One aggregation of all three, where joins would sort each of them.
+    """
     return (
-        known.select(*PAIR, F.lit(0).alias("unknown"), nothing.cast("string").alias("member"))
-        .unionByName(unknown.select(*PAIR, F.lit(1).alias("unknown"), nothing.alias("member")))
+        sums.unionByName(unknown.select(*PAIR, F.lit(1).alias("unknown")), allowMissingColumns=True)
         .unionByName(
-            members.where(of_users()).select(
-                *PAIR, F.lit(0).alias("unknown"), F.col("client_id").alias("member")
-            )
+            members.where(of_users()).select(*PAIR, F.col("client_id").alias("member")),
+            allowMissingColumns=True,
         )
         .groupBy(*PAIR)
         .agg(
-            F.sum("unknown").alias("queues_unknown"),
-            F.count_distinct("member").alias("subscribers"),
+            F.coalesce(F.sum("unknown"), F.lit(0)).alias("queues_unknown"),
+            F.size(F.collect_set("member")).alias("subscribers"),
+            *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
         )
     )
 
 
 def _members(clients: DataFrame) -> DataFrame:
     """One row per snapshot, group, client and topic it subscribes to."""
-    return clients.withColumn("subscription", F.explode_outer("subscriptions")).select(
-        *SNAPSHOT,
-        "consumer_group",
-        "client_id",
-        "message_model",
-        "consume_type",
-        "version",
-        F.col("subscription.topic").alias("topic"),
-    )
-
-
-def _group_facts(members: DataFrame) -> DataFrame:
-    """What the online members of a group have in common."""
     numbers = F.transform(
         F.regexp_extract_all("version", F.lit(r"(\d+)"), 1), lambda text: text.cast("int")
     )
     newest = F.array(F.lit(99))
-    order = F.when(F.col("version") == "HIGHER_VERSION", newest).otherwise(numbers)
-    return members.groupBy("snapshot_id", "consumer_group").agg(
-        F.min("message_model").alias("message_model"),
-        F.min("consume_type").alias("consume_type"),
-        F.min_by("version", order).alias("client_version"),
-        F.lit(True).alias("has_members"),
+    place = F.when(F.col("version") == "HIGHER_VERSION", newest).otherwise(numbers)
+    return clients.withColumns(
+        {"subscription": F.explode_outer("subscriptions"), "place_of_version": place}
+    ).select(
+        *SNAPSHOT,
+        "consumer_group",
+        "client_id",
+        *COMMON,
+        F.col("subscription.topic").alias("topic"),
     )
 
 
-def _of_model(queues: DataFrame, group_facts: DataFrame) -> DataFrame:
-    """Leaves out what a group committed as a cluster when it is broadcasting now."""
-    model = group_facts.select("snapshot_id", "consumer_group", "message_model")
-    stale = (F.col("message_model") == "BROADCASTING") & (F.col("offset_store") == "broker")
+def _gathered(members: DataFrame, unheard: DataFrame, dead_letters: DataFrame) -> DataFrame:
+    """One row per snapshot and group: what is known of it as a whole, each from one source."""
     return (
-        queues.join(model, on=["snapshot_id", "consumer_group"], how="left")
-        .where(~F.coalesce(stale, F.lit(False)))
-        .drop("message_model")
+        members.withColumn("has_members", F.lit(True))
+        .unionByName(unheard, allowMissingColumns=True)
+        .unionByName(dead_letters, allowMissingColumns=True)
+        .groupBy("snapshot_id", "consumer_group")
+        .agg(
+            F.min("message_model").alias("message_model"),
+            F.min("consume_type").alias("consume_type"),
+            F.min_by("version", "place_of_version").alias("client_version"),
+            F.max("has_members").alias("has_members"),
+            F.max("unheard").alias("unheard"),
+            F.try_sum("dead_letters").alias("dead_letters"),
+        )
     )
+
+
+def _of_model(queues: DataFrame, members: DataFrame) -> DataFrame:
+    """Leaves out what a group committed as a cluster when it is broadcasting now."""
+    key = ["snapshot_id", "consumer_group"]
+    models = members.groupBy(*key).agg(F.min("message_model").alias("model"))
+    broadcasting = models.where("model = 'BROADCASTING'").select(
+        *key, F.lit("broker").alias("offset_store")
+    )
+    return queues.join(F.broadcast(broadcasting), on=[*key, "offset_store"], how="left_anti")
 
 
 def _hidden(raw: RawFrames, silent: DataFrame) -> DataFrame:
@@ -242,41 +244,41 @@ def _unheard(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.substring_index("problem.operation", CONNECTIONS, -1).alias("consumer_group"),
     )
     groups = hidden.select("snapshot_id", "consumer_group").unionByName(asked)
-    return groups.distinct().withColumn("unheard", F.lit(True))
+    return groups.withColumn("unheard", F.lit(True))
 
 
 def _dead_letters(queue_offsets: DataFrame) -> DataFrame:
-    """Messages stored in each group's dead-letter topic."""
+    """Messages stored in the queues of each group's dead-letter topic."""
     topic = F.col("topic")
-    return (
-        queue_offsets.where(topic.startswith(names.DLQ_PREFIX))
-        .groupBy(
-            "snapshot_id", F.substring_index(topic, names.DLQ_PREFIX, -1).alias("consumer_group")
-        )
-        .agg(F.try_sum(F.col("max_offset") - F.col("min_offset")).alias("dead_letters"))
+    return queue_offsets.where(topic.startswith(names.DLQ_PREFIX)).select(
+        "snapshot_id",
+        F.substring_index(topic, names.DLQ_PREFIX, -1).alias("consumer_group"),
+        (F.col("max_offset") - F.col("min_offset")).alias("dead_letters"),
     )
 
 
-def _retries(known: DataFrame) -> DataFrame:
-    """The lag of each group on its own retry topic."""
-    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
-    return (
-        known.where(F.col("topic") == own)
-        .groupBy("snapshot_id", "consumer_group")
-        .agg(
-            F.try_sum(at_least_zero(F.col("lag"))).alias("retries"),
-            F.lit(True).alias("has_retry_topic"),
-        )
-    )
+def _of_retry_topic() -> dict[str, Column]:
+    """The lag of each group on its own retry topic, and whether one is known of."""
+    own = F.col("topic") == F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+    is_known = own & F.col("queues_known").isNotNull()
+    group = SparkWindow.partitionBy("snapshot_id", "consumer_group")
+    return {
+        "retries": F.max(F.when(is_known, F.col("lag"))).over(group),
+        "has_retry_topic": F.max(F.when(is_known, F.lit(True))).over(group),
+    }
 
 
-def _fully_read(raw: RawFrames) -> DataFrame:
-    """Snapshots that hold every topic, where a topic that is not there does not exist."""
-    complete = raw.snapshots.where("status = 'COMPLETE'").select("snapshot_id")
-    return (
-        complete.join(raw.topics.select("snapshot_id"), on="snapshot_id", how="left_semi")
-        .distinct()
-        .withColumn("fully_read", F.lit(True))
+def _about_snapshots(snapshots: DataFrame) -> DataFrame:
+    """What is known of snapshots as a whole.
+
+    ``fully_read``: it holds every topic; one that is not there does not exist. ``from_files``: it
+    was read from files, and nobody was asked who is online.
+    """
+    source = F.coalesce("source", F.lit("remote"))
+    with_topics = ~source.isin(*WITHOUT_QUEUES)
+    return snapshots.groupBy("snapshot_id").agg(
+        F.max((F.col("status") == "COMPLETE") & with_topics).alias("fully_read"),
+        F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
     )
 
 
@@ -287,12 +289,6 @@ def _with_queues(raw: RawFrames) -> DataFrame:
     """
     without = raw.snapshots.where(F.col("source").isin(*WITHOUT_QUEUES)).select("snapshot_id")
     return raw.consumer_offsets.join(F.broadcast(without), on="snapshot_id", how="left_anti")
-
-
-def _without_clients(raw: RawFrames) -> DataFrame:
-    """Snapshots that were read from files: nobody was asked who is online."""
-    from_files = raw.snapshots.where(F.col("source") != "remote").select("snapshot_id")
-    return from_files.distinct().withColumn("from_files", F.lit(True))
 
 
 def _completeness() -> dict[str, Column]:
