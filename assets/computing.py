@@ -1,5 +1,6 @@
 """From ``raw.*`` to ``progress.*`` and ``alerting.*``, one window at a time."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from assets.frames import (
     raw_frames,
     read_before,
     read_fit,
+    read_of,
     read_snapshots,
     read_window,
     read_with_before,
@@ -153,10 +155,15 @@ def progress_groups(
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(len(plan.snapshots))
         last = {hole.last_snapshot_id for hole in plan.silent}
-        measured = read_window(session, progress.QUEUES, plan.window)
+        doubts = lake.doubts(context)
+        frames = raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=doubts)
+        if not doubts & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
+            # Each row of the window is in progress.queues: only what is silent has to be asked.
+            of_silent = read_of(session, raw.CONSUMER_OFFSETS, plan, last)
+            frames = dataclasses.replace(frames, consumer_offsets=of_silent)
         found = groups(
-            measured,
-            raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=lake.doubts(context)),
+            read_window(session, progress.QUEUES, plan.window),
+            frames,
             silent_frame(session, plan.silent),
             plan.window,
             filter_evidence(session, lake.lake, plan),

@@ -65,6 +65,14 @@ def read_with_before(
     )
 
 
+def read_of(
+    session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
+) -> DataFrame:
+    """The rows of a table that belong to these snapshots, of the plan's window or before it."""
+    reach = Window(plan.reach.start, plan.window.end)
+    return session.table(table.name).where(_among(table, reach, snapshot_ids))
+
+
 def read_before(
     session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
 ) -> DataFrame:
@@ -74,11 +82,16 @@ def read_before(
 
 def _before(table: Table, plan: Plan, snapshot_ids: Iterable[str]) -> Column:
     """Whether a row is of one of these snapshots and from before the plan's window."""
-    wanted = sorted(set(snapshot_ids) - set(plan.snapshots))
-    if not wanted:
-        return F.lit(False)
     before = Window(plan.reach.start, plan.window.start)
-    return inside(before, table.instant) & F.col("snapshot_id").isin(wanted)
+    return _among(table, before, set(snapshot_ids) - set(plan.snapshots))
+
+
+def _among(table: Table, window: Window, snapshot_ids: Iterable[str]) -> Column:
+    """Whether a row of a window is of one of these snapshots."""
+    wanted = sorted(snapshot_ids)
+    # Of nothing Spark need not plan a scan.
+    is_one = F.col("snapshot_id").isin(wanted) if wanted else F.lit(False)
+    return inside(window, table.instant) & is_one
 
 
 def _of_loaded(plan: Plan) -> Column:
