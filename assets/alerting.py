@@ -88,7 +88,7 @@ def incidents(
     changes ``alerting.alerts`` and none of them.
     """
     plan = lake.plan(context)
-    fresh = _fresh(lake.lake, plan.window)
+    fresh = _fresh(lake.lake, plan)
     if not fresh:
         return dg.MaterializeResult(metadata=written(0, plan.window))
     rules, mistakes = alert_rules.rules()
@@ -108,9 +108,9 @@ notifications = dg.AssetSpec(
 """Not made by runs: the sensor that delivers keeps this table, where there is something to tell."""
 
 
-def _fresh(lake: Lake, window: Window) -> list[history.Look]:
+def _fresh(lake: Lake, plan: history.Plan) -> list[history.Look]:
     """The snapshots of a window that are newer than all that was computed of their cluster."""
-    reach = Window(window.start - MEMORY, window.end)
+    reach = Window(plan.window.start - MEMORY, plan.window.end)
     computed = lake.read(progress.SNAPSHOTS, reach, columns=("cluster", "observed_at"))
     newest = {
         row["cluster"]: row["observed_at_max"]
@@ -118,7 +118,7 @@ def _fresh(lake: Lake, window: Window) -> list[history.Look]:
     }
     return [
         look
-        for look in history.looks(lake, window)
+        for look in plan.looks
         if look.cluster not in newest or look.observed_at > newest[look.cluster]
     ]
 

@@ -211,10 +211,10 @@ def _now(lake: Lake, window: Window) -> dict[str, Any]:
 )
 def computed(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Marks the window's snapshots as computed; a run that died before this is done again."""
-    window = lake.plan(context).window
+    plan = lake.plan(context)
     rows = [
         {"snapshot_id": look.snapshot_id, "observed_at": look.observed_at, "cluster": look.cluster}
-        for look in history.looks(lake.lake, window)
+        for look in plan.looks
     ]
     lake.lake.gather(progress.SNAPSHOTS, rows)
-    return dg.MaterializeResult(metadata=written(len(rows), window))
+    return dg.MaterializeResult(metadata=written(len(rows), plan.window))

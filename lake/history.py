@@ -166,7 +166,7 @@ class Plan:
 
     Attributes:
         window: what is computed and replaced.
-        snapshots: ids of the snapshots in the window.
+        looks: the snapshots in the window.
         earlier: ids of snapshots before the window that hold the previous observations.
         silent: holes in the window, with where to find what they hide.
         observations: those of groups in the window, and the last `OBSERVATIONS` - 1 before it.
@@ -174,11 +174,16 @@ class Plan:
     """
 
     window: Window
-    snapshots: tuple[str, ...] = ()
+    looks: tuple[Look, ...] = ()
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
     observations: tuple[Observation, ...] = ()
     decisions: tuple[Decision, ...] = ()
+
+    @property
+    def snapshots(self) -> tuple[str, ...]:
+        """Ids of the snapshots in the window."""
+        return tuple(look.snapshot_id for look in self.looks)
 
     @property
     def recent(self) -> tuple[str, ...]:
@@ -234,7 +239,7 @@ def plan(lake: Lake, window: Window) -> Plan:
     before = [look for look in known if look.observed_at < window.start]
     return Plan(
         window,
-        snapshots=tuple(look.snapshot_id for look in inside),
+        looks=tuple(inside),
         earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=tuple(_observations(known, window)),

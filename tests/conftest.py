@@ -45,14 +45,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-GROUPS = ("", "spark", "kills", "runs", "cluster")
-"""From the shortest to the longest: those that share nothing, Spark frames, killed and whole runs,
-brokers."""
+GROUPS = ("", "spark", "cluster", "kills", "runs", "brokers")
+"""From the shortest to the longest: those that share nothing, Spark frames, the cluster of the
+session, killed and whole runs, brokers of their own."""
 
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("cluster"):
-        return "cluster"
+        return "cluster" if "cluster" in getattr(item, "fixturenames", ()) else "brokers"
     if item.get_closest_marker("kills"):
         return "kills"
     if item.get_closest_marker("spark"):

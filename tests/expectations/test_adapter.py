@@ -14,9 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from expectations.adapter import SAMPLE_ROWS, Verdict, judge, result_rows
+from expectations.annotate import looks_at
 from expectations.quarantine import split
 from expectations.rules import Rule, at_least, between
-from expectations.suites import RULES
+from expectations.suites import RULES, SUITES
 from lake.catalog import CatalogConfig, Lake
 from lake.decisions import DROPPED, RELEASED, SetAside
 from lake.home import Home
@@ -54,7 +55,7 @@ def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> No
     ]
     name = "raw.snapshots"
 
-    verdicts = judge(frame(spark, TABLES[name], rows), name)
+    verdicts = judge(frame(spark, TABLES[name], rows), name, rules=RULES[name])
 
     assert [verdict.expectation for verdict in verdicts] == [rule.name for rule in RULES[name]]
     assert by_name(verdicts)["every_broker_answered"] == Verdict(
@@ -153,13 +154,14 @@ def test_a_rule_succeeds_as_long_as_most_rows_keep_it(spark: SparkSession) -> No
 @pytest.mark.spark
 @pytest.mark.parametrize("name", RULES)
 def test_an_empty_frame_keeps_every_rule(name: str, spark: SparkSession) -> None:
-    empty = {table: frame(spark, TABLES[table], []) for table in (name, "raw.queue_offsets")}
+    others = looks_at(name, SUITES[name])
+    empty = {table: frame(spark, TABLES[table], []) for table in (name, *others)}
 
     verdicts = judge(empty[name], name, empty)
 
     assert [(v.success, v.unexpected, v.elements, v.problem) for v in verdicts] == [
         (True, 0, 0, None)
-    ] * len(RULES[name])
+    ] * len(SUITES[name])
 
 
 @pytest.mark.spark
