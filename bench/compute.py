@@ -225,8 +225,9 @@ def _ticks(home: Home) -> str:
     return "### A tick on the warm engine\n\n" + report.table(head, rows)
 
 
-WARMING = 4
-"""Ticks before those that count: Java compiles what it runs often."""
+WARMING = 10
+"""Ticks before those that count: Spark compiles after `spark.session.COMPILED_AFTER`, and Java what
+it runs often."""
 
 TICKS = 3
 """Ticks that count, at the beginning and at the end of the hour."""

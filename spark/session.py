@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
+from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
 from lake.catalog import NAME, CatalogConfig
@@ -43,6 +44,12 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
 }
+
+RUNS = "tidemark.runs"
+"""Under which a session that runs share counts them."""
+
+COMPILED_AFTER = 5
+"""So many runs later compiling pays: what they share by then is worth the minute it takes."""
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -105,6 +112,8 @@ def session_config(
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first asks for it."""
 
+    _runs_before: int | None = PrivateAttr(default=None)
+
     @property
     def spark_session(self) -> SparkSession:
         """The session, quick to say so when a remote engine is gone."""
@@ -114,11 +123,14 @@ class SparkResource(LazyPySparkResource):
         """The session, set for work on that many snapshots.
 
         Planning anew between the stages of a plan takes longer than a tick's thousands of rows
-        take, and so does compiling expressions, unless an engine keeps them for the next tick.
+        take, and so does compiling expressions, unless an engine keeps them for many ticks.
         """
         session = self.spark_session
+        if self._runs_before is None:
+            self._runs_before = int(session.conf.get(RUNS, "0") or 0)
+            session.conf.set(RUNS, str(self._runs_before + 1))
         small = snapshots <= FEW_SNAPSHOTS
-        interpreted = small and not is_remote(session)
+        interpreted = small and self._runs_before < COMPILED_AFTER
         config = (SMALL if small else LARGE) | (INTERPRETED if interpreted else COMPILED)
         for name, value in config.items():
             session.conf.set(name, value)
