@@ -50,7 +50,8 @@ def groups(
         queues: ``progress.queues`` of the window.
         raw: raw rows of the window and of each `last_snapshot_id`. Of ``queue_offsets`` only those
             that are fit to compute on; of the others all, for a row that is not fit says what is
-            not known. None of them is counted twice when it is there twice.
+            not known. Rows of ``consumer_offsets`` that are in `queues` may be left out. None of
+            them is counted twice when it is there twice.
         silent: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that it
             should hold and does not.
         window: what is computed.
