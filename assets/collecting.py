@@ -10,11 +10,13 @@ from alerting.store import alerted_groups
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
+from assets.shared_look import SharedLooks
 from lake.landing import land
 from lake.loading import load
 from lake.tables import raw
 from lake.window import HOUR
 from rocketmq.rows import Snapshot
+from spark.session import SparkResource
 
 LANDING = dg.AssetKey("landing")
 
@@ -29,7 +31,10 @@ LANDING = dg.AssetKey("landing")
     backfill_policy=BACKFILL,
 )
 def landing(
-    context: dg.AssetExecutionContext, collector: CollectorResource, lake: LakeResource
+    context: dg.AssetExecutionContext,
+    collector: CollectorResource,
+    lake: LakeResource,
+    spark: SparkResource,
 ) -> dg.MaterializeResult:
     """One snapshot of every configured cluster, landed as Parquet files.
 
@@ -38,7 +43,8 @@ def landing(
     """
     _refuse_the_past(context)
     home = lake.lake.home
-    snapshots = collector.collect(home, alerted_groups(lake.lake))
+    read = SharedLooks(lambda: spark.spark_session)
+    snapshots = collector.collect(home, alerted_groups(lake.lake), read)
     for snapshot in snapshots:
         land(home, snapshot)
         for problem in snapshot.problems:

@@ -18,7 +18,7 @@ from lake import history
 from lake.catalog import Lake
 from lake.clusters import SettingsError, configured
 from lake.home import Home
-from lake.looks import NeverReachedError, look_at_all
+from lake.looks import NeverReachedError, Read, look_at_all
 from lake.retention import raw_since
 from rocketmq.rows import Snapshot
 from spark.capacity import Machine
@@ -102,12 +102,13 @@ class CollectorResource(dg.ConfigurableResource):
     cluster: str = Field(default="", description="which cluster, or what to call it")
     clusters: str = Field(default="", description="settings file, TIDEMARK_CLUSTERS")
 
-    def collect(self, home: Home, watched: Sequence[str] = ()) -> list[Snapshot]:
+    def collect(self, home: Home, watched: Sequence[str], read: Read) -> list[Snapshot]:
         """Takes one snapshot of every cluster at the same time.
 
         Args:
             home: where the clusters and what is remembered of them are.
             watched: groups that a deep look asks in any case.
+            read: who reads a cluster.
 
         Raises:
             Failure: when no cluster is configured, the settings are wrong, or the only one was
@@ -117,7 +118,7 @@ class CollectorResource(dg.ConfigurableResource):
         try:
             clusters = configured(home, self.namesrv, self.cluster, self.clusters)
             if clusters:
-                return look_at_all(home, clusters, watched)
+                return look_at_all(home, clusters, watched, read)
         except (SettingsError, NeverReachedError) as error:
             raise dg.Failure(str(error)) from error
         raise dg.Failure(

@@ -29,10 +29,11 @@ from lake.home import Home
 from lake.landing import land
 from rocketmq import answers
 from rocketmq.codes import RequestCode
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.frame import Frame, decode_frame, encode_request
 from rocketmq.names import retry_topic
 from rocketmq.rows import Snapshot
+from rocketmq.target import ClusterTarget
 
 ROUND_TRIP = 0.001
 """Seconds to a broker that is not on the same machine."""

@@ -13,7 +13,8 @@ from bench import standin
 from lab.large import Large
 from lake.home import Home
 from lake.landing import land
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
+from rocketmq.target import ClusterTarget
 
 SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
 """On two brokers some 200,000 rows of progress."""

@@ -15,6 +15,7 @@
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
       max_requests: 5000
+      spark_tasks: 4                      # a cluster too large for one process
 
 Files are named from the folder of the settings file. A secret itself cannot be written here.
 """
@@ -126,6 +127,7 @@ class ClusterSettings(Limits):
         float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_span_or_never)
     ] = DEEP_EVERY
     ask_clients: bool = True
+    spark_tasks: Count = 1
 
 
 def load_clusters(file: Path) -> list[Cluster]:
@@ -199,6 +201,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         limits,
         settings.deep_every,
         settings.ask_clients,
+        settings.spark_tasks,
     )
 
 

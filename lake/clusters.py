@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 
 from lake.home import Home
-from rocketmq.collector import ClusterTarget
 from rocketmq.deep.options import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
+from rocketmq.target import ClusterTarget
 
 SHORTEST = 1.0
 """Seconds between looks at least: a cluster is not asked harder than that."""
@@ -95,6 +95,7 @@ class Cluster:
         limits: timeouts and budgets, as `ClusterTarget` names them.
         deep_every: seconds from one deep look to the next, 0 for none at all.
         ask_clients: whether a deep look asks clients too (307, 223).
+        spark_tasks: how many tasks of Spark share a look; 1 for this process alone.
     """
 
     namesrv: tuple[str, ...]
@@ -106,6 +107,7 @@ class Cluster:
     limits: Mapping[str, float | int] | None = None
     deep_every: float = DEEP_EVERY
     ask_clients: bool = True
+    spark_tasks: int = 1
 
     @property
     def key(self) -> str:
@@ -137,15 +139,23 @@ class Cluster:
         Raises:
             SettingsError: the account is not where the settings say.
         """
-        credentials = self.acl.credentials(environment) if self.acl else None
         target = ClusterTarget(
             name_servers=self.namesrv,
             name=self.name,
             cluster=self.cluster,
             remembered=remembered,
-            security=Security(credentials, self.tls),
+            security=self.security(environment),
         )
         return replace(target, **dict(self.limits or {}))
+
+    def security(self, environment: Mapping[str, str] = os.environ) -> Security:
+        """Account and encryption, with the secrets as they are now.
+
+        Raises:
+            SettingsError: the account is not where the settings say.
+        """
+        credentials = self.acl.credentials(environment) if self.acl else None
+        return Security(credentials, self.tls)
 
 
 def clusters_file(home: Home, path: str | None = None) -> Path | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,10 +65,10 @@ def land(home: Home, snapshot: Snapshot) -> Path:
     unfinished.mkdir(parents=True)
     try:
         header = {name: [value] for name, value in snapshot.header().items()}
-        _write(unfinished, "snapshots", [header])
+        _write(unfinished, "snapshots", [_arrow("snapshots", header)])
         for table in rows.TABLES:
-            if getattr(snapshot, table):
-                _write(unfinished, table, snapshot.batches(table))
+            if snapshot.count(table):
+                _write(unfinished, table, arrow_tables(snapshot, table))
         unfinished.rename(target)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -95,10 +96,24 @@ def _instant(text: str) -> datetime | None:
     return seconds.replace(tzinfo=UTC, microsecond=int(text[15:]) * 1000)
 
 
-def _write(path: Path, table: str, batches: Iterable[Mapping[str, list[object]]]) -> None:
-    schema = TABLES[f"raw.{table}"].arrow_schema()
-    with pq.ParquetWriter(path / f"{table}.parquet", schema) as writer:
-        for columns in batches:
-            unknown = [None] * len(next(iter(columns.values())))
-            full = {name: columns.get(name, unknown) for name in schema.names}
-            writer.write_table(pa.Table.from_pydict(full, schema=schema))
+def arrow_tables(snapshot: Snapshot, table: str) -> Iterator[pa.Table]:
+    """The rows of ``raw.<table>`` as they land, a bounded number at a time."""
+    for columns in snapshot.batches(table):
+        yield _arrow(table, columns)
+
+
+def _arrow(table: str, columns: Mapping[str, Any]) -> pa.Table:
+    schema = _schema(table)
+    unknown = [None] * len(next(iter(columns.values())))
+    full = {name: columns.get(name, unknown) for name in schema.names}
+    return pa.Table.from_pydict(full, schema=schema)
+
+
+def _write(path: Path, table: str, parts: Iterable[pa.Table]) -> None:
+    with pq.ParquetWriter(path / f"{table}.parquet", _schema(table)) as writer:
+        for part in parts:
+            writer.write_table(part)
+
+
+def _schema(table: str) -> pa.Schema:
+    return TABLES[f"raw.{table}"].arrow_schema()

@@ -6,16 +6,18 @@ says why, and the others are as if it were not there.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from lake.clusters import Cluster, SettingsError
 from lake.home import Home
 from lake.memory import Memory
-from rocketmq.collector import ClusterTarget, collect
+from rocketmq.collector import collect
 from rocketmq.deep.options import DeepOptions
 from rocketmq.rows import Problem, Snapshot
+from rocketmq.target import ClusterTarget
 from rocketmq.typed import whole_milliseconds
 
 _log = logging.getLogger(__name__)
@@ -25,8 +27,25 @@ class NeverReachedError(Exception):
     """A cluster that was never reached and has no configured name; nothing can be written down."""
 
 
+class ReadError(Exception):
+    """Who should read a cluster cannot; one line that says why."""
+
+
+Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
+"""Reads a cluster; may raise `ReadError`."""
+
+
+async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
+    """The reading of a cluster that one process can read."""
+    return await collect(target)
+
+
 async def look(
-    home: Home, cluster: Cluster, seconds: float | None = None, watched: Sequence[str] = ()
+    home: Home,
+    cluster: Cluster,
+    seconds: float | None = None,
+    watched: Sequence[str] = (),
+    read: Read = in_this_process,
 ) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
@@ -37,6 +56,7 @@ async def look(
         cluster: what to look at.
         seconds: how long it may take, where its own limit is longer.
         watched: groups that a deep look asks in any case, see `DeepOptions`.
+        read: who reads it.
 
     Raises:
         NeverReachedError: it failed and not even the cluster's name is known.
@@ -45,7 +65,7 @@ async def look(
     memory = Memory.of(home, cluster.key)
     deep = cluster.deep(memory.deep_at, datetime.now(UTC))
     deep = deep and replace(deep, watched=tuple(watched))
-    snapshot = await _collect(cluster, memory, seconds, deep)
+    snapshot = await _collect(cluster, memory, seconds, deep, read)
     if snapshot.status == "FAILED":
         snapshot.cluster = cluster.name or memory.cluster or ""
         if not snapshot.cluster:
@@ -56,7 +76,10 @@ async def look(
 
 
 def look_at_all(
-    home: Home, clusters: Sequence[Cluster], watched: Sequence[str] = ()
+    home: Home,
+    clusters: Sequence[Cluster],
+    watched: Sequence[str] = (),
+    read: Read = in_this_process,
 ) -> list[Snapshot]:
     """Take one snapshot of each cluster at the same time, for code without an event loop.
 
@@ -64,6 +87,7 @@ def look_at_all(
         home: see `look`.
         clusters: what to look at.
         watched: see `look`.
+        read: see `look`.
 
     Raises:
         NeverReachedError: no cluster gave a snapshot.
@@ -73,7 +97,7 @@ def look_at_all(
 
     async def looks() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
-        tasks = (look(home, cluster, watched=watched) for cluster in clusters)
+        tasks = (look(home, cluster, watched=watched, read=read) for cluster in clusters)
         found.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(looks())
@@ -86,14 +110,20 @@ def look_at_all(
 
 
 async def _collect(
-    cluster: Cluster, memory: Memory, seconds: float | None, deep: DeepOptions | None
+    cluster: Cluster,
+    memory: Memory,
+    seconds: float | None,
+    deep: DeepOptions | None,
+    read: Read,
 ) -> Snapshot:
     started = datetime.now(UTC)
     try:
         target = cluster.target(memory.remembered(started))
-        return await collect(_within(replace(target, deep=deep), seconds))
+        return await read(cluster, _within(replace(target, deep=deep), seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
+    except ReadError as error:
+        return _failed(cluster, started, "collect", str(error))
     except Exception as error:
         # A mistake of ours that one cluster brings out must not cost the others their snapshot.
         _log.exception("looking at %s", cluster.key)

@@ -16,6 +16,7 @@ from rocketmq.rows import (
     Subscription,
     Topic,
 )
+from rocketmq.sharing import Online, online_at
 from rocketmq.typed import instant, integer
 
 PullOffset = Callable[[int, int | None], tuple[int | None, str | None]]
@@ -27,14 +28,20 @@ NEVER_COMMITTED = -1
 """The broker's own sign for a queue without progress (`ConsumerOffsetManager.queryOffset`)."""
 
 
-def fill(snapshot: Snapshot, readings: Iterable[Reading]) -> None:
-    """Write the rows of all tables into a snapshot, each sorted by its key."""
+def fill(snapshot: Snapshot, readings: Iterable[Reading], online: Online | None = None) -> None:
+    """Write the rows of all tables into a snapshot, each sorted by its key.
+
+    Args:
+        snapshot: what is written into.
+        readings: what brokers said.
+        online: who is online at any broker of the cluster; None where these are all.
+    """
     readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
     masters = [reading for reading in readings if reading.is_master]
     slaves = [reading for reading in readings if not reading.is_master]
-    online = online_groups(masters)
+    online = online_at(masters) if online is None else online
     snapshot.brokers = [broker_row(reading) for reading in readings]
-    snapshot.clients = client_rows(masters)
+    snapshot.clients = client_rows(online)
     for reading in masters:
         snapshot.queue_offsets += queue_rows(reading)
         own = [slave for slave in slaves if slave.broker == reading.broker]
@@ -110,25 +117,15 @@ def group_rows(reading: Reading) -> Iterator[ConsumerGroup]:
         )
 
 
-def online_groups(masters: Iterable[Reading]) -> dict[str, list[ConsumerConnection]]:
-    """Every group with a client connected to some master, with what each of those said."""
-    online: dict[str, list[ConsumerConnection]] = {}
-    for reading in masters:
-        for group, connection in reading.connections.items():
-            if connection and connection.connections:
-                online.setdefault(group, []).append(connection)
-    return online
-
-
-def client_rows(masters: Iterable[Reading]) -> list[Client]:
+def client_rows(online: Online) -> list[Client]:
     """One row per member of a group, over all brokers it is connected to.
 
     Subscriptions are the group's (203 shows those of the last heartbeat only).
     """
     rows: dict[tuple[str, str], Client] = {}
-    for group, connections in online_groups(masters).items():
-        subscriptions = _subscriptions(connections)
-        for connection in connections:
+    for group, connections in online.items():
+        subscriptions = _subscriptions(connections.values())
+        for connection in connections.values():
             for member in connection.connections:
                 rows.setdefault(
                     (group, member.client_id),
@@ -155,7 +152,7 @@ def _subscriptions(connections: Iterable[ConsumerConnection]) -> list[Subscripti
 
 
 def consumer_rows(
-    reading: Reading, slaves: list[Reading], online: dict[str, list[ConsumerConnection]]
+    reading: Reading, slaves: list[Reading], online: Online
 ) -> Iterator[ConsumerOffset]:
     """The progress of every group on one master; its slaves only tell what they handed out.
 
@@ -201,15 +198,13 @@ def consumer_rows(
             )
 
 
-def _never_committed(
-    reading: Reading, online: dict[str, list[ConsumerConnection]]
-) -> dict[OffsetKey, set[int]]:
+def _never_committed(reading: Reading, online: Online) -> dict[OffsetKey, set[int]]:
     """By key, the queues a group that is online in cluster mode should have progress on."""
     expected: dict[OffsetKey, set[int]] = {}
     for group, connections in online.items():
-        if any(connection.message_model != "CLUSTERING" for connection in connections):
+        if any(it.message_model != "CLUSTERING" for it in connections.values()):
             continue
-        for connection in connections:
+        for connection in connections.values():
             for topic in connection.subscriptions:
                 config = (reading.topics or {}).get(topic)
                 if config:
@@ -217,9 +212,7 @@ def _never_committed(
     return expected
 
 
-def _is_rival(
-    key: OffsetKey, keys: Container[OffsetKey], online: dict[str, list[ConsumerConnection]]
-) -> bool:
+def _is_rival(key: OffsetKey, keys: Container[OffsetKey], online: Online) -> bool:
     """Whether the other one of a cluster's and a broadcast's progress is the group's own now.
 
     A group that changed its model leaves the progress of the old one behind, and a queue can have
@@ -227,16 +220,19 @@ def _is_rival(
     """
     if OffsetKey(key.topic, key.consumer_group, not key.broadcast) not in keys:
         return False
-    members = online.get(key.consumer_group, ())
-    broadcasting = any(member.message_model == "BROADCASTING" for member in members)
-    return key.broadcast != broadcasting
+    return key.broadcast != _broadcasts(key.consumer_group, online)
+
+
+def _broadcasts(consumer_group: str, online: Online) -> bool:
+    connections = online.get(consumer_group, {}).values()
+    return any(connection.message_model == "BROADCASTING" for connection in connections)
 
 
 def _pull_offsets(
     reading: Reading,
     slaves: list[Reading],
     key: OffsetKey,
-    online: dict[str, list[ConsumerConnection]],
+    online: Online,
 ) -> PullOffset:
     """What tells the next offset to hand out, and where it was read, for the queues of a key.
 
@@ -244,8 +240,7 @@ def _pull_offsets(
     queues were read; what it handed out since does not count. Clients of a broadcasting group each
     pull for themselves: there is no such offset.
     """
-    group = online.get(key.consumer_group, ())
-    if key.broadcast or any(member.message_model == "BROADCASTING" for member in group):
+    if key.broadcast or _broadcasts(key.consumer_group, online):
         return lambda queue_id, offset: (None, None)
     of_master = _pull_offsets_of(reading, key)
     of_slaves = [_pull_offsets_of(slave, key) for slave in slaves]

@@ -237,6 +237,7 @@ class Snapshot:
     broker_stats: list[BrokerStats] = field(default_factory=list)
     queue_tags: list[QueueTag] = field(default_factory=list)
     part: str | None = None
+    columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def snapshot_id(self) -> str:
@@ -284,12 +285,22 @@ class Snapshot:
         for row in getattr(self, table):
             yield common | _plain(row)
 
-    def batches(self, table: str) -> Iterator[dict[str, list[Any]]]:
-        """The same by column, `BATCH` rows at a time: half the time, and bounded memory.
+    def count(self, table: str) -> int:
+        """How many rows of ``raw.<table>`` there are.
 
         Args:
             table: a name in `TABLES`.
         """
+        by_column = (len(columns["cluster"]) for columns in self.columns.get(table, ()))
+        return len(getattr(self, table)) + sum(by_column)
+
+    def batches(self, table: str) -> Iterator[dict[str, Any]]:
+        """All rows by column, `BATCH` rows at a time: half the time, and bounded memory.
+
+        Args:
+            table: a name in `TABLES`.
+        """
+        yield from self.columns.get(table, ())
         all_rows = getattr(self, table)
         for start in range(0, len(all_rows), BATCH):
             rows = all_rows[start : start + BATCH]

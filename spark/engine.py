@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import subprocess
+import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,10 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
         command += ["--conf", f"{name}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--name", "tidemark-engine", "spark-internal"]
+    environment = {
+        **{k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
+        "PYSPARK_PYTHON": sys.executable,
+    }
     with log_file(home).open("ab") as log:
         process = subprocess.Popen(
             command,
@@ -136,7 +141,7 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
             cwd=home.engine,
             # A Ctrl-C in the terminal or the end of a run must not take the engine along.
             start_new_session=True,
-            env={k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
+            env=environment,
         )
     created = psutil.Process(process.pid).create_time()
     return Engine(process.pid, created, port, str(uuid.uuid4()))

@@ -1,6 +1,7 @@
 """How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,6 +79,10 @@ def static_config(catalog: CatalogConfig) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "10000",
         "spark.sql.shuffle.partitions": "4",
         "spark.default.parallelism": "4",
+        # Tasks that must run at once and have too few slots: said within seconds, not in ten
+        # minutes.
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
         "spark.sql.ansi.enabled": "true",
         "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
         # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
@@ -117,6 +122,8 @@ class SparkResource(LazyPySparkResource):
     @property
     def spark_session(self) -> SparkSession:
         """The session, quick to say so when a remote engine is gone."""
+        # Else a Spark of our own looks for a Python on the path, which may be another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return impatient(super().spark_session)
 
     def session_for(self, snapshots: int) -> SparkSession:

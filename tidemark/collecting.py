@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from lake.clusters import Cluster
 from lake.home import Home
 from lake.landing import land
-from lake.looks import NeverReachedError, look
+from lake.looks import NeverReachedError, Read, in_this_process, look
 from rocketmq.rows import Snapshot
 from tidemark.errors import one_line
 from tidemark.looking import problem_lines
@@ -32,7 +32,12 @@ started by the same clock do not ask the same broker in the same instant."""
 
 
 async def collect_every(
-    home: Home, clusters: Sequence[Cluster], every: float, say: Say, complain: Say
+    home: Home,
+    clusters: Sequence[Cluster],
+    every: float,
+    say: Say,
+    complain: Say,
+    read: Read = in_this_process,
 ) -> None:
     """Looks at every cluster until SIGTERM or SIGINT; what is under way then is finished.
 
@@ -44,10 +49,11 @@ async def collect_every(
         every: seconds from look to look, of a cluster that sets none itself.
         say: told each snapshot, one line.
         complain: told what kept a snapshot from being landed, one line.
+        read: who reads a cluster.
     """
     stop = asyncio.Event()
     watches = [
-        asyncio.create_task(watch(home, cluster, cluster.every or every, stop, say, complain))
+        asyncio.create_task(watch(home, cluster, cluster.every or every, stop, say, complain, read))
         for cluster in clusters
     ]
 
@@ -73,7 +79,13 @@ async def collect_every(
 
 
 async def watch(
-    home: Home, cluster: Cluster, every: float, stop: asyncio.Event, say: Say, complain: Say
+    home: Home,
+    cluster: Cluster,
+    every: float,
+    stop: asyncio.Event,
+    say: Say,
+    complain: Say,
+    read: Read = in_this_process,
 ) -> None:
     """Looks at one cluster at multiples of the interval, until told to stop.
 
@@ -85,7 +97,7 @@ async def watch(
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
-        await _look_and_land(home, cluster, IN_TIME * every, say, complain)
+        await _look_and_land(home, cluster, IN_TIME * every, say, complain, read)
         due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
             complain(f"{cluster.key}: left out {number - due} looks, the one before took too long")
@@ -109,10 +121,10 @@ async def _tidy() -> None:
 
 
 async def _look_and_land(
-    home: Home, cluster: Cluster, seconds: float, say: Say, complain: Say
+    home: Home, cluster: Cluster, seconds: float, say: Say, complain: Say, read: Read
 ) -> None:
     try:
-        snapshot = await look(home, cluster, seconds)
+        snapshot = await look(home, cluster, seconds, read=read)
         await asyncio.to_thread(land, home, snapshot)
     except NeverReachedError as error:
         complain(f"{cluster.key}: {one_line(error)}; trying again")
@@ -143,6 +155,6 @@ def snapshot_line(snapshot: Snapshot) -> str:
     return (
         f"{snapshot.observed_at:%Y-%m-%dT%H:%M:%SZ} {snapshot.cluster} {snapshot.status}{unsure} "
         f"{snapshot.brokers_answered}/{snapshot.brokers_expected} brokers "
-        f"{len(snapshot.queue_offsets)} queues {snapshot.requests} requests "
+        f"{snapshot.count('queue_offsets')} queues {snapshot.requests} requests "
         f"{snapshot.duration_ms} ms" + (f": {lines[0]}{more}" if lines else "")
     )

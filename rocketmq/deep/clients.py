@@ -6,10 +6,12 @@ So a group that has messages waiting in such a queue is asked only when somebody
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
@@ -17,7 +19,6 @@ from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import MessageQueue, RunningInfo
 from rocketmq.pacing import paced
 from rocketmq.problems import Problems
-from rocketmq.reading import Reading
 from rocketmq.rows import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
 
 AT_ONCE = 4
@@ -25,20 +26,46 @@ AT_ONCE = 4
 for 10 s."""
 
 
+class Behind(NamedTuple):
+    """How far groups are behind on some brokers.
+
+    Attributes:
+        lags: unread messages by group.
+        changed: groups that asking would change.
+    """
+
+    lags: dict[str, int]
+    changed: set[str]
+
+    @classmethod
+    def of(cls, unread: Iterable[Unread]) -> Self:
+        """Sums up what is unread."""
+        found = cls({}, set())
+        for it in unread:
+            group = it.row.consumer_group
+            found.lags[group] = found.lags.get(group, 0) + len(it.offsets)
+            if it.row.consumer_offset is None:
+                found.changed.add(group)
+        return found
+
+
 def groups_to_ask(
-    unread: Iterable[Unread], named: Iterable[str] = (), watched: Iterable[str] = ()
+    behind: Iterable[Behind], named: Iterable[str] = (), watched: Iterable[str] = ()
 ) -> list[str]:
     """The groups named, then those that lag, largest lag first, and those watched.
 
     Those that asking would change are left out, unless they are named.
+
+    Args:
+        behind: of each part of the cluster.
+        named: groups to ask whether they lag or not.
+        watched: groups to ask whether they lag or not, unless asking would change them.
     """
-    lags: dict[str, int] = {}
+    lags: Counter[str] = Counter()
     changed: set[str] = set()
-    for it in unread:
-        group = it.row.consumer_group
-        lags[group] = lags.get(group, 0) + len(it.offsets)
-        if it.row.consumer_offset is None:
-            changed.add(group)
+    for part in behind:
+        lags.update(part.lags)
+        changed |= part.changed
     lagging = sorted(lags.keys() - changed, key=lambda group: (-lags[group], group))
     unchanged = (group for group in watched if group not in changed)
     return list(dict.fromkeys([*named, *lagging, *unchanged]))
@@ -51,35 +78,49 @@ class Question(NamedTuple):
     topic: str | None = None
 
 
+class Told(NamedTuple):
+    """What one broadcasting client told of its progress."""
+
+    consumer_group: str
+    client_id: str
+    offsets: dict[MessageQueue, int]
+
+
 @dataclass(slots=True)
 class ClientReader:
     """Asks clients, each through the first master it is connected to, and fills the snapshot.
 
     Attributes:
-        limit: questions at most.
+        limit: questions at most, to all clients of the cluster.
+        addresses: by group and client id, where to ask; members without are left to other parts of
+            the look.
+        told: what broadcasting clients told of their progress, on whatever broker, filled by
+            `read`.
     """
 
     client: RemotingClient
     problems: Problems
     snapshot: Snapshot
     limit: int
-    _addresses: dict[tuple[str, str], str] = field(default_factory=dict)
+    addresses: Mapping[tuple[str, str], str]
+    told: list[Told] = field(default_factory=list)
 
-    async def read(self, masters: Iterable[Reading], groups: Iterable[str]) -> None:
+    async def read(self, groups: Iterable[str]) -> None:
         """Ask the members of groups, and every broadcasting Java client for its offsets."""
-        for reading in masters:
-            for group, connection in reading.connections.items():
-                for member in connection.connections if connection else ():
-                    self._addresses.setdefault((group, member.client_id), reading.address)
         by_address: dict[str, list[Question]] = {}
         for question in islice(self._questions(groups), self.limit):
-            by_address.setdefault(self._address(question), []).append(question)
+            address = self._address(question)
+            if address is not None:
+                by_address.setdefault(address, []).append(question)
         await asyncio.gather(
-            *(paced(questions, self._ask, AT_ONCE) for questions in by_address.values())
+            *(
+                paced(questions, partial(self._ask, address), AT_ONCE)
+                for address, questions in by_address.items()
+            )
         )
 
-    def _address(self, question: Question) -> str:
-        return self._addresses[question.client.consumer_group, question.client.client_id]
+    def _address(self, question: Question) -> str | None:
+        return self.addresses.get((question.client.consumer_group, question.client.client_id))
 
     def _questions(self, groups: Iterable[str]) -> Iterator[Question]:
         members: dict[str, list[Client]] = {}
@@ -91,20 +132,17 @@ class ClientReader:
             if client.message_model == "BROADCASTING" and client.language == "JAVA":
                 yield from (Question(client, it.topic) for it in client.subscriptions)
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, address: str, question: Question) -> None:
         group, client_id = question.client.consumer_group, question.client.client_id
-        address = self._address(question)
         with self.problems:
             if question.topic is None:
                 info = await admin.running_info(self.client, address, group, client_id)
                 fill_client(self.snapshot, question.client, info)
             else:
-                told = await admin.consumer_status(
+                offsets = await admin.consumer_status(
                     self.client, address, group, question.topic, client_id
                 )
-                self.snapshot.consumer_offsets += broadcast_rows(
-                    self.snapshot, group, client_id, told
-                )
+                self.told.append(Told(group, client_id, offsets))
 
 
 def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
@@ -148,22 +186,21 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
         )
 
 
-def broadcast_rows(
-    snapshot: Snapshot, group: str, client_id: str, offsets: dict[MessageQueue, int]
-) -> Iterator[ConsumerOffset]:
-    """The progress of one broadcasting client, on queues the snapshot has offsets of.
+def broadcast_rows(snapshot: Snapshot, told: Iterable[Told]) -> Iterator[ConsumerOffset]:
+    """The progress of broadcasting clients, on queues the snapshot has offsets of.
 
     It is what the client writes to its own file every 5 s (`LocalFileOffsetStore`).
     """
     known = {(it.broker, it.topic, it.queue_id) for it in snapshot.queue_offsets}
-    for at, offset in offsets.items():
-        if (at.broker, at.topic, at.queue_id) in known and offset >= 0:
-            yield ConsumerOffset(
-                at.broker,
-                group,
-                at.topic,
-                at.queue_id,
-                client_id,
-                offset,
-                offset_store="client_file",
-            )
+    for group, client_id, offsets in told:
+        for at, offset in offsets.items():
+            if (at.broker, at.topic, at.queue_id) in known and offset >= 0:
+                yield ConsumerOffset(
+                    at.broker,
+                    group,
+                    at.topic,
+                    at.queue_id,
+                    client_id,
+                    offset,
+                    offset_store="client_file",
+                )

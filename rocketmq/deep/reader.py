@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from rocketmq.client import RemotingClient
-from rocketmq.deep.clients import ClientReader, groups_to_ask
+from rocketmq.deep.clients import Behind, ClientReader, broadcast_rows, groups_to_ask
 from rocketmq.deep.options import DeepOptions
 from rocketmq.deep.overtaken import read_ends_again
 from rocketmq.deep.stats import Counted, StatsReader
@@ -15,6 +15,7 @@ from rocketmq.deep.unread import unread
 from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import Snapshot
+from rocketmq.sharing import Exchange, Online, homes
 
 ORDER = {
     "consumer_offsets": ("broker", "consumer_group", "topic", "queue_id"),
@@ -32,6 +33,8 @@ async def look_deep(
     readings: Iterable[Reading],
     options: DeepOptions,
     problems: Problems,
+    online: Online,
+    exchange: Exchange,
 ) -> None:
     """Fill `rows.DEEP` and what else only single questions tell.
 
@@ -44,11 +47,12 @@ async def look_deep(
         readings: what it was filled from.
         options: limits.
         problems: where failures go.
+        online: who is online at any broker.
+        exchange: with the other parts of the look.
     """
     answered = [reading for reading in readings if reading.answered]
     masters = {reading.broker: reading for reading in answered if reading.is_master}
     behind = list(unread(snapshot))
-    online = {it.consumer_group for it in snapshot.clients}
     times = [
         StoreTimeReader(client, problems, broker, master.address, options.max_store_times)
         for broker, master in masters.items()
@@ -68,11 +72,19 @@ async def look_deep(
         reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)
         for reader in tags
     ]
+    clients = None
     if options.ask_clients:
-        clients = ClientReader(client, problems, snapshot, options.max_clients)
-        groups = groups_to_ask(behind, options.groups, options.watched)
-        parts.append(clients.read(masters.values(), groups))
+        addresses = {
+            member: masters[broker].address
+            for member, broker in homes(online).items()
+            if broker in masters
+        }
+        clients = ClientReader(client, problems, snapshot, options.max_clients, addresses)
+        lags = await exchange(Behind.of(behind))
+        parts.append(clients.read(groups_to_ask(lags, options.groups, options.watched)))
     await asyncio.gather(*parts)
+    for told in await exchange(clients.told if clients else []):
+        snapshot.consumer_offsets += broadcast_rows(snapshot, told)
     await asyncio.gather(
         *(
             read_ends_again(client, problems, snapshot, broker, master.address)

@@ -12,7 +12,8 @@ from lab.layout import free_port_base
 from lake.landing import land
 from lake.tables.alerting import INCIDENTS
 from orchestration.sensors import notify
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
+from rocketmq.target import ClusterTarget
 from tests.alerting.servers import mailbox, serve
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

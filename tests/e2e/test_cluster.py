@@ -12,7 +12,8 @@ from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.query import select
 from lake.tables import TABLES
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
+from rocketmq.target import ClusterTarget
 from tests.asking import asked
 from tests.conftest import boot
 from tests.e2e.conftest import run

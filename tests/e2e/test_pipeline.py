@@ -552,6 +552,6 @@ def test_the_history_holds_every_field_of_a_snapshot():
     """A column that nothing here fills would be compared as NULL for ever."""
     taken = snapshot(START, PAST[2])
     empty = [field.name for field in fields(Snapshot) if not getattr(taken, field.name)]
-    assert empty == ["part"], "a part only tells snapshots of files apart"
+    assert empty == ["part", "columns"], "what only files and shared looks have"
     assert set(TABLES) >= {table.name for table in COMPUTED}
     assert AFTER.start - timedelta(hours=3) == START

@@ -20,8 +20,9 @@ from lake.loading import read_landed
 from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.security import Credentials
+from rocketmq.target import ClusterTarget
 from tests.e2e.conftest import run
 
 pytestmark = pytest.mark.cluster

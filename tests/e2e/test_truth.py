@@ -10,9 +10,10 @@ import pytest
 
 from lake.landing import land
 from lake.tables import progress, raw
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.deep.reader import DeepOptions
 from rocketmq.files.broker_store import BrokerStore
+from rocketmq.target import ClusterTarget
 from tests.e2e.conftest import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

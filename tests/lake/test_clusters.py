@@ -6,9 +6,9 @@ import pytest
 
 from lake.clusters import Cluster, SettingsError, configured, seconds
 from lake.home import Home
-from rocketmq.collector import ClusterTarget
 from rocketmq.deep.options import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
+from rocketmq.target import ClusterTarget
 
 SECRET = "what-nobody-may-see"
 

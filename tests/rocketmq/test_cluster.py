@@ -12,8 +12,9 @@ import pytest
 from lab import faults
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.collector import ClusterTarget, collect, collect_snapshot
+from rocketmq.collector import collect, collect_snapshot
 from rocketmq.names import is_system_group
+from rocketmq.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

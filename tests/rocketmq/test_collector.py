@@ -7,8 +7,10 @@ import sys
 import pytest
 
 from rocketmq.answers import BrokerGroup, ClusterInfo
-from rocketmq.collector import ClusterTarget, collect, collect_snapshot, expected_readings
+from rocketmq.collector import collect, collect_snapshot
 from rocketmq.problems import Problems
+from rocketmq.roster import expected_readings
+from rocketmq.target import ClusterTarget
 
 A = BrokerGroup("broker-a", "one", {0: "a:0", 1: "a:1"})
 B = BrokerGroup("broker-b", "two", {0: "b:0"})

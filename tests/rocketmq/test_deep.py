@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq.answers import QueueStats
-from rocketmq.deep.clients import groups_to_ask
+from rocketmq.deep.clients import Behind, groups_to_ask
 from rocketmq.deep.overtaken import move, overtaken
 from rocketmq.deep.stats import Counted
 from rocketmq.deep.tags import filtered_ranges
@@ -115,20 +115,20 @@ def test_the_group_furthest_behind_decides_what_is_sampled():
 
 def test_groups_that_lag_are_asked_the_largest_lag_first():
     snapshot = snapshot_of([("little", 0, 99), ("much", 0, 1), ("none", 0, 100)])
-    assert groups_to_ask(unread(snapshot)) == ["much", "little"]
+    assert groups_to_ask([Behind.of(unread(snapshot))]) == ["much", "little"]
 
 
 def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
     """The question would make it commit 0 there."""
     snapshot = snapshot_of([("hung", 0, 5), ("hung", 1, None), ("slow", 0, 50)])
-    assert groups_to_ask(unread(snapshot)) == ["slow"]
-    assert groups_to_ask(unread(snapshot), ["hung"]) == ["hung", "slow"]
-    assert groups_to_ask(unread(snapshot), (), ["calm", "hung"]) == ["slow", "calm"]
+    assert groups_to_ask([Behind.of(unread(snapshot))]) == ["slow"]
+    assert groups_to_ask([Behind.of(unread(snapshot))], ["hung"]) == ["hung", "slow"]
+    assert groups_to_ask([Behind.of(unread(snapshot))], (), ["calm", "hung"]) == ["slow", "calm"]
 
 
 def test_an_empty_queue_holds_nobody_back():
     snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
-    assert groups_to_ask(unread(snapshot)) == ["slow"]
+    assert groups_to_ask([Behind.of(unread(snapshot))]) == ["slow"]
 
 
 def test_only_queues_that_a_client_has_overtaken_are_read_again():

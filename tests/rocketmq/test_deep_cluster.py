@@ -11,10 +11,11 @@ import pytest
 from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
-from rocketmq.collector import ClusterTarget, collect, collect_snapshot
+from rocketmq.collector import collect, collect_snapshot
 from rocketmq.deep.options import DeepOptions
 from rocketmq.deep.unread import unread
 from rocketmq.rows import DEEP
+from rocketmq.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

@@ -16,8 +16,9 @@ import pytest
 
 from lake.home import Home
 from lake.landing import land
-from rocketmq.collector import ClusterTarget, collect
+from rocketmq.collector import collect
 from rocketmq.rows import SHALLOW
+from rocketmq.target import ClusterTarget
 
 TOPICS = [f"T{number}" for number in range(6)]
 ENOUGH = 3.0

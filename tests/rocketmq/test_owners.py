@@ -11,7 +11,8 @@ import pytest
 
 from lab import jars, java
 from rocketmq.allocation import allocate
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
+from rocketmq.target import ClusterTarget
 
 HERE = Path(__file__).parent
 STRATEGIES = {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM_NEARBY-AVG"}

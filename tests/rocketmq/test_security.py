@@ -18,9 +18,10 @@ from lab import security as lab_security
 from rocketmq import admin
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.errors import ConnectError, DeniedError, NotRocketMQError, ResponseError
 from rocketmq.security import Credentials, Security, SecurityError, Tls
+from rocketmq.target import ClusterTarget
 
 GOLDEN = Credentials("rocketmq2", "12345678")
 FIELDS = {"consumerGroup": "g1", "topic": "TopicA", "Zed": "z"}

@@ -7,8 +7,9 @@ import pytest
 from lab import faults
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.deep.options import DeepOptions
+from rocketmq.target import ClusterTarget
 from tests.asking import asked
 
 pytestmark = pytest.mark.cluster

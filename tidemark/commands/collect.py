@@ -1,13 +1,19 @@
 """`tidemark collect`: land snapshots, and nothing more; the next tick loads them."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark.errors import CommandError
 from tidemark.looking import NamesrvOption, clusters, problem_lines
+
+if TYPE_CHECKING:
+    from lake.clusters import Cluster
+    from lake.home import Home
+    from lake.looks import Read
 
 app = typer.Typer()
 
@@ -61,16 +67,31 @@ def _look(namesrv: str, every: str) -> None:
 
     home = Home.of()
     chosen = clusters(home, namesrv)
+    read = _read(home, chosen)
     if every:
-        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, _complain))
+        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, _complain, read))
         return
-    snapshots = look_at_all(home, chosen)
+    snapshots = look_at_all(home, chosen, read=read)
     for snapshot in snapshots:
         land(home, snapshot)
         typer.echo(snapshot_line(snapshot))
     if all(snapshot.status == "FAILED" for snapshot in snapshots):
         first = snapshots[0]
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
+
+
+def _read(home: "Home", chosen: "Sequence[Cluster]") -> "Read":
+    """Who reads these clusters; Spark is imported only for one that wants it."""
+    from lake.looks import in_this_process
+
+    if all(cluster.spark_tasks == 1 for cluster in chosen):
+        return in_this_process
+    from assets.shared_look import SharedLooks
+    from orchestration.resources import spark_config
+    from spark.session import SparkResource
+
+    spark = SparkResource(spark_config=spark_config(home))
+    return SharedLooks(lambda: spark.spark_session)
 
 
 def _seconds(every: str) -> float:

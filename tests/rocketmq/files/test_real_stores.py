@@ -14,11 +14,12 @@ from lab import faults, processes
 from lake.tables import TABLES as DECLARED
 from rocketmq import admin
 from rocketmq.client import RemotingClient
-from rocketmq.collector import ClusterTarget, collect_snapshot
+from rocketmq.collector import collect_snapshot
 from rocketmq.files.broker_store import BrokerStore
 from rocketmq.files.local_offsets import read_local_offsets
 from rocketmq.files.stats_log import read_stats_log
 from rocketmq.files.store import read_store
+from rocketmq.target import ClusterTarget
 
 pytestmark = pytest.mark.cluster
 

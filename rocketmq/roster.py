@@ -1,0 +1,132 @@
+"""Who should be read: what a name server tells, and what is remembered of earlier looks."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rocketmq import admin
+from rocketmq.answers import BrokerGroup, ClusterInfo
+from rocketmq.client import RemotingClient
+from rocketmq.errors import RequestTimeoutError
+from rocketmq.problems import Problems
+from rocketmq.reading import Reading
+from rocketmq.rows import Problem
+from rocketmq.target import ClusterTarget
+from rocketmq.typed import whole_milliseconds
+
+
+@dataclass(slots=True, frozen=True)
+class Roster:
+    """Who should be read in a look.
+
+    Attributes:
+        cluster: its name.
+        observed_at: when the look began.
+        is_told: whether a name server answered. What is only remembered is not asked.
+        readings: an empty one for every address that should answer.
+        seconds: how long brokers may take; the name server has had its part.
+    """
+
+    cluster: str
+    observed_at: datetime
+    is_told: bool
+    readings: list[Reading]
+    seconds: float
+
+
+async def read_roster(target: ClusterTarget, problems: Problems) -> tuple[Roster, RemotingClient]:
+    """Ask the name server; also the transport that did, for its requests are counted."""
+    started = whole_milliseconds(datetime.now(UTC))
+    clock = asyncio.get_running_loop().time
+    until = clock() + target.total_timeout
+    async with target.client(target.total_timeout) as client:
+        endpoint, info = await _cluster_info(client, target, problems)
+    readings = expected_readings(info, endpoint, target, problems)
+    name = _display_name(info, target)
+    return Roster(name, started, info is not None, readings, max(0.0, until - clock())), client
+
+
+def expected_readings(
+    info: ClusterInfo | None, endpoint: str, target: ClusterTarget, problems: Problems
+) -> list[Reading]:
+    """An empty reading for every address that should answer, remembered ones included.
+
+    The master of a broker group is its id 0; where 5.x lets a slave act for a dead master, the
+    smallest id. A slave that does not act is never read for offsets: what it has is old.
+    """
+    groups = _groups(info, endpoint, target, problems)
+    names = {group.broker for group in groups} | {broker for broker, _, _ in target.remembered}
+    deployment = frozenset(names | (set(info.clusters) if info else set()))
+    readings = []
+    for group in groups:
+        master = 0
+        if group.acting_master and group.addresses:
+            master = min(group.addresses)
+        readings += [
+            Reading(group.broker, broker_id, address, broker_id == master, deployment)
+            for broker_id, address in sorted(group.addresses.items())
+        ]
+    listed = {(reading.broker, reading.broker_id) for reading in readings}
+    led = {reading.broker for reading in readings if reading.is_master}
+    for broker, broker_id, address in target.remembered:
+        if (broker, broker_id) not in listed:
+            is_master = broker_id == 0 and broker not in led
+            readings.append(
+                Reading(broker, broker_id, address, is_master, deployment, is_listed=False)
+            )
+            led |= {broker} if is_master else set()
+    for group in groups:
+        if group.broker not in led:
+            message = f"{group.broker} has no master, only slaves are registered"
+            problems.add(_listing(endpoint, message))
+    return readings
+
+
+def _groups(
+    info: ClusterInfo | None, endpoint: str, target: ClusterTarget, problems: Problems
+) -> list[BrokerGroup]:
+    """The broker groups of the cluster looked at."""
+    if info is None:
+        return []
+    groups = sorted(info.brokers.values(), key=lambda group: group.broker)
+    if not groups:
+        problems.add(_listing(endpoint, "the name server lists no broker"))
+    if target.cluster is None:
+        return groups
+    chosen = [group for group in groups if group.cluster == target.cluster]
+    if groups and not chosen:
+        known = ", ".join(sorted(info.clusters))
+        problems.add(_listing(endpoint, f"no cluster {target.cluster!r} here, only {known}"))
+    return chosen
+
+
+def _listing(endpoint: str, message: str) -> Problem:
+    return Problem(endpoint, "GET_BROKER_CLUSTER_INFO", None, message)
+
+
+async def _cluster_info(
+    client: RemotingClient, target: ClusterTarget, problems: Problems
+) -> tuple[str, ClusterInfo | None]:
+    """Who is in the cluster, from the first name server that answers.
+
+    Each may take an equal share of the time, with one left for the brokers: else a silent first one
+    would cost a short look all of it.
+    """
+    clock = asyncio.get_running_loop().time
+    until, servers = clock() + target.total_timeout, target.name_servers
+    for left, endpoint in zip(range(len(servers), 0, -1), servers, strict=True):
+        share = (until - clock()) / (left + 1)
+        with problems:
+            try:
+                async with asyncio.timeout(share):
+                    return endpoint, await admin.broker_cluster_info(client, endpoint)
+            except TimeoutError:
+                operation, reason = "GET_BROKER_CLUSTER_INFO", f"no answer within {share:.3g} s"
+                raise RequestTimeoutError(endpoint, operation, reason) from None
+    return servers[0] if servers else "", None
+
+
+def _display_name(info: ClusterInfo | None, target: ClusterTarget) -> str:
+    known = "+".join(sorted(info.clusters)) if info else ""
+    fallback = target.name_servers[0] if target.name_servers else "unknown"
+    return target.name or target.cluster or known or fallback
