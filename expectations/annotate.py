@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
-from expectations.audited import DISAGREEING_QUEUES, LAG_OF_QUEUES, ROWS, USUAL_ROWS
+from expectations.audited import BULK, DISAGREEING_QUEUES, LAG_OF_QUEUES, ROWS, USUAL_ROWS
 from expectations.json_rows import row_json
 from expectations.rules import CONFLICT, COPY, DECISION, Rule, sound
 from expectations.suites import QUEUE_ROW, RULES
@@ -23,6 +23,11 @@ from lake.tables import TABLES
 from lake.window import HOUR
 
 Frames = Mapping[str, DataFrame]
+
+_BULK_TYPE = (
+    "struct<consumer_offset: bigint, max_offset: bigint, "
+    "next_consumer_offset: bigint, next_max_offset: bigint>"
+)
 
 
 @dataclass(frozen=True)
@@ -211,12 +216,44 @@ def _with_disagreement(
     )
 
 
+def _with_bulk(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+    """Adds `BULK` to what 208 told."""
+    queue = ["cluster", "broker", "topic", "queue_id"]
+    key = [*queue, "consumer_group"]
+    asked = F.broadcast(frame.select(*key).distinct())
+    written = frames["raw.queue_offsets"].select("snapshot_id", *queue, "max_offset")
+    looks = (
+        frames["raw.consumer_offsets"]
+        .where("client_id IS NULL")
+        .join(asked, on=key, how="left_semi")
+        .join(written, on=["snapshot_id", *queue], how="left")
+    )
+    order = Window.partitionBy(*key).orderBy("observed_at")
+    offsets = ("consumer_offset", "max_offset")
+    following = {f"next_{name}": F.lead(name).over(order) for name in offsets}
+    found = (
+        looks.withColumns(following)
+        .where(" AND ".join(f"{name} <= next_{name}" for name in offsets))
+        # A queue may be there twice, as rows that contradict each other are.
+        .groupBy("snapshot_id", *key)
+        .agg(F.min(F.struct(*offsets, *following)).alias(BULK))
+    )
+    return frame.join(found, on=["snapshot_id", *key], how="left").select(*frame.columns, BULK)
+
+
 ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
     "raw.consumer_offsets": (
         Annotation({QUEUE_ROW: "string"}, ("raw.queue_offsets",), _with_queue_row),
     ),
     "progress.groups": (
         Annotation({LAG_OF_QUEUES: "bigint"}, ("progress.queues",), _with_lag_of_queues),
+    ),
+    "raw.consume_stats": (
+        Annotation(
+            {BULK: _BULK_TYPE},
+            ("raw.queue_offsets", "raw.consumer_offsets"),
+            _with_bulk,
+        ),
     ),
     "raw.snapshots": (
         Annotation(

@@ -27,6 +27,11 @@ DISAGREEING_QUEUES = "_disagreeing_queues"
 """Annotation of ``raw.snapshots`` that were read from a store: queues whose ``max_offset`` is not
 between those of the live looks before and after; NULL where no queue has both."""
 
+BULK = "_bulk"
+"""Annotation of ``raw.consume_stats``: ``consumer_offset`` and ``max_offset`` of the same queue as
+read in bulk, in the same look and in the next; NULL where there is none, or where the queue or the
+progress on it fell meanwhile."""
+
 _SLACK = "greatest(1, 0.2 * tps_observed)"
 _COUNTED = "CASE stats_name WHEN 'TOPIC_PUT_NUMS' THEN {put} WHEN 'GROUP_GET_NUMS' THEN {got} END"
 
@@ -47,6 +52,17 @@ _RULES = {
             f"{DISAGREEING_QUEUES} = 0",
             "a max_offset read from files is not between those of the live looks before and after",
             ("cluster", "source"),
+        ),
+    ),
+    "raw.consume_stats": (
+        # It was asked after the bulk of its look, and before that of the next.
+        Rule(
+            "agrees_with_bulk",
+            "warn",
+            f"consumer_offset BETWEEN {BULK}.consumer_offset AND {BULK}.next_consumer_offset "
+            f"AND max_offset BETWEEN {BULK}.max_offset AND {BULK}.next_max_offset",
+            "208 tells other offsets of a group's queue than 43 and 202 did before and after",
+            ("consumer_offset", "max_offset"),
         ),
     ),
     "progress.groups": (

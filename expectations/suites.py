@@ -87,6 +87,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "raw.broker_stats": (at_least("sum", 0), at_least("tps", 0), at_least("avgpt", 0)),
     "raw.queue_tags": (at_least("position", 0), at_least("size", 0)),
+    "raw.consume_stats": (at_least("consumer_offset", 0), at_least("max_offset", 0)),
     "progress.queues": (
         ordered("min_offset", "max_offset"),
         ordered("consumer_offset", "max_offset", show=("condition",)),

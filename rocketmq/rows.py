@@ -199,6 +199,22 @@ class QueueTag:
     size: int | None
 
 
+@dataclass(slots=True, frozen=True)
+class ConsumeStats:
+    """A group on one queue as 208 tells it, of a sample of groups.
+
+    Attributes:
+        consumer_offset: a queue that never committed shows 0 here.
+    """
+
+    broker: str
+    consumer_group: str
+    topic: str
+    queue_id: int
+    consumer_offset: int
+    max_offset: int
+
+
 @dataclass(slots=True)
 class Snapshot:
     """Everything one look at a cluster gave, and what it could not get.
@@ -236,6 +252,7 @@ class Snapshot:
     client_topics: list[ClientTopic] = field(default_factory=list)
     broker_stats: list[BrokerStats] = field(default_factory=list)
     queue_tags: list[QueueTag] = field(default_factory=list)
+    consume_stats: list[ConsumeStats] = field(default_factory=list)
     part: str | None = None
     columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -323,7 +340,7 @@ BATCH = 16_384
 SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
 """What every look reads, in bulk."""
 
-DEEP = ("client_queues", "client_topics", "broker_stats", "queue_tags")
+DEEP = ("client_queues", "client_topics", "broker_stats", "queue_tags", "consume_stats")
 """What is asked client by client or key by key, less often."""
 
 TABLES = (*SHALLOW, *DEEP)

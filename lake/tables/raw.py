@@ -265,6 +265,21 @@ QUEUE_TAGS = Table(
     key=("snapshot_id", "broker", "topic", "queue_id", "position"),
 )
 
+CONSUME_STATS = Table(
+    "raw.consume_stats",
+    "One row per group and queue of a sample: what another question tells of its progress.",
+    (
+        *SNAPSHOT,
+        BROKER,
+        CONSUMER_GROUP,
+        TOPIC,
+        QUEUE_ID,
+        Column("consumer_offset", BIGINT, "committed; 0 also where nothing was"),
+        MAX_OFFSET,
+    ),
+    key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id"),
+)
+
 ALL = (
     SNAPSHOTS,
     BROKERS,
@@ -277,4 +292,5 @@ ALL = (
     CLIENT_TOPICS,
     BROKER_STATS,
     QUEUE_TAGS,
+    CONSUME_STATS,
 )

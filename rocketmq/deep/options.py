@@ -17,6 +17,7 @@ class DeepOptions:
         max_stats: requests for counters (315) to one address, masters and slaves.
         tag_sample_size: consume-queue entries sampled of one queue (321).
         max_tag_requests: requests for them to one broker; each takes up to 16.
+        max_consume_stats: requests (208) to one broker for what is held against the bulk answers.
         max_store_times: requests for store times (303) to one broker, a group and topic each.
         total_timeout: seconds for all of it.
     """
@@ -28,5 +29,6 @@ class DeepOptions:
     max_stats: int = 20_000
     tag_sample_size: int = 256
     max_tag_requests: int = 2_000
+    max_consume_stats: int = 20
     max_store_times: int = 50
     total_timeout: float = 30.0

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from rocketmq.client import RemotingClient
 from rocketmq.deep.clients import Behind, ClientReader, broadcast_rows, groups_to_ask
+from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
 from rocketmq.deep.options import DeepOptions
 from rocketmq.deep.overtaken import read_ends_again
 from rocketmq.deep.stats import Counted, StatsReader
@@ -23,6 +24,7 @@ ORDER = {
     "client_topics": ("consumer_group", "client_id", "topic"),
     "broker_stats": ("broker", "broker_id", "stats_name", "stats_key"),
     "queue_tags": ("broker", "topic", "queue_id", "position"),
+    "consume_stats": ("broker", "consumer_group", "topic", "queue_id"),
 }
 """What the rows of a table are sorted by: answers come in any order."""
 
@@ -67,11 +69,16 @@ async def look_deep(
         TagReader(client, problems, broker, master.address, options.max_tag_requests)
         for broker, master in masters.items()
     ]
+    told = [
+        ConsumeStatsReader(client, problems, broker, master.address, options.max_consume_stats)
+        for broker, master in masters.items()
+    ]
     parts = [reader.read(Counted.of(snapshot, masters[reader.reading.broker])) for reader in stats]
     parts += [
         reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)
         for reader in tags
     ]
+    parts += [reader.read(pairs(snapshot, reader.broker)) for reader in told]
     clients = None
     if options.ask_clients:
         addresses = {
@@ -83,8 +90,8 @@ async def look_deep(
         lags = await exchange(Behind.of(behind))
         parts.append(clients.read(groups_to_ask(lags, options.groups, options.watched)))
     await asyncio.gather(*parts)
-    for told in await exchange(clients.told if clients else []):
-        snapshot.consumer_offsets += broadcast_rows(snapshot, told)
+    for by_clients in await exchange(clients.told if clients else []):
+        snapshot.consumer_offsets += broadcast_rows(snapshot, by_clients)
     await asyncio.gather(
         *(
             read_ends_again(client, problems, snapshot, broker, master.address)
@@ -93,5 +100,6 @@ async def look_deep(
     )
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
+    snapshot.consume_stats = [row for reader in told for row in reader.rows]
     for table, names in ORDER.items():
         getattr(snapshot, table).sort(key=attrgetter(*names))

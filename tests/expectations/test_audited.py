@@ -54,6 +54,7 @@ GOT_IN_AN_HOUR = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
 # table -> rule -> (a row that keeps it, rows that break it, rows it is not asked of)
 CASES: dict[str, Cases] = {
     "raw.snapshots": {},
+    "raw.consume_stats": {},
     "progress.groups": {
         **never_negative("queues", "queues_unknown"),
         **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
@@ -199,6 +200,7 @@ def test_no_rule_is_without_a_case(name: str) -> None:
         "lag_is_the_sum_of_its_queues",
         "rows_as_many_as_usual",
         "store_agrees_with_live_looks",
+        "agrees_with_bulk",
     }
     declared = {rule.name for rule in structural(TABLES[name], "warn")}
     assert {rule.name for rule in AUDITED[name]} - declared - shown_here == set(CASES[name])
@@ -293,3 +295,50 @@ def test_a_store_that_lies_outside_live_looks_is_told(spark: SparkSession) -> No
     }
     said = answers("raw.snapshots", frames, "store_agrees_with_live_looks")
     assert said == [True, None, False, None, None]
+
+
+@pytest.mark.spark
+def test_what_another_question_tells_lies_between_two_looks(spark: SparkSession) -> None:
+    def row(at: float, committed: int | None, maximum: int) -> tuple[Row, Row]:
+        queue = {"at": at, "topic": "t", "queue_id": 0, "max_offset": maximum}
+        group = {"at": at, "topic": "t", "queue_id": 0, "consumer_group": "g"}
+        return queue, {**group, "consumer_offset": committed}
+
+    looks = [
+        *(row(0, 10, 20), row(1, 12, 25)),
+        *(row(2, 12, 25), row(3, None, 25), row(4, 3, 25), row(5, 2, 25), row(6, 2, 26)),
+    ]
+    told = {
+        0: (11, 20),  # committed and written meanwhile
+        1: (13, 25),  # more than the next look knows of
+        2: (0, 25),  # the next look knows of no progress
+        3: (0, 25),
+        4: (3, 25),  # it was reset meanwhile
+        5: (2, 24),  # fewer than were there before
+        6: (2, 26),  # nobody has looked since
+    }
+    frames = {
+        "raw.queue_offsets": frame(
+            spark, TABLES["raw.queue_offsets"], [queue for queue, _ in looks]
+        ),
+        "raw.consumer_offsets": frame(
+            spark, TABLES["raw.consumer_offsets"], [group for _, group in looks]
+        ),
+        "raw.consume_stats": frame(
+            spark,
+            TABLES["raw.consume_stats"],
+            [
+                {
+                    "at": at,
+                    "topic": "t",
+                    "queue_id": 0,
+                    "consumer_group": "g",
+                    "consumer_offset": consumer_offset,
+                    "max_offset": max_offset,
+                }
+                for at, (consumer_offset, max_offset) in told.items()
+            ],
+        ),
+    }
+    said = answers("raw.consume_stats", frames, "agrees_with_bulk")
+    assert said == [True, False, None, None, None, False, None]

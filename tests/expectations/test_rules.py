@@ -113,6 +113,7 @@ CASES: dict[str, dict[str, tuple[Row, list[Row], list[Row]]]] = {
     ),
     "raw.broker_stats": never_negative("sum", "tps", "avgpt"),
     "raw.queue_tags": never_negative("position", "size"),
+    "raw.consume_stats": never_negative("consumer_offset", "max_offset"),
     "progress.queues": {
         "min_offset_le_max_offset": (
             {"min_offset": 5, "max_offset": 5},

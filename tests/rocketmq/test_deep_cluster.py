@@ -88,7 +88,7 @@ def test_a_deep_look_is_complete(deep):
 
 def test_a_look_that_is_not_deep_asks_nothing_of_it(target):
     snapshot = collect_snapshot(replace(target, deep=None))
-    assert [getattr(snapshot, table) for table in DEEP] == [[], [], [], []]
+    assert [getattr(snapshot, table) for table in DEEP] == [[]] * len(DEEP)
     assert {row.subscriptions_source for row in snapshot.clients} == {"group"}
     assert {row.first_unconsumed_at for row in snapshot.consumer_offsets} == {None}
 
@@ -237,6 +237,35 @@ def test_counters_against_each_asked_alone(target):
         for window, stats in told.items():
             assert rows[(*pair, window)] == (stats.sum, stats.tps, stats.avgpt), (pair, window)
     assert not snapshot.client_queues
+
+
+def test_samples_of_progress_lie_between_what_is_read_in_bulk_before_and_after(target):
+    snapshot = collect_snapshot(
+        replace(target, deep=DeepOptions(ask_clients=False, max_stats=0, max_consume_stats=5))
+    )
+    after = collect_snapshot(replace(target, deep=None))
+    asked = {(row.broker, row.consumer_group, row.topic) for row in snapshot.consume_stats}
+    assert {broker for broker, _, _ in asked} == {"broker-a", "broker-b"}
+    assert len(asked) <= 2 * 5
+
+    def offsets(look, row):
+        (maximum,) = (
+            it.max_offset
+            for it in look.queue_offsets
+            if (it.broker, it.topic, it.queue_id) == (row.broker, row.topic, row.queue_id)
+        )
+        committed = (
+            it.consumer_offset
+            for it in look.consumer_offsets
+            if (it.broker, it.consumer_group, it.topic, it.queue_id)
+            == (row.broker, row.consumer_group, row.topic, row.queue_id)
+        )
+        return next(committed, None) or 0, maximum
+
+    for row in snapshot.consume_stats:
+        (first, start), (last, end) = offsets(snapshot, row), offsets(after, row)
+        assert first <= row.consumer_offset <= last, row
+        assert start <= row.max_offset <= end, row
 
 
 def test_samples_of_tags_against_each_entry_asked_alone(target):

@@ -52,11 +52,12 @@ KEYS = {
     "client_topics": ("consumer_group", "client_id", "topic"),
     "broker_stats": ("broker", "broker_id", "stats_name", "stats_key", "stats_window"),
     "queue_tags": ("broker", "topic", "queue_id"),
+    "consume_stats": ("broker",),
 }
 """What tells a row apart, and what of it does not move from look to look."""
 
-MOVES = {"queue_tags", "broker_stats"}
-"""A sample is another each time, and a latency is asked for of what was just served."""
+MOVES = {"queue_tags", "consume_stats", "broker_stats"}
+"""Samples are others each time, and a latency is asked for of what was just served."""
 
 
 def keys(snapshots, table):
