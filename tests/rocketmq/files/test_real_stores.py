@@ -70,7 +70,10 @@ def compare(store, before, after, broker):
     """Every row of a store against the looks around it; returns how many offsets stood still."""
     assert (store.status, store.problems) == ("COMPLETE", [])
     for table in ("topics", "consumer_groups"):
-        assert by_key(store, table, broker) == by_key(after, table, broker)
+        found, told = by_key(store, table, broker), by_key(after, table, broker)
+        # A broker makes topics of its own when it first looks for half transactions.
+        made = {key for key in found.keys() - told.keys() if key[1].startswith("RMQ_SYS_")}
+        assert {key: row for key, row in found.items() if key not in made} == told
     still = 0
     for table, offset in (("queue_offsets", "max_offset"), ("consumer_offsets", "consumer_offset")):
         first, last = by_key(before, table, broker), by_key(after, table, broker)
@@ -94,7 +97,9 @@ def compare(store, before, after, broker):
     (mine,) = store.brokers
     (theirs,) = [row for row in after.brokers if row.broker == broker]
     assert mine.commit_log_min_offset == theirs.commit_log_min_offset
-    assert mine.earliest_stored_at == theirs.earliest_stored_at
+    # 4.9 does not tell while its log holds less than two messages of the largest size.
+    assert theirs.earliest_stored_at in (mine.earliest_stored_at, None)
+    assert theirs.earliest_stored_at or theirs.version == "V4_9_7"
     assert mine.commit_log_max_offset <= theirs.commit_log_max_offset
     return still
 
