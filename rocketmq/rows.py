@@ -229,6 +229,8 @@ class Snapshot:
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None where nothing was connected to.
         part: tells snapshots of one cluster and instant apart, where several parts of it are read
             on their own: the broker's name for a line of ``stats.log``.
+        columns: by table, rows that are not objects here but columns already, as `batches` gives
+            them: those that other processes have read.
     """
 
     cluster: str
