@@ -32,10 +32,33 @@ BUILT_FOR = {
 """What groups of the workload must be; more of them depend on how busy the machine is."""
 
 
+def wait_until_stuck(target):
+    """Until g-stuck has committed the same in two looks, with more to read: it was just started."""
+
+    def standing():
+        return {
+            (row.broker, row.queue_id): row.consumer_offset
+            for row in collect_snapshot(target).consumer_offsets
+            if (row.consumer_group, row.topic) == ("g-stuck", "lab_orders")
+            and row.consumer_offset is not None
+            and (row.pull_offset or 0) > row.consumer_offset + 1
+        }
+
+    until, before = time.monotonic() + 90, standing()
+    while True:
+        time.sleep(2 * SECONDS)
+        now = standing()
+        if before.items() & now.items():
+            return
+        assert time.monotonic() < until, "g-stuck is not stuck"
+        before = now
+
+
 @pytest.fixture(scope="module")
 def rows(warm_home, cluster):
     """Rows of a cluster that was seen nine times in 36 s, the last time deeply, by table."""
     target = ClusterTarget((cluster.namesrv,), name=NAME)
+    wait_until_stuck(target)
     for left in reversed(range(LOOKS)):
         deep = None if left else DeepOptions()
         land(warm_home.home, collect_snapshot(replace(target, deep=deep)))
