@@ -43,8 +43,7 @@ def landing(
     """
     _refuse_the_past(context)
     home = lake.lake.home
-    read = SharedLooks(lambda: spark.spark_session)
-    snapshots = collector.collect(home, alerted_groups(lake.lake), read)
+    snapshots = collector.collect(home, alerted_groups(lake.lake), SharedLooks(spark))
     for snapshot in snapshots:
         land(home, snapshot)
         for problem in snapshot.problems:

@@ -7,13 +7,12 @@ landing them makes the same files as a look of one process does.
 import asyncio
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from lake.clusters import Cluster
 from lake.landing import arrow_tables
@@ -23,6 +22,7 @@ from rocketmq.rows import TABLES, Snapshot
 from rocketmq.security import PLAIN
 from rocketmq.sharing import Exchange, Share
 from rocketmq.target import ClusterTarget
+from spark.session import SparkResource
 from spark.together import together
 
 SCHEMA = "table string, content binary"
@@ -39,10 +39,10 @@ class SharedLooks:
     """Reads clusters with ``spark_tasks`` in Spark, and all others in this process.
 
     Attributes:
-        session: opens the session, when it is first needed.
+        spark: whose session is opened when it is first needed.
     """
 
-    session: Callable[[], SparkSession]
+    spark: SparkResource
 
     async def __call__(self, cluster: Cluster, target: ClusterTarget) -> Snapshot:
         """Take one snapshot.
@@ -58,7 +58,7 @@ class SharedLooks:
         # Secrets are not sent: a task finds them where the settings say, as this process did.
         work = partial(_part, cluster, replace(target, security=PLAIN))
         try:
-            found = together(self.session(), cluster.spark_tasks, work, SCHEMA)
+            found = together(self.spark.spark_session, cluster.spark_tasks, work, SCHEMA)
         except PySparkException as error:
             reason = str(error).strip().splitlines()[0]
             raise ReadError(f"{cluster.spark_tasks} tasks of Spark: {reason}"[:300]) from error

@@ -54,9 +54,7 @@ def main() -> None:
         try:
             session = session_config(CatalogConfig.of(home), remote=started.remote)
             spark = SparkResource(spark_config=session)
-            text = _measure(
-                home, cluster.namesrv, options, SharedLooks(lambda: spark.spark_session), large
-            )
+            text = _measure(home, cluster.namesrv, options, SharedLooks(spark), large)
             spark.spark_session.stop()
         finally:
             engine.down(home)

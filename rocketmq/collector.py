@@ -53,15 +53,16 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         each client is a row of one part; all have the header of the whole.
     """
     problems = Problems()
-    clients: list[RemotingClient] = []
-    roster = await _roster(target, share, problems, clients)
-    snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
-    snapshot.transport = target.security.transport
-    readings = share.of(roster.readings)
-    if roster.is_told:
-        async with target.client(roster.seconds) as client:
-            clients.append(client)
+    async with target.client(target.total_timeout) as client:
+        asks = share.index == 0
+        told = await share.exchange(await read_roster(client, target, problems) if asks else None)
+        roster: Roster = told[0]
+        snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
+        snapshot.transport = target.security.transport
+        readings = share.of(roster.readings)
+        if roster.is_told:
             await _read_all(client, readings, problems, target.counters, share.exchange)
+        snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, roster.readings, problems)
     for reading in readings:
         for operation, message in reading.impossible():
@@ -74,10 +75,11 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         from rocketmq.deep.reader import look_deep
 
         async with target.client(target.deep.total_timeout, target.deep.ask_clients) as client:
-            clients.append(client)
             await look_deep(
                 client, snapshot, readings, target.deep, problems, online, share.exchange
             )
+            snapshot.requests += client.requests
+            snapshot.bytes += client.bytes
     if share.count > 1:
         here, home = {reading.broker for reading in masters}, homes(online)
         snapshot.clients = [
@@ -85,8 +87,8 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         ]
     outcome = Outcome(
         problems.rows(),
-        sum(client.requests for client in clients),
-        sum(client.bytes for client in clients),
+        snapshot.requests,
+        snapshot.bytes,
         len(readings),
         sum(reading.answered for reading in readings),
         len(masters),
@@ -106,17 +108,6 @@ def collect_snapshot(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
 
     asyncio.run(look())
     return found[0]
-
-
-async def _roster(
-    target: ClusterTarget, share: Share, problems: Problems, clients: list[RemotingClient]
-) -> Roster:
-    """Who should be read; the first part asks for all."""
-    roster = None
-    if share.index == 0:
-        roster, client = await read_roster(target, problems)
-        clients.append(client)
-    return (await share.exchange(roster))[0]
 
 
 async def _read_all(

@@ -24,26 +24,20 @@ class Roster:
         observed_at: when the look began.
         is_told: whether a name server answered. What is only remembered is not asked.
         readings: an empty one for every address that should answer.
-        seconds: how long brokers may take; the name server has had its part.
     """
 
     cluster: str
     observed_at: datetime
     is_told: bool
     readings: list[Reading]
-    seconds: float
 
 
-async def read_roster(target: ClusterTarget, problems: Problems) -> tuple[Roster, RemotingClient]:
-    """Ask the name server; also the transport that did, for its requests are counted."""
+async def read_roster(client: RemotingClient, target: ClusterTarget, problems: Problems) -> Roster:
+    """Ask the name server."""
     started = whole_milliseconds(datetime.now(UTC))
-    clock = asyncio.get_running_loop().time
-    until = clock() + target.total_timeout
-    async with target.client(target.total_timeout) as client:
-        endpoint, info = await _cluster_info(client, target, problems)
+    endpoint, info = await _cluster_info(client, target, problems)
     readings = expected_readings(info, endpoint, target, problems)
-    name = _display_name(info, target)
-    return Roster(name, started, info is not None, readings, max(0.0, until - clock())), client
+    return Roster(_display_name(info, target), started, info is not None, readings)
 
 
 def expected_readings(

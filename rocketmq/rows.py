@@ -200,7 +200,7 @@ class QueueTag:
 
 
 @dataclass(slots=True, frozen=True)
-class ConsumeStats:
+class ConsumeStatsSample:
     """A group on one queue as 208 tells it, of a sample of groups.
 
     Attributes:
@@ -254,7 +254,7 @@ class Snapshot:
     client_topics: list[ClientTopic] = field(default_factory=list)
     broker_stats: list[BrokerStats] = field(default_factory=list)
     queue_tags: list[QueueTag] = field(default_factory=list)
-    consume_stats: list[ConsumeStats] = field(default_factory=list)
+    consume_stats: list[ConsumeStatsSample] = field(default_factory=list)
     part: str | None = None
     columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from rocketmq.rows import (
     ClientTopic,
     ConsumerGroup,
     ConsumerOffset,
-    ConsumeStats,
+    ConsumeStatsSample,
     Problem,
     QueueOffset,
     QueueTag,
@@ -221,7 +221,7 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
     made.client_queues.append(
         ClientQueue("g-slow", client, "orders", broker, 0, committed, committed, high - 4, 9, 1)
     )
-    made.consume_stats.append(ConsumeStats(broker, "g-slow", "orders", 0, committed, high))
+    made.consume_stats.append(ConsumeStatsSample(broker, "g-slow", "orders", 0, committed, high))
     if broker == "broker-a":
         made.client_topics.append(
             ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from rocketmq import admin
-from rocketmq.client import RemotingClient
+from rocketmq.deep.master_reader import MasterReader
 from rocketmq.names import is_system_group
 from rocketmq.pacing import paced
-from rocketmq.problems import Problems
-from rocketmq.rows import ConsumeStats, Snapshot
+from rocketmq.rows import ConsumeStatsSample, Snapshot
 
 AT_ONCE = 4
 
@@ -33,20 +32,14 @@ def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
 
 
 @dataclass(slots=True)
-class ConsumeStatsReader:
-    """Asks one master.
+class ConsumeStatsReader(MasterReader):
+    """Asks about a group and topic with each request.
 
     Attributes:
-        limit: requests at most, a group and topic each.
         rows: what was found, filled by `read`.
     """
 
-    client: RemotingClient
-    problems: Problems
-    broker: str
-    address: str
-    limit: int
-    rows: list[ConsumeStats] = field(default_factory=list)
+    rows: list[ConsumeStatsSample] = field(default_factory=list)
 
     async def read(self, known: Iterable[tuple[str, str]]) -> None:
         """Ask about some of the (consumer group, topic) pairs."""
@@ -59,7 +52,7 @@ class ConsumeStatsReader:
             told = await admin.consume_stats(self.client, self.address, group, [topic])
             for queue_id, stats in told.get(topic, {}).items():
                 self.rows.append(
-                    ConsumeStats(
+                    ConsumeStatsSample(
                         self.broker,
                         group,
                         topic,

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import TypeVar
 
 from rocketmq.client import RemotingClient
 from rocketmq.deep.clients import Behind, ClientReader, broadcast_rows, groups_to_ask
 from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
+from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.options import DeepOptions
 from rocketmq.deep.overtaken import read_ends_again
 from rocketmq.deep.stats import Counted, StatsReader
@@ -17,6 +19,8 @@ from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import Snapshot
 from rocketmq.sharing import Exchange, Online, homes
+
+R = TypeVar("R", bound=MasterReader)
 
 ORDER = {
     "consumer_offsets": ("broker", "consumer_group", "topic", "queue_id"),
@@ -55,24 +59,22 @@ async def look_deep(
     answered = [reading for reading in readings if reading.answered]
     masters = {reading.broker: reading for reading in answered if reading.is_master}
     behind = list(unread(snapshot))
-    times = [
-        StoreTimeReader(client, problems, broker, master.address, options.max_store_times)
-        for broker, master in masters.items()
-    ]
+
+    def of_each(kind: type[R], limit: int) -> list[R]:
+        return [
+            kind(client, problems, broker, master.address, limit)
+            for broker, master in masters.items()
+        ]
+
+    times = of_each(StoreTimeReader, options.max_store_times)
     await asyncio.gather(*(reader.read(behind, online) for reader in times))
     stats = [
         StatsReader(client, problems, reading, options.max_stats)
         for reading in answered
         if reading.broker in masters
     ]
-    tags = [
-        TagReader(client, problems, broker, master.address, options.max_tag_requests)
-        for broker, master in masters.items()
-    ]
-    told = [
-        ConsumeStatsReader(client, problems, broker, master.address, options.max_consume_stats)
-        for broker, master in masters.items()
-    ]
+    tags = of_each(TagReader, options.max_tag_requests)
+    told = of_each(ConsumeStatsReader, options.max_consume_stats)
     parts = [reader.read(Counted.of(snapshot, masters[reader.reading.broker])) for reader in stats]
     parts += [
         reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)

@@ -12,12 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from rocketmq import admin
-from rocketmq.client import RemotingClient
+from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import TimeSpan
 from rocketmq.names import OffsetKey
 from rocketmq.pacing import paced
-from rocketmq.problems import Problems
 from rocketmq.typed import whole_milliseconds
 
 NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
@@ -35,18 +34,9 @@ class Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class StoreTimeReader:
-    """Asks one master and fills ``first_unconsumed_at``.
+class StoreTimeReader(MasterReader):
+    """Fills ``first_unconsumed_at``; groups that are online come first, then the largest lag."""
 
-    Attributes:
-        limit: pairs at most; groups that are online come first, then the largest lag.
-    """
-
-    client: RemotingClient
-    problems: Problems
-    broker: str
-    address: str
-    limit: int
     _found: dict[tuple[Pair, int], tuple[TimeSpan, datetime]] = field(default_factory=dict)
     _ahead: timedelta | None = None
 

@@ -6,10 +6,9 @@ from random import Random
 from typing import NamedTuple
 
 from rocketmq import admin
-from rocketmq.client import RemotingClient
+from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unread import Unread, stratified
 from rocketmq.pacing import paced
-from rocketmq.problems import Problems
 from rocketmq.rows import QueueTag, Snapshot
 
 RUN = 16
@@ -53,19 +52,13 @@ def filtered_ranges(
 
 
 @dataclass(slots=True)
-class TagReader:
-    """Asks one master for samples.
+class TagReader(MasterReader):
+    """Asks for samples.
 
     Attributes:
-        limit: requests at most.
         rows: what was found, filled by `read`.
     """
 
-    client: RemotingClient
-    problems: Problems
-    broker: str
-    address: str
-    limit: int
     rows: list[QueueTag] = field(default_factory=list)
 
     async def read(self, ranges: dict[tuple[str, int], range], size: int) -> None:

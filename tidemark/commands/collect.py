@@ -90,8 +90,7 @@ def _read(home: "Home", chosen: "Sequence[Cluster]") -> "Read":
     from orchestration.resources import spark_config
     from spark.session import SparkResource
 
-    spark = SparkResource(spark_config=spark_config(home))
-    return SharedLooks(lambda: spark.spark_session)
+    return SharedLooks(SparkResource(spark_config=spark_config(home)))
 
 
 def _seconds(every: str) -> float:
