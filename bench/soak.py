@@ -34,13 +34,13 @@ CLUSTER = "struck"
 
 
 def soak(
-    folder: Path, undisturbed: Lake, kills: int, seed: int, report: Callable[[str], None]
+    disturbed: Lake, undisturbed: Lake, kills: int, seed: int, report: Callable[[str], None]
 ) -> list[str]:
     """Kills that many ticks.
 
     Args:
-        folder: an empty folder for the home in which ticks are killed.
-        undisturbed: a lake whose engine runs, and in which nobody kills anything.
+        disturbed: a lake in which ticks are killed.
+        undisturbed: one in which nobody kills anything.
         kills: how many ticks to kill.
         seed: of the moments.
         report: told what happens, one line each.
@@ -61,12 +61,7 @@ def soak(
     ]
     put(undisturbed.home, start, minutes, CLUSTER)
     _finish(_tick(undisturbed.home))
-    disturbed = Lake(Home.of(folder))
-    warm.up(disturbed.home)
-    try:
-        _killing(disturbed, start, minutes, random.Random(seed), report)
-    finally:
-        warm.down(disturbed.home)
+    _killing(disturbed, start, minutes, random.Random(seed), report)
     return [
         table.name for table in COMPARED if _rows(disturbed, table) != _rows(undisturbed, table)
     ]
@@ -136,12 +131,13 @@ def main() -> None:
     options = parser.parse_args()
     say(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        undisturbed = Lake(Home.of(Path(folder) / "undisturbed"))
-        warm.up(undisturbed.home)
+        disturbed, undisturbed = (Lake(Home.of(Path(folder) / name)) for name in ("kills", "calm"))
         try:
-            struck = Path(folder) / "struck"
-            differing = soak(struck, undisturbed, options.kills, options.seed, say)
+            warm.up(disturbed.home)
+            warm.up(undisturbed.home)
+            differing = soak(disturbed, undisturbed, options.kills, options.seed, say)
         finally:
+            warm.down(disturbed.home)
             warm.down(undisturbed.home)
     if differing:
         sys.exit(f"differ from an undisturbed run: {', '.join(differing)}")

@@ -18,7 +18,7 @@ import psutil
 from lake.catalog import CatalogConfig
 from lake.home import Home
 from lake.service import NotStartedError, Service, bring_up
-from spark.session import LOCAL_MASTER, static_config
+from spark.session import LOCAL_MASTER, driver_config
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
@@ -117,7 +117,7 @@ def _start(home: Home, catalog: CatalogConfig, port: int) -> Engine:
     import pyspark
 
     config = {
-        **static_config(catalog),
+        **driver_config(catalog),
         "spark.master": os.environ.get("TIDEMARK_SPARK_MASTER", LOCAL_MASTER),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -56,24 +56,32 @@ ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
 
 
-def static_config(catalog: CatalogConfig) -> dict[str, str]:
-    """What a Spark driver has to know before it starts, for our sizes and our catalog.
-
-    A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
-    say otherwise in their own Spark configuration.
-    """
+def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
+    """Where our tables are, and what rows mean; a remote engine may have been told otherwise."""
     prefix = f"spark.sql.catalog.{NAME}"
     return {
-        "spark.jars.packages": ",".join(PACKAGES),
-        "spark.sql.extensions": (
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-        ),
         "spark.sql.defaultCatalog": NAME,
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{name}": value for name, value in catalog.spark.items()},
         # Another process (PyIceberg, another run) writes these tables too.
         f"{prefix}.cache-enabled": "false",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+    }
+
+
+def driver_config(catalog: CatalogConfig) -> dict[str, str]:
+    """What a Spark driver has to know before it starts, for our sizes and our catalog.
+
+    A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
+    say otherwise in their own Spark configuration.
+    """
+    return {
+        **_of_each_session(catalog),
+        "spark.jars.packages": ",".join(PACKAGES),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
         # The hundred of the default do not hold one tick's: an engine would compile the same again
         # at every tick.
         "spark.sql.codegen.cache.maxEntries": "10000",
@@ -83,7 +91,6 @@ def static_config(catalog: CatalogConfig) -> dict[str, str]:
         # minutes.
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
         "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
-        "spark.sql.ansi.enabled": "true",
         "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
         # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
         # dozens of scans of few manifests each, planned within a millisecond or two.
@@ -105,13 +112,13 @@ def session_config(
     """The configuration of one session, for `SparkResource`.
 
     Args:
-        catalog: the catalog a driver of our own has to know; a remote engine has its own.
-        remote: a Spark Connect address, ``sc://HOST:PORT``.
+        catalog: where the tables are.
+        remote: a Spark Connect address, ``sc://HOST:PORT``, of a server that has `PACKAGES`.
         master: ``local[*]``, ``spark://...``, ``yarn``, ``k8s://...`` where no remote is given.
     """
     if remote:
-        return {"spark.remote": remote}
-    return {"spark.master": master or LOCAL_MASTER, **static_config(catalog)}
+        return {"spark.remote": remote, **_of_each_session(catalog)}
+    return {"spark.master": master or LOCAL_MASTER, **driver_config(catalog)}
 
 
 class SparkResource(LazyPySparkResource):

@@ -1,6 +1,8 @@
 """What every test may ask for: one Spark session and one real cluster per run of the tests."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +21,25 @@ from spark.session import SparkResource, session_config
 # processor time then went into sweeping code out, and more into compiling it anew.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC",
 )
+
+
+ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
+"""Tells all processes of a test run where their one engine is at home."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes a place for the engine, before other processes inherit the environment."""
+    if not hasattr(config, "workerinput"):
+        os.environ[ENGINE_HOME] = tempfile.mkdtemp(prefix="tidemark-engine-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends the engine when the last process that may have used it has ended."""
+    if not hasattr(config, "workerinput"):
+        engine.down(Home.of(os.environ[ENGINE_HOME]))
+        shutil.rmtree(os.environ[ENGINE_HOME], ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
@@ -61,25 +80,33 @@ def _group(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session")
+def spark_engine() -> engine.Engine:
+    """The one engine of all test processes, started by whoever asks first.
+
+    An engine gets its speed from what it did before, whoever asked for it: to the tests of one
+    process that of others is as good.
+    """
+    home = Home.of(os.environ[ENGINE_HOME])
+    return engine.up(home, CatalogConfig.of(home))
+
+
+@pytest.fixture(scope="session")
 def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The home whose catalog the session's Spark knows."""
     return Home.of(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="session")
-def spark(session_home: Home) -> Iterator[SparkSession]:
-    """An engine on the session's home, as ticks use it: it resolves a plan once, when it runs.
+def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSession]:
+    """A session on the engine, as ticks use it: it resolves a plan once, when it runs.
 
     A Spark of this process would resolve it anew at every step of building it, which took longer
     than all else in these tests.
     """
-    catalog = CatalogConfig.of(session_home)
-    started = engine.up(session_home, catalog)
-    config = session_config(catalog, remote=started.remote)
+    config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     session = SparkResource(spark_config=config).session_for(snapshots=1)
     yield session
     session.stop()
-    engine.down(session_home)
 
 
 @pytest.fixture

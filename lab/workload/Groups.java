@@ -77,13 +77,17 @@ final class Groups {
         start(consumer("g-filter", 0, Topics.ORDERS, "A", 2), each(message -> true));
     }
 
-    /** Blocks forever on its first message and consumes the rest: one queue cannot commit. */
+    /**
+     * Blocks forever on the first message of a queue and consumes the rest: one queue cannot commit.
+     *
+     * <p>Which message comes first to a thread is not told by the order in which they were taken.
+     */
     private void startStuck() throws MQClientException {
         AtomicBoolean blocked = new AtomicBoolean();
         DefaultMQPushConsumer consumer = consumer("g-stuck", 0, Topics.ORDERS, ALL, 4);
         consumer.setConsumeTimeout(CONSUME_TIMEOUT_MINUTES);
         start(consumer, each(message -> {
-            if (blocked.compareAndSet(false, true)) {
+            if (message.getQueueOffset() == 0 && blocked.compareAndSet(false, true)) {
                 System.out.println("g-stuck blocks on queue " + message.getQueueId()
                     + " offset " + message.getQueueOffset());
                 blockForever();

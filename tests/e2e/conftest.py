@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from lake.catalog import Lake
 from lake.home import Home
 from lake.window import Window
-from orchestration import warm
+from orchestration import forking
+from spark.engine import Engine
 
 ROOT = Path(__file__).parent.parent.parent
 TIDEMARK = Path(sys.executable).with_name("tidemark")
@@ -47,19 +49,23 @@ class Warm:
 
 
 @contextmanager
-def warmed(home: Home) -> Iterator[Warm]:
-    """A home whose engine runs for as long as the caller needs it."""
-    warm.up(home)
+def warmed(home: Home, engine: Engine) -> Iterator[Warm]:
+    """A home that takes the engine for its own, in a session that only its runs share."""
+    lake = Lake(home)
+    lake.catalog  # noqa: B018  the tables must exist before the engine reads them
+    home.engine.mkdir()
+    replace(engine, session_id=str(uuid.uuid4())).write(home.engine / "engine.json")
+    forking.up(home)
     try:
-        yield Warm(Lake(home))
+        yield Warm(lake)
     finally:
-        warm.down(home)
+        forking.down(home)
 
 
 @pytest.fixture(scope="session")
-def warm_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+def warm_home(tmp_path_factory: pytest.TempPathFactory, spark_engine: Engine) -> Iterator[Warm]:
     """A home with a warm engine, shared: tests keep apart by cluster and hour."""
-    with warmed(Home.of(tmp_path_factory.mktemp("warm"))) as made:
+    with warmed(Home.of(tmp_path_factory.mktemp("warm")), spark_engine) as made:
         yield made
 
 

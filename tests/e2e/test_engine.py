@@ -18,10 +18,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
 def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
+    """The next one has a Spark of its own, which says the same as far as the engine had come."""
     home = Home.of(tmp_path / "home")
     lake, engine = Lake(home), warm.up(home)
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    put(home, start, [Minute(0)])
+    put(home, start, [Minute(0, impossible=True)])
     process = subprocess.Popen(
         [str(TIDEMARK), "tick", "--no-collect"],
         env=environment(home),
@@ -30,7 +31,7 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
         text=True,
     )
     try:
-        while not rows(lake, "quality.results"):  # the engine is at work
+        while not (judged := rows(lake, "quality.results")):  # the engine is at work
             assert process.poll() is None, process.communicate()
             time.sleep(0.2)
         os.kill(engine.pid, signal.SIGKILL)
@@ -44,3 +45,21 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
     done = run(home, ["tick", "--no-collect"])
     assert done.returncode == 0, done.stderr
     assert len(rows(lake, "progress.snapshots")) == 1
+    engines = told_by(judged)
+    own = told_by(row for row in rows(lake, "quality.results") if row not in judged)
+    assert own.items() >= engines.items()
+    assert {key for key, (success, _, _) in engines.items() if not success} == {
+        ("raw.queue_offsets", "max_offset_ge_0"),
+        ("raw.queue_offsets", "min_offset_le_max_offset"),
+        ("raw.queue_offsets", "key_unique"),
+        ("raw.consumer_offsets", "consumer_offset_ge_0"),
+        ("raw.consumer_offsets", "queue_row_sound"),
+    }
+
+
+def told_by(verdicts):
+    """What each expectation said, without who asked and when."""
+    return {
+        (row["table"], row["expectation"]): (row["success"], row["elements"], row["unexpected"])
+        for row in verdicts
+    }

@@ -5,13 +5,16 @@ import random
 import pytest
 
 from bench.soak import soak
+from lake.home import Home
+from tests.e2e.conftest import warmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
-def test_ticks_killed_at_random_moments_leave_no_trace(tmp_path, warm_home, capsys):
+def test_ticks_killed_at_random_moments_leave_no_trace(tmp_path, warm_home, spark_engine, capsys):
     seed = random.randrange(1_000_000)
     happened: list[str] = [f"seed {seed}"]
-    assert soak(tmp_path / "struck", warm_home.lake, 3, seed, happened.append) == [], happened
+    with warmed(Home.of(tmp_path / "struck"), spark_engine) as struck:
+        assert soak(struck.lake, warm_home.lake, 3, seed, happened.append) == [], happened
     with capsys.disabled():
         print("\n" + "; ".join(happened))  # noqa: T201  the moments, to do them again

@@ -22,9 +22,9 @@ def served(tmp_path_factory):
     """One master whose slave serves every read."""
     cluster = LabCluster.up(
         tmp_path_factory.mktemp("slaves"),
-        brokers=2,
+        brokers=1,
         slaves=True,
-        port_base=free_port_base(brokers=2, slaves=True),
+        port_base=free_port_base(brokers=1, slaves=True),
         config={"slaveReadEnable": "true", "accessMessageInMemoryMaxRatio": "0"},
     )
     try:
