@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak endurance notifier bench bench-collect bench-shared bench-compute clean
+.PHONY: help setup demo test lint soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ bench-collect: setup ## what a look at a large cluster costs, into docs/benchmar
 
 bench-shared: setup ## a look that Spark tasks share, beside one of one process, into docs/benchmarks.md
 	$(BIN)/python -m bench.shared $(ARGS)
+
+bench-storm: setup ## what ten thousand active alerts cost a tick, into docs/benchmarks.md
+	$(BIN)/python -m bench.storm $(ARGS)
 
 bench-compute: setup ## what computing costs, beside DuckDB and Polars, into docs/benchmarks.md
 	$(BIN)/python -m bench.compute $(ARGS)

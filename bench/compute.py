@@ -213,7 +213,7 @@ def _ticks(home: Home) -> str:
     rows = []
     for name, begins in STAGES.items():
         if name != "collect":
-            told = [[_of(steps, begins) for _, steps in ticks] for ticks in (early, late)]
+            told = [[of(steps, begins) for _, steps in ticks] for ticks in (early, late)]
             rows.append([name, *(report.spread(each, ".1f") for each in told)])
     walls = [[wall for wall, _ in ticks] for ticks in (early, late)]
     rest = [[wall - sum(steps.values()) for wall, steps in ticks] for ticks in (early, late)]
@@ -236,10 +236,11 @@ TICKS = 3
 def _tick(past: Past, lake: Lake, minute: int) -> tuple[float, dict[str, float]]:
     """Puts a minute and ticks: seconds on the clock, and of each step."""
     past.put(lake, minute, minute + 1)
-    return _command(["tick", "--no-collect"])
+    return command(["tick", "--no-collect"])
 
 
-def _command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:
+def command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:
+    """Runs `tidemark`: seconds on the clock, and of each step of its run."""
     started = time.perf_counter()
     done = subprocess.run([str(TIDEMARK), *arguments], capture_output=True, text=True)
     wall = time.perf_counter() - started
@@ -248,7 +249,8 @@ def _command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:
     return wall, step_seconds()
 
 
-def _of(steps: Mapping[str, float], begins: tuple[str, ...]) -> float:
+def of(steps: Mapping[str, float], begins: tuple[str, ...]) -> float:
+    """Seconds of the steps of a stage."""
     return sum(seconds for name, seconds in steps.items() if name.startswith(begins))
 
 
@@ -263,9 +265,9 @@ def _hours(home: Home, sizes: Sequence[int]) -> str:
     for hours in (sizes[0], *sizes):
         window = Window(start, start + hours * HOUR)
         instants = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
-        wall, steps = _command(["recompute", *instants])
+        wall, steps = command(["recompute", *instants])
         queues = past.group_queues * 60 * hours
-        compute, judge = _of(steps, STAGES["compute"]), _of(steps, STAGES["judge"])
+        compute, judge = of(steps, STAGES["compute"]), of(steps, STAGES["judge"])
         rows.append(
             [
                 hours,

@@ -57,11 +57,11 @@ def soak(
         Minute(
             5 * number, silent="broker-b" if number % 3 == 2 else None, impossible=number % 3 == 1
         )
-        for number in range(kills + 1)
+        for number in range(kills)
     ]
     put(undisturbed.home, start, minutes, CLUSTER)
-    _finish(_tick(undisturbed.home))
-    _killing(disturbed, start, minutes, random.Random(seed), report)
+    whole = _finish(_tick(undisturbed.home))
+    _killing(disturbed, start, minutes, whole, random.Random(seed), report)
     return [
         table.name for table in COMPARED if _rows(disturbed, table) != _rows(undisturbed, table)
     ]
@@ -76,12 +76,11 @@ def _killing(
     lake: Lake,
     start: datetime,
     minutes: list[Minute],
+    whole: float,
     chance: random.Random,
     report: Callable[[str], None],
 ) -> None:
-    put(lake.home, start, minutes[:1], CLUSTER)
-    whole = _finish(_tick(lake.home))
-    for number, minute in enumerate(minutes[1:], 1):
+    for number, minute in enumerate(minutes, 1):
         put(lake.home, start, [minute], CLUSTER)
         moment = chance.uniform(0.1, 1.0) * whole
         process = _tick(lake.home)
