@@ -232,7 +232,7 @@ def became_true(incident: Incident | None, truth: Truth, variant: Variant) -> In
         return incident
     seen = _seen(incident, truth, below=variant.rule.looks_at.below)
     if seen.state in ("FIRING", "ACKNOWLEDGED"):
-        return replace(seen, streak=0, streak_at=None)
+        return seen
     counted = _counted(seen, truth.observed_at)
     if not variant.for_.reached(counted.streak, truth.observed_at - _start(counted)):
         return counted
@@ -307,8 +307,9 @@ def explained(incidents: Iterable[Incident]) -> list[Incident]:
         if each.is_open and _rank(each) < _NO_CAUSE:
             causes.setdefault(each.cluster, []).append(each)
     return [
-        replace(each, suppressed_by=_cause(each, causes.get(each.cluster, ())))
+        replace(each, suppressed_by=cause)
         if each.is_open
+        and (cause := _cause(each, causes.get(each.cluster, ()))) != each.suppressed_by
         else each
         for each in found
     ]
@@ -367,6 +368,7 @@ def _seen(incident: Incident, truth: Truth, *, below: bool) -> Incident:
     worst = min if below else max
     values = [each for each in (incident.peak_value, truth.value) if each is not None]
     new = [each for each in truth.snapshot_ids if each not in incident.snapshot_ids]
+    fires = incident.state in ("FIRING", "ACKNOWLEDGED")
     return replace(
         incident,
         severity=truth.severity,
@@ -378,6 +380,9 @@ def _seen(incident: Incident, truth: Truth, *, below: bool) -> Incident:
         observations=incident.observations + 1,
         evidence=truth.evidence,
         snapshot_ids=(*incident.snapshot_ids[: SNAPSHOTS_KEPT - len(new)], *new),
+        # Of one that fires, the observations at which it was not true are counted.
+        streak=0 if fires else incident.streak,
+        streak_at=None if fires else incident.streak_at,
     )
 
 

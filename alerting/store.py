@@ -1,8 +1,9 @@
 """``alerting.incidents`` as it is read and changed: one writer at a time, whoever it is."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,21 +32,42 @@ def changing(lake: Lake) -> Iterator[None]:
         yield
 
 
-def standing(lake: Lake, now: datetime) -> list[Incident]:
-    """The incidents that are open, and those that may come back."""
+@dataclass(frozen=True)
+class Standing:
+    """The incidents that are open, and those that may come back.
+
+    Attributes:
+        incidents: by opening.
+        state: of the table they were read from, or an older one.
+    """
+
+    incidents: Sequence[Incident]
+    state: int | None
+
+
+def standing(lake: Lake, now: datetime, known: Standing | None = None) -> Standing:
+    """What stands now: what is known to have stood, when nobody has changed the table since."""
+    state = lake.state(INCIDENTS)
+    if known and known.state == state:
+        return known
     where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN))
-    return of_rows(lake.read(INCIDENTS, where).to_pylist())
+    return Standing(of_rows(lake.read(INCIDENTS, where).to_pylist()), state)
 
 
 def alerted_groups(lake: Lake) -> list[str]:
     """The consumer groups with an incident that is not over, by name."""
-    open_ones = of_rows(lake.read(INCIDENTS, one_of("state", OPEN)).to_pylist())
-    found = (each.row.get("consumer_group") for each in open_ones)
-    return sorted({group for group in found if group})
+    told = lake.read(INCIDENTS, one_of("state", OPEN), columns=("evidence",))
+    rows = (json.loads(text).get("row", {}) for text in told["evidence"].to_pylist())
+    return sorted({row["consumer_group"] for row in rows if row.get("consumer_group")})
 
 
 def live_on(
-    lake: Lake, said: Sequence[Evaluation], rules: Iterable[BaseRule], *, all_rules: bool
+    lake: Lake,
+    said: Sequence[Evaluation],
+    rules: Iterable[BaseRule],
+    *,
+    all_rules: bool,
+    known: Standing | None = None,
 ) -> tuple[list[Incident], int]:
     """Lets the standing incidents live on through evaluations, alone with them.
 
@@ -54,6 +76,7 @@ def live_on(
         said: what the rules said, in order of time; at least one.
         rules: as they are now.
         all_rules: see `follow`.
+        known: what stood before; read again where somebody has changed an incident since.
 
     Returns:
         (the incidents that are left, how many changed).
@@ -63,7 +86,7 @@ def live_on(
     """
     by_name = {rule.name: rule for rule in rules}
     with changing(lake):
-        before = standing(lake, said[0].observed_at)
+        before = standing(lake, said[0].observed_at, known).incidents
         after = follow(before, said, by_name, all_rules=all_rules)
         return after, save(lake, before, after)
 
@@ -81,14 +104,8 @@ def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> i
     old = {each.incident_id: each for each in before}
     new = {each.incident_id: each for each in after}
     changed = [each for each in after if old.get(each.incident_id) != each]
-    gone = old.keys() - new.keys()
-    replaced = gone | (old.keys() & {each.incident_id for each in changed})
-    rows = [_row(each) for each in changed]
-    if replaced:
-        first = min(old[each].opened_at for each in replaced)
-        lake.substitute(INCIDENTS, "incident_id", replaced, rows, since=first)
-    elif rows:
-        lake.append(INCIDENTS, rows)
+    gone = [vars(old[each]) for each in old.keys() - new.keys()]
+    lake.gather(INCIDENTS, [_row(each) for each in changed], gone)
     return len(changed) + len(gone)
 
 

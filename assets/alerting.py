@@ -95,9 +95,9 @@ def incidents(
     session = spark.session_for(len(plan.snapshots))
     truths = _truths(lake.lake, plan.window)
     before = standing(lake.lake, fresh[0].observed_at)
-    said = evaluations(session, lake.lake, variants(rules), fresh, truths, before)
-    # They are read again, now alone: somebody may have taken one on meanwhile.
-    after, changed = live_on(lake.lake, said, rules, all_rules=not mistakes)
+    said = evaluations(session, lake.lake, variants(rules), fresh, truths, before.incidents)
+    # Now alone with them: somebody may have taken one on meanwhile.
+    after, changed = live_on(lake.lake, said, rules, all_rules=not mistakes, known=before)
     still_open = sum(each.is_open for each in after)
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 

@@ -55,6 +55,7 @@ class Side:
         """Puts a minute and ticks: seconds of all, and of what makes alerts and incidents."""
         past.put(self.lake, minute, minute + 1)
         os.environ["TIDEMARK_HOME"] = str(self.lake.home.path)
+        os.environ["DAGSTER_HOME"] = str(self.lake.home.dagster)
         os.environ["TIDEMARK_RULES"] = str(self.rules)
         wall, steps = command(["tick", "--no-collect"])
         return wall, of(steps, STAGES["alert"])

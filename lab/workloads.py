@@ -28,7 +28,7 @@ GROUPS = (
     "g-pull",
     "g-gone",
 )
-"""Every consumer group; what each does is said in ``workload/Groups.java``."""
+"""Every consumer group that any version can run; ``workload/Groups.java`` says what each does."""
 
 WORKLOADS: dict[str, tuple[str, ...]] = {
     "all": GROUPS,
@@ -36,8 +36,9 @@ WORKLOADS: dict[str, tuple[str, ...]] = {
     "trouble": ("g-fast", "g-stuck", "g-hung", "g-gone", "g-slow"),
     "filters": ("g-fast", "g-filter", "g-inconsistent"),
     "redelivery": ("g-fast", "g-retry", "g-dlq"),
+    "pop": ("g-fast", "g-pop", "g-pop-stuck"),
 }
-"""Named sets of groups. Producers always write to all topics of the workload."""
+"""Named sets of groups; `pop` on 5.x. Producers always write to all topics of the workload."""
 
 TOPICS = ("lab_orders", "lab_ordered", "lab_broadcast", "lab_two", "lab_hung")
 """Every topic the producers write to; ``lab_two`` lies on two brokers, the others on the first."""

@@ -34,7 +34,7 @@ from pyiceberg.transforms import HourTransform
 from lake.home import Home
 from lake.schema import Table
 from lake.tables import TABLES
-from lake.window import Window
+from lake.window import HOUR, Window, floor_hour
 
 NAME = "tidemark"
 """Name of the catalog; the SQLite and JDBC catalogs keep it in every row, so both sides agree."""
@@ -204,26 +204,6 @@ class Lake:
         self._overwrite(table, window_filter(table, window), data)
         return data.num_rows
 
-    def substitute(
-        self,
-        table: Table,
-        column: str,
-        values: Iterable[str],
-        rows: pa.Table | list[dict[str, Any]],
-        since: datetime,
-    ) -> None:
-        """Puts rows in the place of those whose column has one of some values, in one commit.
-
-        Args:
-            table: its declaration.
-            column: usually its key.
-            values: of that column.
-            rows: what stands then.
-            since: no row with these values has an earlier instant, so older files stay shut.
-        """
-        where = all_of(one_of(column, values), not_before(table.instant, since))
-        self._overwrite(table, where, _arrow(table, rows))
-
     def _overwrite(self, table: Table, where: BooleanExpression, data: pa.Table) -> None:
         with warnings.catch_warnings():
             # That nothing stood there before is nothing to warn about.
@@ -241,22 +221,39 @@ class Lake:
                 if attempt == COMMIT_ATTEMPTS - 1:
                     raise
 
-    def gather(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
-        """Adds rows to their hours, one data file an hour, and tells how many.
+    def gather(
+        self,
+        table: Table,
+        rows: pa.Table | list[dict[str, Any]],
+        gone: Iterable[Mapping[str, Any]] = (),
+    ) -> int:
+        """Puts rows into their hours, one data file an hour, and tells how many.
 
         For the small tables that every run reads over days: appended to each minute they would
         be thousands of files. A row whose key stands already takes its place.
+
+        Args:
+            table: its declaration.
+            rows: what is to stand.
+            gone: key and instant of rows that are to stand no longer.
         """
-        data = _arrow(table, rows)
-        if not data.num_rows:
+        data, left = _arrow(table, rows), list(gone)
+        instants = data[table.instant].unique().to_pylist()
+        instants += [row[table.instant] for row in left]
+        if not instants:
             return 0
-        instants = data[table.instant].to_pylist()
-        window = Window(min(instants), max(instants)).whole_hours(inclusive=True)
-        standing = self.read(table, window).select(table.column_names).cast(data.schema)
-        added = set(_keys(table, data))
-        kept = pa.array([key not in added for key in _keys(table, standing)], type=pa.bool_())
-        self.replace(table, window, pa.concat_tables([standing.filter(kept), data]))
+        hours = sorted({floor_hour(instant) for instant in instants})
+        where = any_of(*(window_filter(table, Window(hour, hour + HOUR)) for hour in hours))
+        standing = self.read(table, where).select(table.column_names).cast(data.schema)
+        out = {*_keys(table, data), *(tuple(row[name] for name in table.key) for row in left)}
+        kept = pa.array([key not in out for key in _keys(table, standing)], type=pa.bool_())
+        self._overwrite(table, where, pa.concat_tables([standing.filter(kept), data]))
         return data.num_rows
+
+    def state(self, table: Table) -> int | None:
+        """Which state of a table is the newest; None while nothing was ever written to it."""
+        found = self.table(table.name).current_snapshot()
+        return found.snapshot_id if found else None
 
 
 def window_filter(table: Table, window: Window) -> BooleanExpression:
@@ -288,8 +285,8 @@ def all_of(*conditions: BooleanExpression) -> BooleanExpression:
 
 
 def any_of(*conditions: BooleanExpression) -> BooleanExpression:
-    """The condition that one of two or more others is true."""
-    return Or(*conditions)  # pyright: ignore
+    """The condition that one of some others is true."""
+    return Or(*conditions) if len(conditions) > 1 else conditions[0]  # pyright: ignore
 
 
 def _keys(table: Table, rows: pa.Table) -> Iterable[tuple[Any, ...]]:

@@ -52,6 +52,8 @@ class ProcessQueue:
         cached_max_offset: last message of the cache, 0 when that is empty.
         cached_messages: messages in the cache; of a POP client those it has not acknowledged.
         locked: the client's own mark; says something for ordered consumption only.
+        popped: whether brokers hand out its messages one by one; queue -1 is then all of a topic's
+            on a broker (seen on 5.3.3).
     """
 
     commit_offset: int | None
@@ -63,6 +65,7 @@ class ProcessQueue:
     dropped: bool | None
     last_pull_at: datetime | None
     last_consume_at: datetime | None
+    popped: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -253,7 +256,9 @@ def _pop_queue(info: dict[str, Any]) -> ProcessQueue:
         instant(info.get("lastPopTimestamp")),
     )
     dropped = optional(boolean, info.get("droped"))
-    return ProcessQueue(None, None, None, unacknowledged, None, None, dropped, popped_at, None)
+    return ProcessQueue(
+        None, None, None, unacknowledged, None, None, dropped, popped_at, None, popped=True
+    )
 
 
 def _status(info: dict[str, Any]) -> ConsumeStatus:

@@ -153,6 +153,7 @@ class ClientQueue:
     dropped: bool | None = None
     last_pull_at: datetime | None = None
     last_consume_at: datetime | None = None
+    popped: bool = False
 
 
 @dataclass(slots=True)

@@ -2,7 +2,9 @@
 
 What members hold they tell themselves (`GET_CONSUMER_RUNNING_INFO`), in some snapshots only; of
 others, and of groups of which nobody told, nothing is known and there are no rows. Members of a
-broadcasting group each read every queue, and POP shares queues: neither is assigned.
+broadcasting group each read every queue, and what brokers hand out by POP is nobody's: neither is
+assigned. That a group is handed a topic by POP its members tell, where they hold something of it;
+a Java push consumer says of itself that it shares queues like any other (seen on 5.3.3).
 
 Whom the strategy gives a queue to is `rocketmq.allocation` said once more in SQL, so that no
 Python has to run beside Spark's executors; a test holds both to the same owners. Strategies that go
@@ -62,7 +64,7 @@ def assignments(
         that topic is not known.
     """
     held = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
-        *PAIR, *QUEUE, "client_id"
+        *PAIR, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
     )
     groups = _groups(clients.where(inside(window)), held.where(inside(window)))
     expected = _expected(groups, _routes(topics.where(inside(window))))
@@ -76,11 +78,12 @@ def assignments(
                 "strategy": F.max("strategy").over(over_group),
                 "all_told": F.max("all_told").over(over_group),
                 "is_our_route": F.every(F.col("is_readable").isNotNull()).over(over_pair),
+                "is_popped": F.coalesce(F.some("popped").over(over_pair), F.lit(False)),
                 "previous": F.last("owners", ignorenulls=True).over(before),
             }
         )
         # What is told of groups that do not share, and of the time before, gives no rows.
-        .where(inside(window) & F.col("all_told").isNotNull())
+        .where(inside(window) & F.col("all_told").isNotNull() & ~F.col("is_popped"))
         .withColumns(
             {
                 "expected_client_id": F.when(F.col("is_our_route"), F.col("expected_client_id")),
@@ -174,7 +177,10 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
 
 def _queues(expected: DataFrame, held: DataFrame) -> DataFrame:
     """One row per snapshot, group and queue that is readable or held: what is known of both."""
-    about = ("expected_client_id", "strategy_skew", "strategy", "all_told", "is_readable")
+    about = (
+        *("expected_client_id", "strategy_skew", "strategy", "all_told", "is_readable"),
+        "popped",
+    )
     owners = F.array_sort(F.collect_set("client_id"))
     return (
         expected.unionByName(held.dropna(), allowMissingColumns=True)

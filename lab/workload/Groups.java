@@ -24,13 +24,17 @@ final class Groups {
     private static final int GONE_AFTER_MESSAGES = 40;
     private static final long GONE_SECONDS = 60;
 
+    private static final long POP_INVISIBLE_MILLIS = 10_000;
+
     private final String namesrv;
+    private final List<String> masters;
     /** Held, as a consumer that nobody refers to could be collected. */
     private final List<Object> consumers = new ArrayList<>();
     private Thread gone;
 
-    Groups(String namesrv) {
+    Groups(String namesrv, List<String> masters) {
         this.namesrv = namesrv;
+        this.masters = masters;
     }
 
     void start(String group) throws Exception {
@@ -49,6 +53,8 @@ final class Groups {
             case "g-orderly": startOrderly(); break;
             case "g-pull": startPull(); break;
             case "g-gone": startGone(); break;
+            case "g-pop": startPop(); break;
+            case "g-pop-stuck": startPopStuck(); break;
             default: throw new IllegalArgumentException("no group " + group);
         }
         System.out.println("started " + group);
@@ -203,6 +209,28 @@ final class Groups {
             consumer.shutdown();
             System.out.println("g-gone went away");
         });
+    }
+
+    /** Two clients that keep up, handed messages by POP. */
+    private void startPop() throws Exception {
+        Pop.of(namesrv, masters, Topics.ORDERS, "g-pop");
+        for (int i = 0; i < 2; i++) {
+            DefaultMQPushConsumer consumer = consumer("g-pop", i, Topics.ORDERS, ALL, 2);
+            Pop.asked(consumer, POP_INVISIBLE_MILLIS);
+            start(consumer, each(message -> true));
+        }
+    }
+
+    /** Is handed messages by POP and acknowledges none: they come back as another topic's. */
+    private void startPopStuck() throws Exception {
+        Pop.of(namesrv, masters, Topics.ORDERS, "g-pop-stuck");
+        DefaultMQPushConsumer consumer = consumer("g-pop-stuck", 0, Topics.ORDERS, ALL, 2);
+        consumer.setConsumeTimeout(CONSUME_TIMEOUT_MINUTES);
+        Pop.asked(consumer, POP_INVISIBLE_MILLIS);
+        start(consumer, each(message -> {
+            blockForever();
+            return true;
+        }));
     }
 
     /** Returns when the consumer of g-gone has gone; at once when that group does not run. */

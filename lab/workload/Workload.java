@@ -21,7 +21,7 @@ public final class Workload {
         double rate = Double.parseDouble(arguments[4]);
 
         Topics.create(namesrv, masters);
-        Groups groups = new Groups(namesrv);
+        Groups groups = new Groups(namesrv, masters);
         Producers producers = new Producers(namesrv, rate);
 
         // g-hung must find an empty topic: its first messages come once it holds all its queues.

@@ -208,6 +208,12 @@ CLIENT_QUEUES = Table(
         Column("dropped", BOOLEAN, "whether the client has given the queue up"),
         Column("last_pull_at", TIMESTAMP, "when the client last pulled, by its clock"),
         Column("last_consume_at", TIMESTAMP, "when it last finished a message, by its clock"),
+        Column(
+            "popped",
+            BOOLEAN,
+            "whether brokers hand out its messages by POP, to any member; queue -1 is then all of "
+            "the topic's on a broker, and cached_messages those not acknowledged",
+        ),
     ),
     key=("snapshot_id", "consumer_group", "client_id", "topic", "broker", "queue_id"),
 )

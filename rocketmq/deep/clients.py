@@ -169,6 +169,7 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
                 dropped=queue.dropped,
                 last_pull_at=queue.last_pull_at,
                 last_consume_at=queue.last_consume_at,
+                popped=queue.popped,
             )
         )
     for topic, status in info.topics.items():

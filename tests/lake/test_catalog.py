@@ -99,6 +99,22 @@ def test_gathering_keeps_one_file_an_hour(lake):
     assert lake.gather(progress.SNAPSHOTS, []) == 0
 
 
+def test_gathering_leaves_out_what_is_gone_and_opens_no_other_hour(lake):
+    lake.gather(progress.SNAPSHOTS, [mark(0), mark(1), mark(70), mark(130)])
+
+    def files():
+        return {
+            each.file.file_path for each in lake.table("progress.snapshots").scan().plan_files()
+        }
+
+    before = files()
+    lake.gather(progress.SNAPSHOTS, [mark(131)], gone=[mark(1)])
+    assert [name for name, _ in marks(lake)] == ["s0", "s130", "s131", "s70"]
+    assert len(before & files()) == 1, "the hour between is as it was"
+    lake.gather(progress.SNAPSHOTS, [], gone=[mark(70)])
+    assert [name for name, _ in marks(lake)] == ["s0", "s130", "s131"]
+
+
 def test_two_writers_of_one_table_both_get_through(lake):
     lake.catalog  # noqa: B018  opened before the threads race for it
     homes = [Lake(lake.home) for _ in range(2)]

@@ -276,7 +276,7 @@ def fail_at(monkeypatch, position, after):
         return commit
 
     monkeypatch.setattr(Lake, "append", dying(Lake.append))
-    monkeypatch.setattr(Lake, "replace", dying(Lake.replace))
+    monkeypatch.setattr(Lake, "gather", dying(Lake.gather))
 
 
 @pytest.fixture(scope="module")

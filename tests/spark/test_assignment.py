@@ -122,6 +122,20 @@ def test_a_group_of_which_nobody_told_is_not_there(spark):
     assert found.rows == [] and found.idle == {}
 
 
+def test_what_brokers_hand_out_is_nobodys(spark):
+    """So two real clients tell it; of the retry topic each queue is one member's nevertheless."""
+    handed = {"queue_id": -1, "popped": True}
+    retry = {"topic": "%RETRY%billing"}
+    found = Found(
+        spark,
+        [member(name, "orders", retry["topic"]) for name in ("a", "b")],
+        [held("a", **handed), held("b", **handed), held("a", 0, **retry, popped=False)],
+        [topic(8), topic(1, **retry)],
+    )
+    assert [(row["topic"], row["state"]) for row in found.rows] == [(retry["topic"], "OK")]
+    assert found.idle == {}
+
+
 def test_members_that_do_not_read_the_topic_are_counted_as_clients_count_them(spark):
     found = Found(spark, [member("a"), member("b", "bills")], [held("a", 0)], [topic(2)])
     assert found["expected_client_id"] == ["a", "b"]

@@ -64,7 +64,7 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     assert "taken on by eve" in answer(home, "incidents", "ack", "aab", "--author", "eve")
     (mine,) = find(lake, ["aab2"])
     assert (mine.state, mine.acknowledged_by) == ("ACKNOWLEDGED", "eve")
-    assert len(standing(lake, NOW)) == 3
+    assert len(standing(lake, NOW).incidents) == 3
 
     silence = ["silence", "--for", "2h", "--group", "aa*", "--author", "eve", "--comment", "why"]
     silence_id = answer(home, "incidents", *silence).split()[0]

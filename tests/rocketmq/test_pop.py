@@ -1,0 +1,99 @@
+"""Groups that brokers hand messages to by POP (5.x): what a deep look finds of them."""
+
+import time
+
+import pytest
+
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
+from rocketmq.collector import collect_snapshot
+from rocketmq.deep.options import DeepOptions
+from rocketmq.target import ClusterTarget
+
+pytestmark = pytest.mark.cluster
+
+ORDERS = "lab_orders"
+GROUPS = ("g-pop", "g-pop-stuck")
+HANDED_OUT_AGAIN = "%RETRY%g-pop-stuck_lab_orders"
+"""Where a broker puts what was not acknowledged in time, here after 10 s."""
+
+SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory):
+    """Two deep looks: when messages came back to g-pop-stuck, and when g-pop has read all."""
+    cluster = LabCluster.up(
+        tmp_path_factory.mktemp("pop"), brokers=1, port_base=free_port_base(brokers=1)
+    )
+    target = ClusterTarget((cluster.namesrv,), deep=DeepOptions(groups=GROUPS))
+
+    def look_until(condition):
+        deadline = time.monotonic() + SECONDS
+        while not condition(taken := collect_snapshot(target)):
+            assert time.monotonic() < deadline, taken.consumer_offsets
+            time.sleep(2)
+        return taken
+
+    try:
+        cluster.start_workload("pop")
+        handed_out = look_until(
+            lambda taken: any(row.topic == HANDED_OUT_AGAIN for row in taken.consumer_offsets)
+        )
+        cluster.stop_producers()
+        yield handed_out, look_until(lambda taken: set(lags(taken, "g-pop")) == {0})
+    finally:
+        cluster.down(graceful=False)
+
+
+def lags(taken, group):
+    """How far the group is behind on each queue of lab_orders; None where it never committed."""
+    ends = {row.queue_id: row.max_offset for row in taken.queue_offsets if row.topic == ORDERS}
+    return [
+        None if row.consumer_offset is None else ends[row.queue_id] - row.consumer_offset
+        for row in taken.consumer_offsets
+        if (row.consumer_group, row.topic) == (group, ORDERS)
+    ]
+
+
+def test_who_acknowledges_has_read_all_and_who_does_not_is_behind(looks):
+    _, after = looks
+    assert after.status == "COMPLETE"
+    assert lags(after, "g-pop") == [0] * 8
+    assert sum(lags(after, "g-pop-stuck")) > 0
+
+
+def test_what_comes_back_is_the_groups_own(looks):
+    before, _ = looks
+    kinds = {row.topic: row.kind for row in before.topics}
+    assert kinds[HANDED_OUT_AGAIN] == "pop_retry"
+    read_by = {(row.topic, row.consumer_group) for row in before.consumer_offsets}
+    assert {group for topic, group in read_by if topic == HANDED_OUT_AGAIN} == {"g-pop-stuck"}
+
+
+def test_members_tell_that_queues_are_handed_out(looks):
+    """Though they say of themselves that they share them, as a member of any group does."""
+    before, _ = looks
+    members = [row for row in before.clients if row.consumer_group == "g-pop"]
+    assert [(row.consume_type, row.allocation_strategy) for row in members] == [
+        ("CONSUME_PASSIVELY", "AVG")
+    ] * 2
+    popped = [row for row in before.client_queues if row.popped]
+    assert {(row.consumer_group, row.topic, row.queue_id) for row in popped} >= {
+        (group, ORDERS, -1) for group in GROUPS
+    }
+    shared = {row.topic for row in before.client_queues if not row.popped}
+    assert shared >= {f"%RETRY%{group}" for group in GROUPS}, "the plain retry topic is pulled"
+    waiting = {row.consumer_group: row.cached_messages for row in popped if row.topic == ORDERS}
+    assert waiting["g-pop-stuck"] > 0
+
+
+def test_brokers_count_what_was_handed_out_and_acknowledged(looks):
+    before, _ = looks
+    counted = {
+        (row.stats_name, row.consumer_group): row.sum
+        for row in before.broker_stats
+        if (row.topic, row.stats_window) == (ORDERS, "minute")
+    }
+    assert counted["GROUP_ACK_NUMS", "g-pop"] > 0 == counted["GROUP_ACK_NUMS", "g-pop-stuck"]
+    assert counted["GROUP_CK_NUMS", "g-pop"] > 0 < counted["GROUP_CK_NUMS", "g-pop-stuck"]
