@@ -87,7 +87,10 @@ def spark_engine() -> engine.Engine:
     process that of others is as good.
     """
     home = Home.of(os.environ[ENGINE_HOME])
-    return engine.up(home, CatalogConfig.of(home))
+    with pytest.MonkeyPatch.context() as patched:
+        # For three homes at once; with the default of one, it sweeps its memory every minute.
+        patched.setenv("TIDEMARK_DRIVER_MEMORY", "4g")
+        return engine.up(home, CatalogConfig.of(home))
 
 
 @pytest.fixture(scope="session")
