@@ -27,7 +27,8 @@ REOPEN = timedelta(hours=1)
 SNAPSHOTS_KEPT = 20
 """Snapshots that an incident names: the first ones, and the newest."""
 
-OPEN = ("PENDING", "FIRING", "ACKNOWLEDGED")
+FIRING = ("FIRING", "ACKNOWLEDGED")
+OPEN = ("PENDING", *FIRING)
 
 PIPELINE_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == PIPELINE)
 
@@ -80,6 +81,11 @@ class Incident:
     def is_open(self) -> bool:
         """Whether it is not over."""
         return self.state in OPEN
+
+    @property
+    def is_firing(self) -> bool:
+        """Whether people were told of it and it is not over."""
+        return self.state in FIRING
 
     @cached_property
     def details(self) -> dict[str, Any]:
@@ -231,7 +237,7 @@ def became_true(incident: Incident | None, truth: Truth, variant: Variant) -> In
     elif truth.observed_at <= incident.observed_at:
         return incident
     seen = _seen(incident, truth, below=variant.rule.looks_at.below)
-    if seen.state in ("FIRING", "ACKNOWLEDGED"):
+    if seen.is_firing:
         return seen
     counted = _counted(seen, truth.observed_at)
     if not variant.for_.reached(counted.streak, truth.observed_at - _start(counted)):
@@ -290,7 +296,7 @@ def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
     Raises:
         ValueError: it is in no state to be taken on.
     """
-    if incident.state not in ("FIRING", "ACKNOWLEDGED"):
+    if not incident.is_firing:
         raise ValueError(f"incident {incident.incident_id} is {incident.state}, not FIRING")
     return replace(incident, state="ACKNOWLEDGED", acknowledged_at=at, acknowledged_by=by)
 
@@ -368,7 +374,6 @@ def _seen(incident: Incident, truth: Truth, *, below: bool) -> Incident:
     worst = min if below else max
     values = [each for each in (incident.peak_value, truth.value) if each is not None]
     new = [each for each in truth.snapshot_ids if each not in incident.snapshot_ids]
-    fires = incident.state in ("FIRING", "ACKNOWLEDGED")
     return replace(
         incident,
         severity=truth.severity,
@@ -381,8 +386,8 @@ def _seen(incident: Incident, truth: Truth, *, below: bool) -> Incident:
         evidence=truth.evidence,
         snapshot_ids=(*incident.snapshot_ids[: SNAPSHOTS_KEPT - len(new)], *new),
         # Of one that fires, the observations at which it was not true are counted.
-        streak=0 if fires else incident.streak,
-        streak_at=None if fires else incident.streak_at,
+        streak=0 if incident.is_firing else incident.streak,
+        streak_at=None if incident.is_firing else incident.streak_at,
     )
 
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from filelock import FileLock, Timeout
 
 from alerting.channels import Channel, ChannelError
-from alerting.incidents import Incident
+from alerting.incidents import FIRING, Incident
 from alerting.messages import Notice
 from alerting.store import find, of_rows
 from lake.catalog import Lake, all_of, any_of, not_before, one_of
@@ -282,7 +282,7 @@ def _tried(
 
 def _to_tell(lake: Lake, channels: Sequence[Channel], now: datetime) -> list[Incident]:
     """The incidents that something may be due of: open, over lately, or still waiting."""
-    firing = one_of("state", ["FIRING", "ACKNOWLEDGED"])
+    firing = one_of("state", FIRING)
     where = any_of(firing, not_before("resolved_at", now - LOOK_BACK))
     rows = lake.read(INCIDENTS, where).to_pylist()
     found = {each.incident_id: each for each in of_rows(rows)}

@@ -27,7 +27,7 @@ from bench import report
 from bench.past import Past
 from bench.questions import ENGINES, FORMS, OBSERVED
 from bench.soak import TIDEMARK
-from bench.tick import STAGES, step_seconds
+from bench.tick import STAGES, stage_seconds, step_seconds
 from lake.catalog import Lake
 from lake.home import Home
 from lake.window import HOUR, Window, floor_hour
@@ -46,7 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         parts = [_title(), _question(Path(folder), options.rounds)]
-        with _home(Path(folder) / "home") as home:
+        with warm_home(Path(folder) / "home") as home:
             parts += [_ticks(home), _hours(home, options.hours)]
     text = "\n\n".join(parts)
     sys.stdout.write(text + "\n")
@@ -185,7 +185,7 @@ def _require_same(totals: Sequence[Sequence[float]]) -> None:
 
 
 @contextmanager
-def _home(path: Path) -> Iterator[Home]:
+def warm_home(path: Path) -> Iterator[Home]:
     """A home with a warm engine."""
     home = Home.of(path)
     os.environ["TIDEMARK_HOME"] = str(path)
@@ -213,7 +213,7 @@ def _ticks(home: Home) -> str:
     rows = []
     for name, begins in STAGES.items():
         if name != "collect":
-            told = [[of(steps, begins) for _, steps in ticks] for ticks in (early, late)]
+            told = [[stage_seconds(steps, begins) for _, steps in ticks] for ticks in (early, late)]
             rows.append([name, *(report.spread(each, ".1f") for each in told)])
     walls = [[wall for wall, _ in ticks] for ticks in (early, late)]
     rest = [[wall - sum(steps.values()) for wall, steps in ticks] for ticks in (early, late)]
@@ -249,11 +249,6 @@ def command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:
     return wall, step_seconds()
 
 
-def of(steps: Mapping[str, float], begins: tuple[str, ...]) -> float:
-    """Seconds of the steps of a stage."""
-    return sum(seconds for name, seconds in steps.items() if name.startswith(begins))
-
-
 def _hours(home: Home, sizes: Sequence[int]) -> str:
     """Whole hours of a past computed in one run each: a run of its own first warms the engine."""
     end = floor_hour(datetime.now(UTC)) - 4 * HOUR
@@ -267,7 +262,7 @@ def _hours(home: Home, sizes: Sequence[int]) -> str:
         instants = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
         wall, steps = command(["recompute", *instants])
         queues = past.group_queues * 60 * hours
-        compute, judge = of(steps, STAGES["compute"]), of(steps, STAGES["judge"])
+        compute, judge = (stage_seconds(steps, STAGES[name]) for name in ("compute", "judge"))
         rows.append(
             [
                 hours,

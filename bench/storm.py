@@ -20,15 +20,12 @@ from pathlib import Path
 from alerting.channels import AppriseChannel
 from alerting.outbox import deliver
 from bench import report
-from bench.compute import command, of
+from bench.compute import command, warm_home
 from bench.past import Past
-from bench.tick import STAGES
+from bench.tick import STAGES, stage_seconds
 from lake.catalog import Lake
-from lake.home import Home
 from lake.tables import alerting
 from lake.window import HOUR, floor_hour
-from orchestration import warm
-from orchestration.instance import prepare
 from tests.alerting.servers import serve
 
 RULES = 10
@@ -58,7 +55,7 @@ class Side:
         os.environ["DAGSTER_HOME"] = str(self.lake.home.dagster)
         os.environ["TIDEMARK_RULES"] = str(self.rules)
         wall, steps = command(["tick", "--no-collect"])
-        return wall, of(steps, STAGES["alert"])
+        return wall, stage_seconds(steps, STAGES["alert"])
 
 
 def main() -> None:
@@ -81,19 +78,14 @@ def main() -> None:
 @contextmanager
 def _side(path: Path, threshold: int) -> Iterator[Side]:
     """A home with a warm engine, whose rules are true of who is further behind than that."""
-    home = Home.of(path)
-    prepare(home)
-    warm.up(home)
     rules = path / "rules.yaml"
     lines = [
         f"  - {{name: lag-{number}, kind: lag, threshold: {threshold}, for: 1}}\n"
         for number in range(RULES)
     ]
-    rules.write_text("rules:\n" + "".join(lines))
-    try:
+    with warm_home(path) as home:
+        rules.write_text("rules:\n" + "".join(lines))
         yield Side(Lake(home), rules)
-    finally:
-        warm.down(home)
 
 
 def _ticks(past: Past, storm: Side, pairs: list[tuple[tuple[float, float], ...]]) -> str:

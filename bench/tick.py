@@ -98,12 +98,15 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     _stages("  ", steps, walls)
 
 
+def stage_seconds(steps: Mapping[str, float], prefixes: tuple[str, ...]) -> float:
+    """Seconds of the steps of a stage, see `STAGES`."""
+    return sum(seconds for name, seconds in steps.items() if name.startswith(prefixes))
+
+
 def _stages(indent: str, steps: Sequence[Mapping[str, float]], walls: Sequence[float]) -> None:
     rest = list(walls)
     for stage, prefixes in STAGES.items():
-        seconds = [
-            sum(value for name, value in run.items() if name.startswith(prefixes)) for run in steps
-        ]
+        seconds = [stage_seconds(run, prefixes) for run in steps]
         rest = [left - used for left, used in zip(rest, seconds, strict=True)]
         _row(f"{indent}{stage}", seconds)
     _row(f"{indent}process start, imports, Dagster's own", rest)

@@ -177,16 +177,13 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
 
 def _queues(expected: DataFrame, held: DataFrame) -> DataFrame:
     """One row per snapshot, group and queue that is readable or held: what is known of both."""
-    about = (
-        *("expected_client_id", "strategy_skew", "strategy", "all_told", "is_readable"),
-        "popped",
-    )
+    expected_of = ("expected_client_id", "strategy_skew", "strategy", "all_told", "is_readable")
     owners = F.array_sort(F.collect_set("client_id"))
     return (
         expected.unionByName(held.dropna(), allowMissingColumns=True)
         .groupBy(*PAIR, *QUEUE)
         .agg(
-            *(F.max(name).alias(name) for name in about),
+            *(F.max(name).alias(name) for name in (*expected_of, "popped")),
             F.when(F.size(owners) > 0, owners).alias("owners"),
         )
     )

@@ -20,8 +20,8 @@ final class Pop {
         admin.start();
         try {
             Method set = method(DefaultMQAdminExt.class, "setMessageRequestMode");
-            Object pop = method(set.getParameterTypes()[3], "valueOf", String.class)
-                .invoke(null, "POP");
+            Class<?> mode = set.getParameterTypes()[3];
+            Object pop = mode.getMethod("valueOf", String.class).invoke(null, "POP");
             for (String master : masters) {
                 set.invoke(admin, master, topic, group, pop, ALL_QUEUES,
                     (long) Workload.PATIENCE_MILLIS);
@@ -37,11 +37,7 @@ final class Pop {
         method(DefaultMQPushConsumer.class, "setPopInvisibleTime").invoke(consumer, invisibleMillis);
     }
 
-    private static Method method(Class<?> type, String name, Class<?>... parameters)
-            throws NoSuchMethodException {
-        if (parameters.length > 0) {
-            return type.getMethod(name, parameters);
-        }
+    private static Method method(Class<?> type, String name) throws NoSuchMethodException {
         for (Method each : type.getMethods()) {
             if (each.getName().equals(name)) {
                 return each;
