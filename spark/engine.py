@@ -18,6 +18,7 @@ import psutil
 from lake.catalog import CatalogConfig
 from lake.home import Home
 from lake.service import NotStartedError, Service, bring_up
+from spark.packages import fetched_once
 from spark.session import LOCAL_MASTER, driver_config
 
 START_SECONDS = 180
@@ -84,13 +85,14 @@ def up(home: Home, catalog: CatalogConfig, *, port: int | None = None) -> Engine
         EngineError: when it does not come up.
     """
     try:
-        return bring_up(
-            Engine,
-            _state_file(home),
-            lambda: _start(home, catalog, port or _free_port()),
-            lambda: down(home),
-            START_SECONDS,
-        )
+        with fetched_once():
+            return bring_up(
+                Engine,
+                _state_file(home),
+                lambda: _start(home, catalog, port or _free_port()),
+                lambda: down(home),
+                START_SECONDS,
+            )
     except NotStartedError as error:
         raise EngineError(f"the Spark engine {error}; see {log_file(home)}") from error
 

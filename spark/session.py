@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -10,12 +11,7 @@ from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
 from lake.catalog import NAME, CatalogConfig
-
-PACKAGES = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-    "org.xerial:sqlite-jdbc:3.50.3.0",
-)
-"""What Spark needs beside its own jars, from Maven Central."""
+from spark.packages import PACKAGES, fetched_once
 
 LOCAL_MASTER = "local[*]"
 
@@ -131,7 +127,8 @@ class SparkResource(LazyPySparkResource):
         """The session, quick to say so when a remote engine is gone."""
         # Else a Spark of our own looks for a Python on the path, which may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        return impatient(super().spark_session)
+        with nullcontext() if "spark.remote" in self.spark_config else fetched_once():
+            return impatient(super().spark_session)
 
     def session_for(self, snapshots: int) -> SparkSession:
         """The session, set for work on that many snapshots.
