@@ -47,9 +47,7 @@ def landing(
     for snapshot in snapshots:
         land(home, snapshot)
         for problem in snapshot.problems:
-            context.log.warning(
-                f"{snapshot.cluster}: {problem.endpoint}: {problem.operation}: {problem.message}"
-            )
+            context.log.warning(f"{snapshot.cluster}: {problem.line}")
     return dg.MaterializeResult(metadata=_described(snapshots))
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from rocketmq.assembly import fill
 from rocketmq.client import RemotingClient
+from rocketmq.names import CONNECTIONS
 from rocketmq.problems import Problems
 from rocketmq.reading import Reader, Reading
 from rocketmq.roster import Roster, read_roster
@@ -60,13 +61,15 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
         snapshot.transport = target.security.transport
         readings = share.of(roster.readings)
+        groups: set[str] = set()
         if roster.is_told:
-            await _read_all(client, readings, problems, target.counters, share.exchange)
+            groups = await _read_all(client, readings, problems, target.counters, share.exchange)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_strangers(readings, roster.readings, problems)
     for reading in readings:
         for operation, message in reading.impossible():
             problems.add(Problem(reading.address, operation, None, message))
+        _add_unheard(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.answered]
     online = online_at_all(await share.exchange(online_at(masters)))
     fill(snapshot, readings, online)
@@ -116,7 +119,8 @@ async def _read_all(
     problems: Problems,
     counters: bool,
     exchange: Exchange,
-) -> None:
+) -> set[str]:
+    """Asks every address; returns the groups of the cluster, of which each master was asked."""
     readers = [Reader(client, reading, problems, counters) for reading in readings]
     await asyncio.gather(*(reader.read() for reader in readers))
     masters = [reader for reader in readers if reader.reading.is_master and reader.reading.answered]
@@ -135,6 +139,27 @@ async def _read_all(
             if not reader.reading.is_master and reader.reading.broker in leading
         )
     )
+    return groups
+
+
+def _add_unheard(reading: Reading, groups: set[str], problems: Problems) -> None:
+    """Name the groups of which this master did not tell who is online, in one problem.
+
+    Of requests that fail together the problems keep the first; that nobody is known to be online
+    in the groups of the others must not be taken for nobody being online.
+    """
+    if not (reading.is_master and reading.answered):
+        return
+    told = {each.operation for each in problems.rows() if each.endpoint == reading.address}
+    unheard = [
+        group
+        for group in sorted(groups - reading.connections.keys())
+        if CONNECTIONS + group not in told
+    ]
+    if unheard:
+        message = f"who is online was not told of {len(unheard)} groups"
+        operation = CONNECTIONS + " ".join(unheard)
+        problems.add(Problem(reading.address, operation, None, message))
 
 
 def _without_strangers(

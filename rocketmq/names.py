@@ -15,6 +15,9 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 BROADCAST_SUFFIX = "broadcast"
 
+CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
+"""How a snapshot's problems begin to name the question who is online; the groups follow."""
+
 SYSTEM_TOPICS = frozenset(
     {
         "TBW102",

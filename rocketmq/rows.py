@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
+from textwrap import shorten
 from typing import Any
 
 
@@ -28,6 +29,12 @@ class Problem:
     operation: str
     code: int | None
     message: str
+
+    @property
+    def line(self) -> str:
+        """All of it in one line for people; of an operation that names thousands its beginning."""
+        operation = shorten(self.operation, 120, placeholder=" ...")
+        return f"{self.endpoint}: {operation}: {self.message}"
 
 
 @dataclass(slots=True)

@@ -21,6 +21,9 @@ from spark.progress import RATES, RawFrames, drain_seconds, of_users
 PAIR = (*SNAPSHOT, "consumer_group", "topic")
 """A group on a topic in a snapshot: the grain of the result."""
 
+OWN_TOPIC = f"^({names.RETRY_PREFIX}|{names.DLQ_PREFIX})"
+"""How topics begin that are a group's own."""
+
 QUEUE_OF_PAIR = (*PAIR, "broker", "queue_id")
 
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
@@ -28,13 +31,11 @@ SPANS = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
 OF_WORST_CLIENT = (
     *(*COUNTS, *SPANS, *RATES),
-    *("client_id", "queues_known", "queues_never_committed", "max_queue_lag", "skew"),
+    *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
+    *("max_queue_lag", "skew"),
     *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
 )
 """What is summed over the queues of a pair, or of its worst client."""
-
-CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
-"""How a snapshot's problems name the question who of a group is online."""
 
 
 def groups(
@@ -74,7 +75,7 @@ def groups(
     about_groups = _gathered(
         members.select("snapshot_id", "consumer_group", *COMMON),
         _unheard(hidden, raw.snapshots),
-        _dead_letters(raw.queue_offsets),
+        _own_topics(raw.queue_offsets, raw.topics),
     )
     return (
         _pairs(_worst_client(_sums(known)), unknown, members)
@@ -111,7 +112,10 @@ def _pairs(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame
         )
         .groupBy(*PAIR)
         .agg(
-            F.coalesce(F.sum("unknown"), F.lit(0)).alias("queues_unknown"),
+            (
+                F.coalesce(F.sum("unknown"), F.lit(0))
+                + F.coalesce(F.max("queues_unmeasured"), F.lit(0))
+            ).alias("queues_unknown"),
             F.size(F.collect_set("member")).alias("subscribers"),
             *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
         )
@@ -136,12 +140,12 @@ def _members(clients: DataFrame) -> DataFrame:
     )
 
 
-def _gathered(members: DataFrame, unheard: DataFrame, dead_letters: DataFrame) -> DataFrame:
+def _gathered(members: DataFrame, unheard: DataFrame, own_topics: DataFrame) -> DataFrame:
     """One row per snapshot and group: what is known of it as a whole, each from one source."""
     return (
         members.withColumn("has_members", F.lit(True))
         .unionByName(unheard, allowMissingColumns=True)
-        .unionByName(dead_letters, allowMissingColumns=True)
+        .unionByName(own_topics, allowMissingColumns=True)
         .groupBy("snapshot_id", "consumer_group")
         .agg(
             F.min("message_model").alias("message_model"),
@@ -149,6 +153,10 @@ def _gathered(members: DataFrame, unheard: DataFrame, dead_letters: DataFrame) -
             F.min_by("version", "place_of_version").alias("client_version"),
             F.max("has_members").alias("has_members"),
             F.max("unheard").alias("unheard"),
+            F.max("hidden").alias("hidden"),
+            F.max("has_retry_topic").alias("has_retry_topic"),
+            F.max("has_dlq").alias("has_dlq"),
+            F.try_sum("stored_retries").alias("stored_retries"),
             F.try_sum("dead_letters").alias("dead_letters"),
         )
     )
@@ -198,6 +206,10 @@ def _unseen_broadcast(members: DataFrame, known: DataFrame, queue_offsets: DataF
 
 def _sums(known: DataFrame) -> DataFrame:
     """One row per pair and client: sums of what is known, largest times, worst queue."""
+    # A queue that one end is not known of is not known, whatever its other numbers are.
+    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
+    of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
+    known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
     # A negative count is a broken invariant, shown by its condition; in a sum it counts as 0.
     lag = at_least_zero(F.col("lag"))
     worst = F.struct(
@@ -208,8 +220,9 @@ def _sums(known: DataFrame) -> DataFrame:
         *(F.max(name).alias(name) for name in SPANS),
         *(F.sum(name).alias(name) for name in RATES),
         F.min("loss_in_seconds").alias("loss_in_seconds"),
-        F.count(F.lit(1)).alias("queues_known"),
-        F.count_if(F.col("consumer_offset").isNull()).alias("queues_never_committed"),
+        F.count_if(measured).alias("queues_known"),
+        F.count_if(~measured).alias("queues_unmeasured"),
+        F.count_if(measured & F.col("consumer_offset").isNull()).alias("queues_never_committed"),
         F.max(lag).alias("max_queue_lag"),
         F.avg(lag).alias("mean_queue_lag"),
         F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
@@ -238,34 +251,40 @@ def _worst_client(sums: DataFrame) -> DataFrame:
 def _unheard(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Groups whose members may be online where nobody could be asked."""
     failed = snapshots.select("snapshot_id", F.explode("problems").alias("problem")).where(
-        F.col("problem.operation").startswith(CONNECTIONS)
+        F.col("problem.operation").startswith(names.CONNECTIONS)
     )
-    asked = failed.select(
-        "snapshot_id",
-        F.substring_index("problem.operation", CONNECTIONS, -1).alias("consumer_group"),
-    )
-    groups = hidden.select("snapshot_id", "consumer_group").unionByName(asked)
-    return groups.withColumn("unheard", F.lit(True))
+    named = F.substring_index("problem.operation", names.CONNECTIONS, -1)
+    asked = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
+    groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
+    return groups.unionByName(asked, allowMissingColumns=True).withColumn("unheard", F.lit(True))
 
 
-def _dead_letters(queue_offsets: DataFrame) -> DataFrame:
-    """Messages stored in the queues of each group's dead-letter topic."""
-    topic = F.col("topic")
-    return queue_offsets.where(topic.startswith(names.DLQ_PREFIX)).select(
-        "snapshot_id",
-        F.substring_index(topic, names.DLQ_PREFIX, -1).alias("consumer_group"),
-        (F.col("max_offset") - F.col("min_offset")).alias("dead_letters"),
+def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
+    """Which groups have a retry and a dead-letter topic, and messages stored in their queues."""
+    topic, stored = F.col("topic"), F.col("max_offset") - F.col("min_offset")
+    is_retry, is_dlq = (topic.startswith(each) for each in (names.RETRY_PREFIX, names.DLQ_PREFIX))
+    queues = queue_offsets.select("snapshot_id", "topic", stored.alias("stored"))
+    return (
+        queues.unionByName(topics.select("snapshot_id", "topic"), allowMissingColumns=True)
+        .where(is_retry | is_dlq)
+        .select(
+            "snapshot_id",
+            F.regexp_replace(topic, OWN_TOPIC, "").alias("consumer_group"),
+            F.when(is_retry, F.lit(True)).alias("has_retry_topic"),
+            F.when(is_dlq, F.lit(True)).alias("has_dlq"),
+            F.when(is_retry, F.col("stored")).alias("stored_retries"),
+            F.when(is_dlq, F.col("stored")).alias("dead_letters"),
+        )
     )
 
 
 def _of_retry_topic() -> dict[str, Column]:
-    """The lag of each group on its own retry topic, and whether one is known of."""
+    """The lag of each group on its own retry topic, and how much of that is not known."""
     own = F.col("topic") == F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
-    is_known = own & F.col("queues_known").isNotNull()
     group = SparkWindow.partitionBy("snapshot_id", "consumer_group")
     return {
-        "retries": F.max(F.when(is_known, F.col("lag"))).over(group),
-        "has_retry_topic": F.max(F.when(is_known, F.lit(True))).over(group),
+        "retries": F.max(F.when(own, F.col("lag"))).over(group),
+        "retries_unknown": F.max(F.when(own, F.col("queues_unknown"))).over(group),
     }
 
 
@@ -295,16 +314,18 @@ def _with_queues(raw: RawFrames) -> DataFrame:
 def _completeness() -> dict[str, Column]:
     known = F.coalesce("queues_known", F.lit(0))
     unknown = F.coalesce("queues_unknown", F.lit(0))
-    fully_read = F.coalesce("fully_read", F.lit(False))
-    no_retry_topic = fully_read & F.col("has_retry_topic").isNull()
+    fully_read = F.coalesce("fully_read", F.lit(False)) & F.col("hidden").isNull()
+    no_retries = F.col("has_retry_topic").isNull() | (F.col("stored_retries") == 0)
+    none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
+    no_dlq = F.col("has_dlq").isNull()
     zero = F.lit(0).cast("bigint")
     return {
         "queues": (known + unknown).cast("int"),
         "queues_unknown": unknown.cast("int"),
         "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
         "complete": unknown == 0,
-        "dlq_messages": F.coalesce("dead_letters", F.when(fully_read, zero)),
-        "retry_lag": F.when(no_retry_topic, zero).otherwise(F.col("retries")),
+        "dlq_messages": F.coalesce("dead_letters", F.when(fully_read & no_dlq, zero)),
+        "retry_lag": F.coalesce("retries", F.when(fully_read & no_retries & none_hidden, zero)),
     }
 
 

@@ -25,8 +25,9 @@ RATES = ("produce_tps", "consume_tps", "pull_tps")
 NEGLIGIBLE = 1e-6
 """A difference of rates under this share of them is arithmetic noise, not a drain."""
 
-DISK_WATERMARK = 0.75
-"""Disk use past which a broker expires messages early (`diskMaxUsedSpaceRatio`, default 75 %)."""
+WATERMARK_SETTING = "diskMaxUsedSpaceRatio"
+DISK_WATERMARK = 75
+"""Percent of disk use past which a broker expires messages early, where it does not tell."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,17 @@ def queues(
 
 
 def _retention(brokers: DataFrame) -> DataFrame:
-    """How long each broker group keeps messages, and how full it is: by its smallest id."""
-    facts = F.struct("retention_hours", "disk_ratio")
-    return (
-        brokers.where(F.col("version").isNotNull())
-        .groupBy("snapshot_id", "broker")
-        .agg(F.min_by(facts, "broker_id").alias("facts"))
-        .select("snapshot_id", "broker", "facts.retention_hours", "facts.disk_ratio")
+    """How long each broker group keeps messages, and how full it is: by the smallest id that tells.
+
+    A broker may tell its configuration and not its counters, or the other way round.
+    """
+    watermark = F.col("config")[WATERMARK_SETTING].try_cast("double")
+    told = brokers.withColumn("watermark", watermark / 100)
+    return told.groupBy("snapshot_id", "broker").agg(
+        *(
+            F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
+            for name in ("retention_hours", "disk_ratio", "watermark")
+        )
     )
 
 
@@ -161,7 +166,8 @@ def _loss_in_seconds() -> Column:
     """Seconds until the first readable unconsumed message may expire, now if the disk is full."""
     age = milliseconds("consumer_at", F.col("observed_at")) / 1000
     left = F.col("retention_hours") * 3600 - age
-    full = (F.col("disk_ratio") >= DISK_WATERMARK) & (F.col("readable_lag") > 0)
+    watermark = F.coalesce("watermark", F.lit(DISK_WATERMARK / 100))
+    full = (F.col("disk_ratio") >= watermark) & (F.col("readable_lag") > 0)
     return F.when(full | (left < 0), F.lit(0.0)).otherwise(left)
 
 

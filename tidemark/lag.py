@@ -2,20 +2,22 @@
 
 The definitions are those of ``spark.progress`` and ``spark.groups``; a test holds both to the same
 numbers. One look has no history, so there are no rates here, and a delay is what the snapshot
-itself tells: exact of the newest message and of those asked for, else a lower bound.
+itself tells: exact of the newest message and of those asked for, else a lower bound. Nor does it
+tell what a silent broker had: no group is complete then, and of how many queues is not known.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import chain
+from typing import Any, Self
 
 from rocketmq import names
 from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
-CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
 
 Pair = tuple[str, str]
 
@@ -45,7 +47,8 @@ def group_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
         if group in broadcasting and not seen:
             unknown[group, topic] |= {(b, q) for b, t, q in written if t == topic}
     pairs = [pair for pair in known.keys() | unknown.keys() | members.keys() if _of_users(*pair)]
-    rows = [_group(pair, known[pair], unknown[pair], members, snapshot) for pair in pairs]
+    gaps = _Gaps.of(snapshot)
+    rows = [_group(pair, known[pair], unknown[pair], members, snapshot, gaps) for pair in pairs]
     return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["consumer_group"], row["topic"]))
 
 
@@ -55,6 +58,31 @@ def _members(clients: Iterable[Client]) -> dict[Pair, list[Client]]:
         for subscription in client.subscriptions:
             members[client.consumer_group, subscription.topic].append(client)
     return members
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """What a look could not find out.
+
+    Attributes:
+        silent: whether a broker told nothing of consumers because something went wrong there.
+        unheard: groups of which some broker did not tell who is online.
+    """
+
+    silent: bool
+    unheard: frozenset[str]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        failed = {problem.endpoint for problem in snapshot.problems}
+        asked = {row.broker for row in snapshot.brokers if row.address in failed}
+        silent = asked - {row.broker for row in snapshot.consumer_offsets}
+        unheard = (
+            problem.operation.removeprefix(names.CONNECTIONS).split(" ")
+            for problem in snapshot.problems
+            if problem.operation.startswith(names.CONNECTIONS)
+        )
+        return cls(bool(silent), frozenset(chain.from_iterable(unheard)))
 
 
 def _of_users(group: str, topic: str) -> bool:
@@ -140,6 +168,7 @@ def _group(
     unknown: set[tuple[str, int]],
     members: dict[Pair, list[Client]],
     snapshot: Snapshot,
+    gaps: _Gaps,
 ) -> dict[str, Any]:
     group, topic = pair
     hidden = unknown - {(row["broker"], row["queue_id"]) for row in known}
@@ -153,8 +182,8 @@ def _group(
     )
     mean = (sums["lag"] or 0) / len(lagging) if lagging else 0
     online = [client for client in snapshot.clients if client.consumer_group == group]
-    unheard = any(item.operation == CONNECTIONS + group for item in snapshot.problems)
-    is_online = True if online else None if unheard else False
+    not_asked = gaps.silent or group in gaps.unheard
+    is_online = True if online else None if not_asked else False
     most = max(0, worst["lag"]) if worst else None
     return {
         "cluster": snapshot.cluster,
@@ -162,9 +191,9 @@ def _group(
         "topic": topic,
         **sums,
         "queues": len(known) + len(hidden),
-        "queues_unknown": len(hidden),
+        "queues_unknown": None if gaps.silent else len(hidden),
         "queues_never_committed": sum(row["never_committed"] for row in known),
-        "complete": not hidden,
+        "complete": not hidden and not gaps.silent,
         "max_queue_lag": most,
         "worst_broker": worst["broker"] if worst else None,
         "worst_queue_id": worst["queue_id"] if worst else None,

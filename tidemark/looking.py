@@ -101,4 +101,4 @@ def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
 
 def problem_lines(snapshot: Snapshot) -> list[str]:
     """What went wrong in a snapshot, one line each."""
-    return [f"{item.endpoint}: {item.operation}: {item.message}" for item in snapshot.problems]
+    return [problem.line for problem in snapshot.problems]

@@ -303,6 +303,22 @@ def test_one_problem_and_no_row_that_nobody_told(scripted, known, tmp_path, name
     assert all(row[0] == "brokers" and "None" in row for row in found - expected)
 
 
+DENIED = sent(lambda opaque, body: frame(opaque, code=16, remark="no permission"))
+CLOSED = sent(lambda opaque, body: b"", close=True)
+
+
+@pytest.mark.parametrize("fault", [DENIED, CLOSED], ids=["denied", "closed"])
+def test_every_group_that_could_not_be_asked_is_named(scripted, fault):
+    """Of failures alike only the first is kept; silence on the others would mean nobody."""
+    three = replaced(b'"subscriptionGroupTable": {', b'"subscriptionGroupTable": {"h":{},"i":{},')
+    snapshot, endpoint = look(scripted, {GROUPS: three, MEMBERS: fault})
+    asked = [problem.operation.split() for problem in snapshot.problems]
+    assert {problem.endpoint for problem in snapshot.problems} == {endpoint}
+    assert {name for name, *_ in asked} == {"GET_CONSUMER_CONNECTION_LIST"}
+    assert sorted(group for _, *groups in asked for group in groups) == ["g", "h", "i"]
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("header", [frame, binary])
 def test_answers_out_of_order_twice_and_unasked_are_matched(scripted, known, header):
     held = []

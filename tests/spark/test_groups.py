@@ -149,10 +149,11 @@ def test_members_and_their_lowest_version(spark):
     assert (gone["clients"], gone["online"], gone["lag"]) == (0, False, 40)
 
 
-def test_nobody_known_online_where_the_question_failed(spark):
+@pytest.mark.parametrize("asked", ["billing", "another billing third"])
+def test_nobody_known_online_where_the_question_failed(spark, asked):
     problem = {
         "endpoint": "127.0.0.1:1",
-        "operation": "GET_CONSUMER_CONNECTION_LIST billing",
+        "operation": f"GET_CONSUMER_CONNECTION_LIST {asked}",
         "code": None,
         "message": "timed out",
     }
@@ -217,6 +218,53 @@ def test_retry_lag_and_dead_letters(spark):
     # A complete snapshot without these topics says that there is nothing in them.
     assert rows["other", "orders"]["retry_lag"] == 0
     assert rows["other", "orders"]["dlq_messages"] == 0
+
+
+def test_no_zero_for_retries_and_dead_letters_that_are_there_and_not_known(spark):
+    """Retries that nobody committed on, and a dead-letter queue in quarantine."""
+    topics = [
+        {"at": 0, "topic": name, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
+        for name in ("orders", "%RETRY%billing", "%DLQ%billing", "%RETRY%other")
+    ]
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=topics,
+        queue_offsets=[
+            written(100),
+            written(5, topic="%RETRY%billing"),
+            written(0, topic="%RETRY%other"),
+        ],
+        consumer_offsets=[read(60), read(60, consumer_group="other")],
+    )
+    billing, other = rows["billing", "orders"], rows["other", "orders"]
+    assert (billing["retry_lag"], billing["dlq_messages"]) == (None, None)
+    assert (other["retry_lag"], other["dlq_messages"]) == (0, 0)
+
+
+def test_no_zero_for_retries_and_dead_letters_of_an_empty_snapshot(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE"}],
+        silent=[Silent(snapshot_id(1), "broker-a", snapshot_id(0))],
+        window=(1, 2),
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["queues"], row["queues_unknown"]) == (1, 1)
+    assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
+
+
+@pytest.mark.parametrize("end", ["min_offset", "max_offset"])
+def test_a_queue_of_which_one_end_is_not_known_is_not_known(spark, end):
+    row = compute(
+        spark,
+        queue_offsets=[written(100), written(100, queue_id=1) | {end: None}],
+        consumer_offsets=[read(90), read(50, queue_id=1)],
+    )["billing", "orders"]
+    assert (row["lag"], row["readable_lag"], row["lag_upper"]) == (10, 10, 10)
+    assert (row["queues"], row["queues_unknown"], row["complete"]) == (2, 1, False)
+    assert (row["max_queue_lag"], row["worst_queue_id"]) == (10, 0)
 
 
 def test_no_zero_for_retry_and_dead_letters_of_a_partial_snapshot(spark):

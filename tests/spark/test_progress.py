@@ -173,16 +173,27 @@ def test_system_topics_and_groups_stay_in_raw(spark):
 
 
 @pytest.mark.parametrize(
-    ("retention_hours", "disk_ratio", "expected"),
-    [(72, 0.5, 71 * 3600.0), (1, 0.5, 0.0), (72, 0.8, 0.0), (None, None, None)],
+    ("retention_hours", "disk_ratio", "watermark", "expected"),
+    [
+        (72, 0.5, None, 71 * 3600.0),
+        (1, 0.5, None, 0.0),
+        (72, 0.8, None, 0.0),
+        (72, 0.8, "95", 71 * 3600.0),
+        (72, 0.6, "50", 0.0),
+        (72, 0.8, "much", 0.0),
+        (None, None, None, None),
+    ],
 )
-def test_loss_in_seconds(spark, retention_hours, disk_ratio, expected):
+def test_loss_in_seconds(spark, retention_hours, disk_ratio, watermark, expected):
     written = [{"min_offset": 0, "max_offset": 100}]
     asked = minute(0) - timedelta(hours=1)
     (row,) = compute(
         spark,
         written,
         [{"consumer_offset": 60, "first_unconsumed_at": asked}],
-        [{"retention_hours": retention_hours, "disk_ratio": disk_ratio}],
+        [
+            {"broker_id": 0, "retention_hours": retention_hours, "disk_ratio": disk_ratio}
+            | {"config": watermark and {"diskMaxUsedSpaceRatio": watermark}}
+        ],
     )
     assert row["loss_in_seconds"] == expected

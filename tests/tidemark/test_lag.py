@@ -1,10 +1,12 @@
 """`tidemark lag` as a person sees it: what is not known is a dash, a bound says that it is one."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from rocketmq.rows import ConsumerOffset, QueueOffset, Snapshot
+from rocketmq.rows import Broker, ConsumerOffset, Problem, QueueOffset, Snapshot
 from tidemark.commands.lag import SHOWN, _worth_showing
 from tidemark.lag import group_rows
 from tidemark.output import duration, table_text
@@ -48,6 +50,36 @@ def cells(taken: Snapshot) -> dict[str, str]:
 def test_lag_and_delay_as_shown(queues, lag, delay):
     shown = {name: cell.strip() for name, cell in cells(snapshot(*queues)).items()}
     assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
+
+
+def with_problem(operation: str) -> dict[str, Any]:
+    taken = snapshot((5, 10, NOW))
+    taken.brokers = [Broker("broker-a", 0, "10.0.0.1:1"), Broker("broker-b", 0, "10.0.0.2:1")]
+    taken.problems = [Problem("10.0.0.2:1", operation, None, "timed out")]
+    taken.status = "PARTIAL"
+    (row,) = group_rows(taken)
+    return {name: row[name] for name in ("lag", "queues_unknown", "complete", "online", "clients")}
+
+
+def test_beside_a_silent_broker_nothing_is_complete():
+    assert with_problem("GET_ALL_CONSUMER_OFFSET") == {
+        "lag": 5,
+        "queues_unknown": None,
+        "complete": False,
+        "online": None,
+        "clients": None,
+    }
+
+
+def test_nobody_known_online_where_one_of_many_questions_failed():
+    taken = snapshot((5, 10, NOW))
+    problem = Problem("10.0.0.1:1", "GET_CONSUMER_CONNECTION_LIST other billing", None, "denied")
+    taken.problems = [problem]
+    (row,) = group_rows(taken)
+    assert (row["online"], row["clients"], row["complete"]) == (None, None, True)
+    taken.problems = [replace(problem, operation="GET_CONSUMER_CONNECTION_LIST other")]
+    (row,) = group_rows(taken)
+    assert (row["online"], row["clients"]) == (False, 0)
 
 
 @pytest.mark.parametrize(
