@@ -11,6 +11,7 @@ from assets.metadata import EVERY_HOUR, OWNERS
 from assets.resources import LakeResource
 from lake.catalog import Lake
 from lake.retention import Retention, remember_raw_since, remove_landed
+from lake.settings import whole_number
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
 from spark.delay import thinned
@@ -22,8 +23,9 @@ MAINTENANCE = dg.AssetKey("maintenance")
 COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
 
-THIN_AFTER = 6 * HOUR
-"""Age from which on the timeline keeps one step of each five minutes."""
+THIN_AFTER = whole_number("TIDEMARK_THIN_AFTER_HOURS", 6) * HOUR
+"""Age from which on the timeline keeps one step of each five minutes
+(``TIDEMARK_THIN_AFTER_HOURS``)."""
 
 REMEMBERED = HOUR
 """How long a reader may still ask for an older state of a table."""

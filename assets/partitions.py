@@ -1,6 +1,5 @@
 """The one definition of partitions, and how an asset's run finds the window it works on."""
 
-import os
 import warnings
 from datetime import UTC, datetime, timedelta
 
@@ -8,9 +7,10 @@ import dagster as dg
 
 from lake import history
 from lake.catalog import Lake
+from lake.settings import whole_number
 from lake.window import HOUR, Window, floor_hour
 
-HISTORY_DAYS = int(os.environ.get("TIDEMARK_HISTORY_DAYS", "30"))
+HISTORY_DAYS = whole_number("TIDEMARK_HISTORY_DAYS", 30)
 """Landed history that can still be loaded and recomputed (``TIDEMARK_HISTORY_DAYS``)."""
 
 FIRST_DAY = (datetime.now(UTC) - timedelta(days=HISTORY_DAYS + 1)).replace(

@@ -4,7 +4,6 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
-import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +13,15 @@ from operator import attrgetter
 from lake.catalog import Lake
 from lake.decisions import DROPPED, Decision, decisions
 from lake.memory import MEMORY
+from lake.settings import whole_number
 from lake.tables import progress, quality, raw
 from lake.window import Window
 
-HOLE = timedelta(minutes=10)
-"""The longest hole between two observations that a rate is still computed over."""
+HOLE = timedelta(minutes=whole_number("TIDEMARK_HOLE_MINUTES", 10))
+"""The longest hole between two observations that a rate is still computed over
+(``TIDEMARK_HOLE_MINUTES``)."""
 
-DATED = timedelta(hours=int(os.environ.get("TIDEMARK_TIMELINE_HOURS", "72")))
+DATED = timedelta(hours=whole_number("TIDEMARK_TIMELINE_HOURS", 72))
 """How far back messages are dated by the growth of their queue: the brokers' retention, or more
 (``TIDEMARK_TIMELINE_HOURS``)."""
 
@@ -57,6 +58,7 @@ class Look:
         brokers_read: broker groups whose offsets it holds.
         source: where it was read; None counts as ``remote``.
         brokers_expected: addresses that should have answered; None or 0 where nobody could tell.
+        keys_read: digest of the queues and consumers it holds; None for one loaded without it.
     """
 
     snapshot_id: str
@@ -66,6 +68,7 @@ class Look:
     brokers_read: frozenset[str]
     source: str | None = None
     brokers_expected: int | None = None
+    keys_read: str | None = None
 
     @property
     def is_of_all_brokers(self) -> bool:
@@ -281,6 +284,7 @@ def looks(lake: Lake, window: Window) -> list[Look]:
         "brokers_read",
         "source",
         "brokers_expected",
+        "keys_read",
     )
     found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
     return sorted(
@@ -319,22 +323,27 @@ def _spoilt(lake: Lake, window: Window) -> set[str]:
 def _previous(before: Sequence[Look], spoilt: Collection[str]) -> Iterable[str]:
     """Snapshots that hold the last observation of every queue before a window.
 
-    That is the newest of each broker; where this one is not complete or rows of it are
-    quarantined, a queue may be missing from it, and those of the last minutes are taken too.
+    That is the newest of each broker, and what was seen in the minutes before it and not in it: a
+    topic deleted meanwhile, what only deep looks find, a broker silent for once. Of looks that
+    hold the same keys the newest has them all, unless rows of it are quarantined.
     """
     newest: dict[tuple[str, str], Look] = {}
     for look in before:
         for broker in look.brokers_read:
             newest[look.cluster, broker] = look
     chosen = {look.snapshot_id for look in newest.values()}
-    for look in newest.values():
-        if look.status != "COMPLETE" or look.snapshot_id in spoilt:
-            chosen |= {
-                other.snapshot_id
-                for other in before
-                if other.cluster == look.cluster
-                and look.observed_at - HOLE <= other.observed_at <= look.observed_at
-            }
+    for last in newest.values():
+        covered: set[str | None] = set()
+        for look in reversed(before):
+            if look.observed_at < last.observed_at - HOLE:
+                break
+            after = look.observed_at > last.observed_at
+            if look.cluster != last.cluster or after or look.keys_read in covered:
+                continue
+            chosen.add(look.snapshot_id)
+            told = look.keys_read is not None or look.status == "COMPLETE"
+            if told and look.snapshot_id not in spoilt:
+                covered.add(look.keys_read)
     return chosen
 
 

@@ -5,6 +5,7 @@ when its row stands there. A load that died in between is finished by the next o
 tables that already hold the snapshot, so nothing is ever loaded twice.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +24,9 @@ from lake.window import Window
 
 BATCH = 120
 """Snapshots loaded by one commit per table; bounds memory when much has landed meanwhile."""
+
+OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
+"""Consumer offsets that no broker told."""
 
 DATA_TABLES = tuple(table for table in raw.ALL if table is not raw.SNAPSHOTS)
 
@@ -88,7 +92,7 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
 def read_landed(item: Landed) -> dict[str, pa.Table]:
     """The files of a landed snapshot as their tables' columns, by full name of the table.
 
-    ``raw.snapshots`` is always among them and gets its ``brokers_read``.
+    ``raw.snapshots`` is always among them and gets its ``brokers_read`` and ``keys_read``.
 
     Raises:
         StructureError: when a file cannot be read, lacks a key column, holds another type, or is
@@ -108,7 +112,12 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
     if header is None or header.num_rows != 1:
         rows = "is missing" if header is None else f"has {header.num_rows} rows"
         raise StructureError(f"snapshots.parquet {rows}; it must hold the snapshot's one row")
-    tables[raw.SNAPSHOTS.name] = _with_brokers_read(header, tables)
+    read = {"brokers_read": _brokers_read(header, tables), "keys_read": _keys_read(tables)}
+    for name, value in read.items():
+        position = header.column_names.index(name)
+        field_ = header.schema.field(position)
+        header = header.set_column(position, field_, pa.array([value], type=field_.type))
+    tables[raw.SNAPSHOTS.name] = header
     return tables
 
 
@@ -166,14 +175,14 @@ def _check_identity(item: Landed, rows: pa.Table, file: str) -> None:
         raise StructureError(f"{file} holds rows of {foreign[0]}, its folder is {item.snapshot_id}")
 
 
-def _with_brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:
-    """Adds which broker groups the snapshot's offsets are known of.
+def _brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> list[str]:
+    """Which broker groups the snapshot's offsets are known of.
 
     A broker whose committed offsets could not be read has queue rows but tells nothing about its
-    consumers, so it counts as silent.
+    consumers, so it counts as silent. One with rows of consumers did tell: then the problem is
+    about single offsets, or of a slave's.
     """
-    queues = tables.get(raw.QUEUE_OFFSETS.name)
-    read = set(queues["broker"].unique().to_pylist()) if queues is not None else set()
+    read = _brokers(tables.get(raw.QUEUE_OFFSETS.name))
     unheard = {
         problem["endpoint"]
         for problem in header["problems"][0].as_py() or []
@@ -181,12 +190,29 @@ def _with_brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> pa.Tabl
     }
     brokers = tables.get(raw.BROKERS.name)
     if unheard and brokers is not None:
+        heard = _brokers(tables.get(raw.CONSUMER_OFFSETS.name), ~OF_CLIENTS)
         # A broker read from its store has the folder for an address, its problems files in it.
         silent = {str(place) for at in unheard for place in (at, *PurePath(at).parents)}
-        read -= {row["broker"] for row in brokers.to_pylist() if row["address"] in silent}
-    names = pa.array([sorted(name for name in read if name)], type=pa.list_(pa.string()))
-    position = header.column_names.index("brokers_read")
-    return header.set_column(position, header.schema.field(position), names)
+        named = {row["broker"] for row in brokers.to_pylist() if row["address"] in silent}
+        read -= named - heard
+    return sorted(name for name in read if name)
+
+
+def _brokers(rows: pa.Table | None, where: pc.Expression | None = None) -> set[str]:
+    if rows is None:
+        return set()
+    return set((rows if where is None else rows.filter(where))["broker"].unique().to_pylist())
+
+
+def _keys_read(tables: dict[str, pa.Table]) -> str:
+    """A digest of the keys, in the order of the files: another order may look like other keys."""
+    digest = hashlib.blake2b(digest_size=16)
+    for table in (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS):
+        if table.name in tables:
+            keys = tables[table.name].select([name for name in table.key if name != "snapshot_id"])
+            for batch in keys.combine_chunks().to_batches():
+                digest.update(batch.serialize())
+    return digest.hexdigest()
 
 
 def _rejected_header(item: Landed, reason: str) -> pa.Table:

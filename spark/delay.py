@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.settings import whole_number
 from lake.tables import progress
 from lake.window import Window
 from spark.columns import QUEUE, at_least_zero, inside, milliseconds
@@ -16,8 +17,8 @@ from spark.columns import QUEUE, at_least_zero, inside, milliseconds
 RUN = (*QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
 
-THINNED_TO = 5 * 60
-"""Seconds that one step of old history spans."""
+THINNED_TO = 60 * whole_number("TIDEMARK_THINNED_MINUTES", 5)
+"""Seconds that one step of old history spans (``TIDEMARK_THINNED_MINUTES``)."""
 
 FEW_OFFSETS = 16
 """Up to so many offsets of a queue are looked for one by one in its history."""

@@ -11,12 +11,14 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.settings import whole_number
 from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum
 from spark.subscriptions import ALL_TAGS, meaning
 from spark.throughput import SERVED, seconds
 
-SERVES = timedelta(hours=1)
-"""How long a sample, or what was delivered, stands for what is unread."""
+SERVES = timedelta(minutes=whole_number("TIDEMARK_SAMPLE_MINUTES", 60))
+"""How long a sample, or what was delivered, stands for what is unread
+(``TIDEMARK_SAMPLE_MINUTES``)."""
 
 Z = 1.959963984540054
 """Standard deviations that hold 95 % of a normal distribution."""

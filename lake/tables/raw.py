@@ -69,6 +69,12 @@ SNAPSHOTS = Table(
             "NULL where nothing was connected to",
         ),
         Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
+        Column(
+            "keys_read",
+            STRING,
+            "digest of the keys of its queue and consumer offsets: where it is equal, no queue and "
+            "no group came or went",
+        ),
     ),
     key=("snapshot_id",),
 )

@@ -174,6 +174,13 @@ def test_before_a_partial_snapshot_the_last_minutes_are_read_too(lake):
     assert plan(lake, Window(at(1), at(2))).earlier == (name(-9), name(0))
 
 
+def test_what_the_newest_snapshot_does_not_hold_is_read_where_it_was_last_seen(lake):
+    """A topic deleted for a minute, or what only deep looks ask clients for."""
+    keys = {-11: "old", -9: "deep", -8: "all", -7: "deep", -6: "all", -1: "all", 0: "few"}
+    loaded(lake, *(look(minute) | {"keys_read": read} for minute, read in keys.items()))
+    assert plan(lake, Window(at(1), at(2))).earlier == (name(-1), name(-7), name(0))
+
+
 def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(lake):
     """A quarantined queue has no observation there; a backfill would find the one before."""
     loaded(lake, look(-11), look(-9), look(0), look(1))

@@ -1,5 +1,6 @@
 """Loading: once, whole, and one damaged snapshot keeps out only itself."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -72,10 +73,45 @@ def test_a_header_tells_which_brokers_were_read(lake):
 def test_a_broker_whose_commits_could_not_be_read_was_not_read(lake):
     taken = snapshot(START, Minute(2))
     taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    taken.consumer_offsets = [row for row in taken.consumer_offsets if row.broker == "broker-a"]
     land(lake.home, taken)
     load(lake)
     (header,) = headers(lake).values()
     assert header["brokers_read"] == ["broker-a"]
+
+
+def test_a_broker_that_told_commits_was_read_whatever_else_was_wrong_with_them(lake):
+    """One impossible offset, or a slave that did not answer, says nothing of all the others."""
+    taken = snapshot(START, Minute(2))
+    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    land(lake.home, taken)
+    load(lake)
+    (header,) = headers(lake).values()
+    assert header["brokers_read"] == ["broker-a", "broker-b"]
+
+
+def test_what_clients_told_is_no_answer_of_their_broker(lake):
+    taken = snapshot(START, Minute(2))
+    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    taken.consumer_offsets = [
+        row if row.broker == "broker-a" else replace(row, offset_store="client_file")
+        for row in taken.consumer_offsets
+    ]
+    land(lake.home, taken)
+    load(lake)
+    (header,) = headers(lake).values()
+    assert header["brokers_read"] == ["broker-a"]
+
+
+def test_a_header_tells_whether_queues_or_groups_came_or_went(lake):
+    """The offsets themselves do not matter."""
+    first, second, third = (snapshot(START, Minute(minute)) for minute in range(3))
+    third.consumer_offsets = third.consumer_offsets[1:]
+    for taken in (first, second, third):
+        land(lake.home, taken)
+    load(lake)
+    same, again, other = (row["keys_read"] for _, row in sorted(headers(lake).items()))
+    assert same == again != other
 
 
 def test_loading_twice_changes_nothing(lake):
