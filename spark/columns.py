@@ -1,7 +1,7 @@
 """What several computations say the same way: the keys of a queue, and small columns."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
@@ -21,7 +21,16 @@ QUEUE = ("cluster", "broker", "topic", "queue_id")
 def inside(window: Window, instant: str = "observed_at") -> Column:
     """Whether an instant of a row lies in the window."""
     at = F.col(instant)
-    return (at >= F.lit(window.start)) & (at < F.lit(window.end))
+    return (at >= timestamp(window.start)) & (at < timestamp(window.end))
+
+
+def timestamp(instant: datetime) -> Column:
+    """An instant, as text until it is planned.
+
+    To take one as it is pyspark asks a remote engine every time which of two types it prefers, a
+    round trip for each of the hundreds in a tick.
+    """
+    return F.lit(instant.isoformat()).cast("timestamp")
 
 
 def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> DataFrame:

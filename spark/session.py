@@ -63,6 +63,8 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         f"{prefix}.cache-enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
+        # Else every column made looks up the stack for the line that made it and sends it along.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
 
