@@ -1,8 +1,8 @@
 """What brokers counted, over masters and slaves, beside what offsets say: ``progress.throughput``.
 
 A console that asks the master alone shows 0 for a group that a slave serves; both are here, and the
-rate that our own observations of the offsets give over the same window. Only deep looks read the
-counters, so only their snapshots have rows.
+rate that our own observations of the offsets give over the same window. Only deep looks and lines
+of ``stats.log`` tell the counters, so only their instants have rows.
 
 A counter starts again at 0 with its broker, and offsets go back when a topic is recreated or a
 group is reset: the difference over that says nothing, so there is no rate then.
@@ -20,6 +20,8 @@ WRITTEN = "TOPIC_PUT_NUMS"
 SERVED = "GROUP_GET_NUMS"
 
 COUNTER = ("stats_name", "stats_key", "stats_window")
+INSTANT = ("observed_at", "cluster")
+REPLICA = ("broker", "broker_id")
 QUEUE = ("broker", "queue_id")
 
 
@@ -37,7 +39,8 @@ def throughput(
         window: what is computed.
 
     Returns:
-        One row per snapshot and counter with the columns of `lake.tables.progress.THROUGHPUT`.
+        One row per cluster, instant and counter with the columns of
+        `lake.tables.progress.THROUGHPUT`; the snapshot named is a look where there was one.
     """
     counted = stats.where(inside(window)).dropna(subset=[*SNAPSHOT, *COUNTER])
     deep = counted.select("snapshot_id").distinct()
@@ -62,15 +65,20 @@ def seconds() -> Column:
 
 
 def _counted(stats: DataFrame) -> DataFrame:
-    """One row per snapshot and counter: its replicas added up."""
+    """One row per cluster, instant and counter: the replicas of all brokers added up.
+
+    Every broker's log is snapshots of its own, and all brokers print at the same instants.
+    """
     on_master = F.col("broker_id") == 0
     tps = _sound("tps")
     count, mean = _sound("sum"), _sound("avgpt")
     # A broker tells the mean, not the calls; 0 of 0 calls is a mean of 0 to it.
     calls = F.when(count == 0, F.lit(0.0)).when(mean > 0, count / mean)
     return (
-        stats.groupBy(*SNAPSHOT, *COUNTER)
+        _once(stats)
+        .groupBy(*INSTANT, *COUNTER)
         .agg(
+            F.min("snapshot_id").alias("snapshot_id"),
             F.max("topic").alias("topic"),
             F.max("consumer_group").alias("consumer_group"),
             steady_sum(F.when(on_master, tps)).alias("tps_master"),
@@ -80,6 +88,21 @@ def _counted(stats: DataFrame) -> DataFrame:
             F.try_divide(F.sum(F.when(calls.isNotNull(), count)), steady_sum(calls)).alias("avgpt"),
         )
         .withColumn("served_by_replicas", F.try_divide("tps_replicas", "tps"))
+    )
+
+
+def _once(stats: DataFrame) -> DataFrame:
+    """Each counter of a replica once an instant: its log tells again what a look was told.
+
+    Of a cluster's snapshots of one instant a look has the first id: those of logs only begin
+    with it.
+    """
+    rest = ("topic", "consumer_group", "tps", "sum", "avgpt")
+    first = F.min(F.struct("snapshot_id", *rest)).alias("first")
+    return (
+        stats.groupBy(*INSTANT, *REPLICA, *COUNTER)
+        .agg(first)
+        .select(*INSTANT, *REPLICA, *COUNTER, "first.*")
     )
 
 

@@ -239,7 +239,7 @@ TIMELINE = Table(
 
 THROUGHPUT = Table(
     "progress.throughput",
-    "One row per counter, window and snapshot of a deep look: all replicas, beside our offsets.",
+    "One row per counter, window and instant of a deep look or of logs: all brokers' replicas.",
     (
         *raw.SNAPSHOT,
         Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),

@@ -13,6 +13,9 @@ NOW = 70
 """The minute of the only deep look. One minute before it there was a look, and none an hour before:
 that moment lies a quarter of the way from minute 8 to minute 16."""
 
+LOGS = {name: f"{snapshot_id(NOW)}-{name}" for name in ("broker-a", "broker-b")}
+"""Ids of lines of stats.log printed at the instant of the look: one snapshot per broker."""
+
 LOOKS = {"minute": (69, 69, 0.0), "hour": (8, 16, 0.25)}
 
 
@@ -50,6 +53,28 @@ COUNTED = {
     ),
     "calls not counted": ([counter("", 60, 1.0, 0.0)], (1, None, 1, 60, None, None)),
     "a clock set back": ([counter("", -60, -5.0, 1.0)], (None, None, None, None, None, None)),
+    "two logs": (
+        [
+            counter("", 3600, 60.0, 1.0, snapshot_id=LOGS["broker-a"]),
+            counter("", 2400, 40.0, 1.0, snapshot_id=LOGS["broker-b"], broker="broker-b"),
+        ],
+        (100, None, 100, 6000, 1, None),
+    ),
+    "a master's log and a slave's": (
+        [
+            counter("", 0, 0.0, 0.0, snapshot_id=LOGS["broker-a"]),
+            counter("", 600, 10.0, 4.0, snapshot_id=f"{LOGS['broker-a']}-1", broker_id=1),
+        ],
+        (0, 10, 10, 600, 4, 1),
+    ),
+    "a look and a log": (
+        [
+            counter("", 600, 10.0, 2.0),
+            counter("", 540, 9.0, 2.0, snapshot_id=LOGS["broker-a"]),  # the same counter again
+            counter("", 300, 5.0, 1.0, snapshot_id=LOGS["broker-b"], broker="broker-b"),
+        ],
+        (15, None, 15, 900, 1.5, None),
+    ),
     "two samples at once": (
         [counter("", 60, float("inf"), float("nan"))],
         (None, None, None, 60, None, None),
@@ -101,6 +126,7 @@ def computed(spark):
     stats += [counter("orders@broadcast", 60, 1.0, 1.0)]
     stats += [counter("long", 60, 1.0, 1.0, stats_window=name) for name in STATS_WINDOWS]
     stats += [counter("long", 60, 1.0, 1.0, stats_name="TOPIC_PUT_SIZE")]
+    stats += [counter("two queues", 60, 1.0, 1.0, snapshot_id=log) for log in LOGS.values()]
     stats += [counter("another time", 60, 1.0, 1.0, at=130)]
     offsets = [
         queue(at, topic, offset, number)
@@ -172,6 +198,11 @@ def test_a_window_begins_between_two_looks(computed):
 def test_what_offsets_do_not_count_is_not_observed(computed):
     assert computed["TOPIC_PUT_SIZE", "long", "minute"]["tps_observed"] is None
     assert computed["GROUP_GET_NUMS", "orders@broadcast", "minute"]["tps_observed"] is None
+
+
+def test_logs_of_its_instant_leave_a_look_what_it_observed(computed):
+    row = computed["TOPIC_PUT_NUMS", "two queues", "minute"]
+    assert (row["snapshot_id"], row["tps_observed"]) == (snapshot_id(NOW), 3.0)
 
 
 def test_another_time_has_no_row(computed):
