@@ -236,7 +236,7 @@ class Snapshot:
         brokers_answered: addresses that did.
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None where nothing was connected to.
         part: tells snapshots of one cluster and instant apart, where several parts of it are read
-            on their own: the broker's name for a line of ``stats.log``.
+            on their own: for a line of ``stats.log`` the broker's name, with its id for a slave.
         columns: by table, rows that are not objects here but columns already, as `batches` gives
             them: those that other processes have read.
     """

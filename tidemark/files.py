@@ -37,7 +37,7 @@ def land_local_offsets(clients: Path, cluster: str) -> None:
     land_and_say([read_local_offsets(clients, cluster=cluster)])
 
 
-def land_stats_log(logs: Iterable[Path], cluster: str, broker: str) -> None:
+def land_stats_log(logs: Iterable[Path], cluster: str, broker: str, broker_id: int = 0) -> None:
     """Lands one snapshot for each instant that a broker's statistics were logged at.
 
     Raises:
@@ -48,7 +48,8 @@ def land_stats_log(logs: Iterable[Path], cluster: str, broker: str) -> None:
     _require("--cluster", cluster)
     _require("--broker", broker)
     logs = list(logs)
-    if not land_and_say(read_stats_log(logs, cluster=cluster, broker=broker)):
+    found = read_stats_log(logs, cluster=cluster, broker=broker, broker_id=broker_id)
+    if not land_and_say(found):
         raise CommandError(f"{logs[0]}: no line of statistics; is it a stats.log?")
 
 

@@ -64,7 +64,8 @@ def read_stats_log(
 
     Yields:
         Snapshots in the order of time, each with ``broker_stats`` only. Where a file breaks off or
-        cannot be read, the next snapshot is ``PARTIAL`` and has the problem.
+        cannot be read, the next snapshot is ``PARTIAL`` and has the problem; so is one whose logs
+        tell a counter with two values, as those of two brokers do: it is then left out.
 
     Raises:
         FileError: at the end, when a file could not be read and no snapshot came after to say so.
@@ -73,16 +74,35 @@ def read_stats_log(
     logs = [_lines(Path(path), broker, broker_id, problems) for path in files]
     merged = heapq.merge(*logs, key=itemgetter(0))
     for at, lines in groupby(merged, key=itemgetter(0)):
-        rows = {(row.stats_name, row.stats_key, row.stats_window): row for _, row in lines}
-        found = [error.problem(OPERATION) for error in problems]
+        rows, found = _once((row for _, row in lines), broker)
+        found += [error.problem(OPERATION) for error in problems]
         problems.clear()
-        yield _snapshot(cluster, broker, at, list(rows.values()), found)
+        # Instants are whole seconds, and all brokers print at the begin of each minute.
+        part = f"{broker}@{broker_id}" if broker_id else broker
+        yield _snapshot(cluster, part, at, rows, found)
     if problems:
         raise problems[0]
 
 
+def _once(rows: Iterable[BrokerStats], broker: str) -> tuple[list[BrokerStats], list[Problem]]:
+    """Each counter of an instant once, and the problem of those that logs do not agree on."""
+    told: dict[tuple[int, str, str, str], BrokerStats] = {}
+    doubtful: dict[tuple[int, str, str, str], BrokerStats] = {}
+    for row in rows:
+        key = row.broker_id, row.stats_name, row.stats_key, row.stats_window
+        if told.setdefault(key, row) != row:
+            doubtful[key] = row
+    if not doubtful:
+        return list(told.values()), []
+    one = next(iter(doubtful.values()))
+    which = f"{len(doubtful)} counters told with two values, such as {one.stats_name}"
+    message = f"{which} {one.stats_key}: are these logs of one broker?"
+    rest = [row for key, row in told.items() if key not in doubtful]
+    return rest, [Problem(broker, OPERATION, None, message)]
+
+
 def _snapshot(
-    cluster: str, broker: str, at: datetime, rows: list[BrokerStats], problems: list[Problem]
+    cluster: str, part: str, at: datetime, rows: list[BrokerStats], problems: list[Problem]
 ) -> Snapshot:
     return Snapshot(
         cluster,
@@ -94,8 +114,7 @@ def _snapshot(
         brokers_answered=1,
         problems=problems,
         broker_stats=rows,
-        # Instants are whole seconds, and all brokers print at the begin of each minute.
-        part=broker,
+        part=part,
     )
 
 

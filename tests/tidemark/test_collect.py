@@ -102,6 +102,19 @@ def test_stats_log_twice(home):
     assert lake.read(raw.BROKER_STATS).num_rows == 2 * (130 + 170)
 
 
+def test_stats_log_of_a_slave(home):
+    """Beside the master's of the same instants, not instead of it and not skipped for it."""
+    of = ("--cluster", "lab", "--broker", "broker-a", "--stats-log", LOG)
+    collect(home, *of)
+    done = collect(home, *of, "--broker-id", 2)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == (
+        "20261121T093200000Z-lab-broker-a@2: COMPLETE, 130 broker_stats"
+    )
+    found = [pq.read_table(item.path / "broker_stats.parquet") for item in sorted(landed(home))]
+    assert [table["broker_id"].unique().to_pylist() for table in found] == [[0], [2], [0], [2]]
+
+
 REFUSED = {
     "no store": (["--store", "DIR"], 1, "no store of a broker"),
     "no such store": (["--store", "DIR/no"], 1, "no such folder"),
@@ -112,6 +125,8 @@ REFUSED = {
     "two sources": (["--store", "DIR", "--local-offsets", "DIR"], 2, "give one of"),
     "files of what": (["DIR", "--store", "DIR"], 2, "--stats-log"),
     "no cluster": (["--local-offsets", "DIR"], 2, "--cluster NAME"),
+    "an id of what": (["--store", "DIR", "--broker-id", "1"], 2, "--stats-log"),
+    "no id": (["--stats-log", "DIR/x", "--broker-id", "-1"], 2, "--broker-id"),
     "no broker": (["--stats-log", "DIR/x", "--cluster", "c"], 2, "--broker NAME"),
 }
 

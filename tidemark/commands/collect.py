@@ -20,6 +20,7 @@ app = typer.Typer()
 _FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
 _CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
 _LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
+_ID = typer.Option(metavar="N", min=0, help="Which replica --stats-log is of; 0 for the master.")
 _EVERY = typer.Option(metavar="SPAN", help="Again and again, e.g. 10s or 1m; once without.")
 
 
@@ -37,6 +38,7 @@ def collect(
         str, typer.Option(envvar="TIDEMARK_CLUSTER", help="What the cluster of files is called.")
     ] = "",
     broker: Annotated[str, typer.Option(help="Name of the broker group the files are of.")] = "",
+    broker_id: Annotated[int, _ID] = 0,
 ) -> None:
     """Take a snapshot of every configured cluster, or of files of RocketMQ, and land it."""
     sources = {"--store": store, "--local-offsets": local_offsets, "--stats-log": stats_log}
@@ -45,6 +47,8 @@ def collect(
         raise typer.BadParameter(f"give one of {', '.join(given)}")
     if files and not stats_log:
         raise typer.BadParameter(f"{files[0]}: files are for --stats-log")
+    if broker_id and not stats_log:
+        raise typer.BadParameter("--broker-id is for --stats-log")
     if given and every:
         raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
     from tidemark import files as from_files
@@ -54,7 +58,7 @@ def collect(
     elif local_offsets:
         from_files.land_local_offsets(local_offsets, cluster)
     elif stats_log:
-        from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker)
+        from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker, broker_id)
     else:
         _look(namesrv, every)
 

@@ -145,6 +145,40 @@ def test_brokers_log_at_the_same_instant(tmp_path):
     assert ids == ["20261121T093200000Z-lab-broker-a", "20261121T093200000Z-lab-broker-b"]
 
 
+def test_replicas_of_a_broker_log_at_the_same_instant(tmp_path):
+    """Names may end like an id: those of slaves are told apart from another broker's, too."""
+    path = tmp_path / "stats.log"
+    path.write_text(line())
+    found = [
+        snapshot
+        for broker, number in (("broker", 0), ("broker", 1), ("broker-1", 0))
+        for snapshot in read_stats_log([path], cluster="lab", broker=broker, broker_id=number)
+    ]
+    assert [snapshot.snapshot_id for snapshot in found] == [
+        "20261121T093200000Z-lab-broker",
+        "20261121T093200000Z-lab-broker@1",
+        "20261121T093200000Z-lab-broker-1",
+    ]
+    rows = [row for snapshot in found for row in snapshot.broker_stats]
+    assert [(row.broker, row.broker_id) for row in rows] == [
+        ("broker", 0), ("broker", 1), ("broker-1", 0),
+    ]  # fmt: skip
+
+
+def test_logs_of_two_brokers_taken_for_one(tmp_path):
+    """A master that a slave reads for counts 0; which of the two numbers holds is not known."""
+    master, slave = tmp_path / "master.log", tmp_path / "slave.log"
+    served = {"name": "GROUP_GET_NUMS", "key": "t@g"}
+    master.write_text(line(**served, sums="0") + line(key="same"))
+    slave.write_text(line(**served, sums="600") + line(key="same") + line("2026-11-21 17:33:00"))
+    first, second = read(master, slave)
+    assert [row.stats_key for row in first.broker_stats] == ["same"]
+    assert (first.status, second.status) == ("PARTIAL", "COMPLETE")
+    (found,) = first.problems
+    assert found.endpoint == "broker-a"
+    assert found.message.startswith("1 counters told with two values, such as GROUP_GET_NUMS t@g")
+
+
 def test_it_is_read_as_it_is_asked_for(tmp_path):
     path = tmp_path / "stats.log"
     path.write_text(
