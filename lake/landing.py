@@ -2,6 +2,9 @@
 
 ``landing/<cluster>/<YYYY-MM-DD>/<HH>/<snapshot_id>/<table>.parquet`` with the columns of
 ``raw.<table>``. Collecting needs nothing but this, so it goes on when Spark or the lake is down.
+
+A cluster may have any name, also one that a name server made up to lead out of here: what a folder
+cannot be called, or should not, stands in its name as in addresses, ``prod%2Feu`` for ``prod/eu``.
 """
 
 import os
@@ -23,6 +26,11 @@ from rocketmq.rows import Snapshot
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
+_NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
+"""Characters that lead to another folder or end a line; a dot in front hides what is unfinished."""
+
+_ESCAPED = re.compile(r"%([0-7][0-9A-F])")
+
 
 @dataclass(frozen=True, order=True)
 class Landed:
@@ -30,8 +38,8 @@ class Landed:
 
     Attributes:
         observed_at: start of the snapshot.
-        snapshot_id: its id, the folder's name.
-        cluster: its cluster, the folder above.
+        snapshot_id: its id, what the folder is named after.
+        cluster: its cluster, what the folder above is named after.
         path: the folder.
     """
 
@@ -49,7 +57,17 @@ class Landed:
 def folder(home: Home, cluster: str, observed_at: datetime, snapshot_id: str) -> Path:
     """The folder a snapshot lands in."""
     at = observed_at.astimezone(UTC)
-    return home.landing / cluster / f"{at:%Y-%m-%d}" / f"{at:%H}" / snapshot_id
+    hour = home.landing / _folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
+    return hour / _folder_name(snapshot_id)
+
+
+def _folder_name(name: str) -> str:
+    return _NO_FOLDER_NAME.sub(lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def _named(folder_name: str) -> str:
+    """What a folder is named after, from the name it has for that."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), folder_name)
 
 
 def land(home: Home, snapshot: Snapshot) -> Path:
@@ -79,13 +97,13 @@ def land(home: Home, snapshot: Snapshot) -> Path:
 def landed(home: Home) -> Iterator[Landed]:
     """Every landed snapshot, oldest hours of a cluster first; what is unfinished is not shown."""
     for hour in sorted(home.landing.glob("[!.]*/*/*")):
-        cluster = hour.parent.parent.name
+        cluster = _named(hour.parent.parent.name)
         for entry in os.scandir(hour):
             match = _SNAPSHOT_ID.fullmatch(entry.name)
             if match and entry.is_dir():
                 observed_at = _instant(match[1])
                 if observed_at is not None:
-                    yield Landed(observed_at, entry.name, cluster, Path(entry.path))
+                    yield Landed(observed_at, _named(entry.name), cluster, Path(entry.path))
 
 
 def _instant(text: str) -> datetime | None:

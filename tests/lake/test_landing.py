@@ -64,6 +64,29 @@ def test_clusters_with_dashes_keep_their_name(home):
     assert [item.cluster for item in landed(home)] == ["eu-west-1"]
 
 
+ODD_NAMES = ["prod/eu", ".x", "..", "../../outside", "/dev/null/x", "%", "a%2Fb", "a\nb", "生产 1"]
+"""Names of clusters as a name server may tell them: any text."""
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_cluster_may_have_any_name(home, tmp_path, name):
+    taken = snapshot(START, Minute(1), cluster=name)
+    path = land(home, taken)
+    assert path.resolve().parents[3] == home.landing.resolve()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
+    (item,) = landed(home)
+    assert (item.cluster, item.snapshot_id) == (name, taken.snapshot_id)
+    assert (item.path, item.observed_at) == (path, taken.observed_at)
+    assert folder(home, name, taken.observed_at, taken.snapshot_id) == path
+
+
+def test_names_that_differ_land_apart(home):
+    names = [*ODD_NAMES, "prod", "eu", "%2Ex", "生产%201"]
+    paths = {land(home, snapshot(START, Minute(1), cluster=name)) for name in names}
+    assert len(paths) == len(names)
+    assert sorted(item.cluster for item in landed(home)) == sorted(names)
+
+
 def test_nothing_is_seen_before_the_rename(home, monkeypatch):
     seen = []
     write = landing._write

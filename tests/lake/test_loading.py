@@ -44,6 +44,27 @@ def with_column(name, column):
     return change
 
 
+@pytest.mark.parametrize("name", ["prod/eu", ".x", "../../outside"])
+def test_a_cluster_of_any_name_is_loaded_once(lake, name):
+    put(lake.home, START, [Minute(2)], cluster=name)
+    put(lake.home, START, [Minute(2)], cluster="other")
+    wanted = snapshot(START, Minute(2), cluster=name).snapshot_id
+    assert wanted in load(lake).snapshots
+    assert load(lake).snapshots == []
+    for table in raw.ALL:
+        rows = [row for row in lake.read(table).to_pylist() if row["cluster"] == name]
+        assert {row["snapshot_id"] for row in rows} == {wanted}, table.name
+
+
+def test_a_damaged_snapshot_is_kept_out_under_the_name_of_its_cluster(lake):
+    put(lake.home, START, [Minute(2, corrupt=True)], cluster="prod/eu")
+    wanted = snapshot(START, Minute(2), cluster="prod/eu").snapshot_id
+    assert list(load(lake).rejected) == [wanted]
+    assert [(row["cluster"], row["snapshot_id"]) for row in headers(lake).values()] == [
+        ("prod/eu", wanted)
+    ]
+
+
 def test_every_row_is_loaded(lake):
     put(lake.home, START, THREE)
     loaded = load(lake)
