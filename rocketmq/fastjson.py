@@ -65,7 +65,9 @@ def loads(body: bytes) -> Any:
 
 # The fast path -----------------------------------------------------------------------------------
 
-_INTEGERS = rb"\{-?\d++:-?\d++(?:,-?\d++:-?\d++)*+[ \t\n\r]*+\}"  # spaces: in pretty files
+_GAP = rb"[ \t\n\r]*+"  # in files: fastjson breaks the line before the brace, fastjson2 everywhere
+_ENTRY = _GAP + rb"-?\d++:-?\d++"
+_INTEGERS = rb"\{" + _ENTRY + rb"(?:," + _ENTRY + rb")*+" + _GAP + rb"\}"
 _INTEGER_MAP = re.compile(_INTEGERS)
 _NAMED = rb'"[^"\\{}\[\]:,]*+":' + _INTEGERS
 _INTEGER_TABLE = re.compile(rb"\{" + _NAMED + rb"(?:," + _NAMED + rb")*+\}")

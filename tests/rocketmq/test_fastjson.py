@@ -88,24 +88,33 @@ def test_what_fastjson_writes_is_read_back(value, space):
         assert repr(loads(body)) == repr(value)
 
 
-@given(VALUES, st.data())
-def test_both_paths_read_the_same_from_damaged_bodies(value, data):
-    body = bytearray(encode(value).encode())
+@given(VALUES, st.sampled_from(["", "\n\t"]), st.data())
+def test_both_paths_read_the_same_from_damaged_bodies(value, space, data):
+    body = bytearray(encode(value, space).encode())
     for _ in range(data.draw(st.integers(0, 4))):
         place = data.draw(st.integers(0, len(body)))
         span = data.draw(st.integers(0, 3))
         body[place : place + span] = data.draw(
-            st.sampled_from([b"", b"{", b"}", b'"', b":", b",", b"1", b"}:{", b"}}", b"{{", b"\\"])
+            st.sampled_from(
+                [b"", b"{", b"}", b'"', b":", b",", b"1", b"}:{", b"}}", b"{{", b"\\", b"\n", b" "]
+            )
         )
     assert outcome(loads, bytes(body)) == outcome(tolerant, bytes(body))
 
 
-@given(st.binary(max_size=60) | st.text('{}[]":,10-.e\\u$ref ', max_size=60).map(str.encode))
+@given(st.binary(max_size=60) | st.text('{}[]":,10-.e\\u$ref \n', max_size=60).map(str.encode))
 @example(b'{{"a":1}:{"b":"x}}y"}}')
 @example(b'[{{"a":1}:{"b":"x}}y"}}]')
 @example(b'{{"a":"x}:{y":1}:{"b":2}}')
 @example(b'{"a":"{1:2}","b":{1:2}}')
 @example(b'{"a":"{1:2}"}')
+@example(b'{"a":"{ 1:2,\\n3:4 }","b":{ 1:2}}')
+@example(b'{"a":"{\n1:2}"}')
+@example(b"{\n1:2,\n}")
+@example(b"{ 1 :2,3: 4}")
+@example(b"{- 1:2}")
+@example(b"{1:2\x0b}")
+@example(b"{\xc2\xa01:2}")
 @example(b"{1:23:4}")
 @example(b"{1:2,}")
 @example(b"{01:2}")
@@ -145,6 +154,29 @@ def test_golden_bodies_of_the_real_classes(golden, release):
     assert local[queue] == 42 and len(local) == 2
     assert loads(bodies["ConsumeStats"].encode())["offsetTable"][queue]["brokerOffset"] == 100
     assert loads(bodies["BrokerStatsData"].encode())["statsHour"]["tps"] is None
+
+
+def pretty(table, entry=""):
+    """A file of offsets; every entry begins a line of its own where fastjson2 wrote it."""
+    maps = (
+        f'\n\t\t"{name}":{{' + ",".join(f"{entry}{q}:{at}" for q, at in offsets.items()) + "\n\t\t}"
+        for name, offsets in table.items()
+    )
+    return ('{\n\t"offsetTable":{' + ",".join(maps) + '\n\t},\n\t"pullOffsetTable":{}\n}').encode()
+
+
+@pytest.mark.parametrize(("release", "entry"), [("5.3.3", ""), ("5.5.0", "\n\t\t\t")])
+def test_files_of_any_size_are_read_in_the_form_of_every_release(golden, release, entry):
+    real = golden[release]["pretty"].encode()
+    assert fastjson._scan(real) == tolerant(real)
+    maps = pretty({"TopicA@g1": {0: 5, 1: 7, 10: 8}}, entry)[len('{\n\t"offsetTable":{') :]
+    assert maps.partition(b"}")[0] in real  # the one written here is the same form
+    table = {f"t{number}@g": {queue: 10**15 + queue for queue in range(8)} for number in range(9)}
+    assert fastjson._scan(pretty(table, entry))["offsetTable"] == table
+    table = {f"{name}{more}": table[name] for name in table for more in range(6000)}
+    body = pretty(table, entry)
+    assert len(body) > fastjson.SLOW_BYTES
+    assert loads(body)["offsetTable"] == table
 
 
 def test_numbers_keep_their_kind():
