@@ -64,6 +64,7 @@ def read_store(
         look = _Look(store, config.problems)
         reading = config.reading(broker, str(root), deployment)
         look.measure(reading, config.since_5)
+        look.say_impossible(reading)
         fill(snapshot, [reading])
         look.add_store_times(snapshot)
         look.add_broker(snapshot.brokers[0])
@@ -112,6 +113,12 @@ class _Look:
                 queue_id: self._stats((topic, queue_id))
                 for queue_id in self._queue_ids(topic, config, since_5)
             }
+
+    def say_impossible(self, reading: Reading) -> None:
+        """Write down numbers that are no offsets; they are passed on as they were read."""
+        for operation, message in reading.impossible():
+            key = reading.address, operation
+            self._problems[key] = Problem(reading.address, operation, None, message)
 
     def add_store_times(self, snapshot: Snapshot) -> None:
         """Write into consumer rows when the first message not consumed was stored."""

@@ -160,6 +160,28 @@ def test_the_last_content_but_one(small):
         assert [row.consumer_offset for row in found.consumer_offsets] == [1, 0]
 
 
+def test_an_offset_below_zero_is_shown_as_it_was_read(small):
+    """As a live look does: the other rows hold, and -1 is no offset at all."""
+    small.configure({"t": 2}, {"t@g": {0: -5, 1: 0}, "t@h": {0: 1, 1: -1}})
+    found = read_store(small.root)
+    assert [
+        (row.consumer_group, row.queue_id, row.consumer_offset) for row in found.consumer_offsets
+    ] == [("g", 0, -5), ("g", 1, 0), ("h", 0, 1), ("h", 1, None)]
+    assert [row.first_unconsumed_at for row in found.consumer_offsets][:2] == [None, None]
+    (problem,) = found.problems
+    assert (found.status, problem.endpoint) == ("PARTIAL", str(small.root))
+    assert problem.operation == "GET_ALL_CONSUMER_OFFSET"
+    assert problem.message == "1 offsets below 0, such as -5 of g on t queue 0"
+
+
+@pytest.mark.parametrize("wrong", ['"1"', "1.5", "null", str(2**63)])
+def test_what_is_no_offset_refuses_the_file(small, wrong):
+    small.config("consumerOffset.json", f'{{"offsetTable":{{"t@g":{{0:1,1:{wrong}}}}}}}')
+    found = read_store(small.root)
+    assert [problem.operation for problem in found.problems] == ["GET_ALL_CONSUMER_OFFSET"]
+    assert found.consumer_offsets == [] and len(queues(found)) == 2
+
+
 def test_no_consumer_offsets_at_all(small):
     path = small.root / "config" / "consumerOffset.json"
     path.write_text("{" * 10_000)
