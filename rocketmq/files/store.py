@@ -64,6 +64,7 @@ def read_store(
         look = _Look(store, config.problems)
         reading = config.reading(broker, str(root), deployment)
         look.measure(reading, config.since_5)
+        look.leave_out_untold(reading, config.since_5)
         look.say_impossible(reading)
         fill(snapshot, [reading])
         look.add_store_times(snapshot)
@@ -107,12 +108,25 @@ class _Look:
         for topic, error in self.store.unlisted.items():
             self._add(error, f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}")
         self._check_commit_log()
+        consumed = reading.consumed_topics()
         for topic in reading.topics_to_measure():
             config = (reading.topics or {}).get(topic)
             reading.topic_stats[topic] = {
                 queue_id: self._stats((topic, queue_id))
-                for queue_id in self._queue_ids(topic, config, since_5)
+                for queue_id in self._queue_ids(topic, config, since_5 or topic in consumed)
             }
+
+    def leave_out_untold(self, reading: Reading, since_5: bool) -> None:
+        """Leave out the newest store times that a broker before 5.0 cannot be asked for.
+
+        Of queues that are read and not written any more it tells first and next offset only.
+        """
+        for topic, stats in reading.topic_stats.items():
+            config = (reading.topics or {}).get(topic)
+            if since_5 or config is None or stats is None:
+                continue
+            for queue_id in stats.keys() - range(config.write_queues):
+                stats[queue_id] = stats[queue_id]._replace(newest_stored_at=None)
 
     def say_impossible(self, reading: Reading) -> None:
         """Write down numbers that are no offsets; they are passed on as they were read."""
@@ -146,12 +160,12 @@ class _Look:
         except FileError as error:
             self._add(error, _COMMIT_LOG)
 
-    def _queue_ids(self, topic: str, config: TopicConfig | None, since_5: bool) -> list[int]:
-        """The queues GET_TOPIC_STATS_INFO tells of; those with files where topics are unknown."""
+    def _queue_ids(self, topic: str, config: TopicConfig | None, all_read: bool) -> list[int]:
+        """The queues a broker is asked about; those with files where topics are unknown."""
         if config is None:
             return sorted(queue_id for name, queue_id in self._extents if name == topic)
-        # Before 5.0 queues that are read and not written any more are left out.
-        readable = config.read_queues if since_5 else 0
+        # Before 5.0 GET_TOPIC_STATS_INFO leaves out queues that are read and not written any more.
+        readable = config.read_queues if all_read else 0
         return list(range(max(config.write_queues, readable)))
 
     def _stats(self, queue: Queue) -> QueueStats:

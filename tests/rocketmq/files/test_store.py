@@ -93,15 +93,19 @@ def test_all_messages_of_a_queue_expired(store):
     )
 
 
-@pytest.mark.parametrize(("v5", "expected"), [(True, [0, 1, 2]), (False, [0])])
-def test_which_queues_a_broker_tells_of(store, v5, expected):
-    """4.9 those that are written, from 5.0 on those that are read too (GET_TOPIC_STATS_INFO)."""
+@pytest.mark.parametrize(("v5", "unconsumed"), [(True, [0, 1, 2]), (False, [0])])
+def test_which_queues_a_broker_tells_of(store, v5, unconsumed):
+    """4.9 those that are written, from 5.0 on those that are read too (GET_TOPIC_STATS_INFO).
+
+    Where a group reads a topic, 4.9 is asked about the others one by one.
+    """
     store.configure({}, {"t@g": {0: 0, 2: 0, 5: 0}}, v5=v5)
-    table = {"t": topic_config("t", 3, 1, v5=v5)}
+    table = {topic: topic_config(topic, 3, 1, v5=v5) for topic in ("t", "u")}
     store.config("topics.json", {"topicConfigTable": table})
     found = read_store(store.root, cluster="lab", broker="broker-a")
-    assert [row.queue_id for row in queues(found)] == expected
-    assert [row.queue_id for row in found.consumer_offsets] == [at for at in expected if at != 1]
+    assert [row.queue_id for row in queues(found)] == [0, 1, 2]
+    assert [row.queue_id for row in queues(found, "u")] == unconsumed
+    assert [row.queue_id for row in found.consumer_offsets] == [0, 2]
 
 
 def test_retry_dlq_broadcast_system_and_lost_topics(store):
@@ -126,6 +130,28 @@ def test_retry_dlq_broadcast_system_and_lost_topics(store):
         ("g", "t", None, "broker"),
         ("g-b", "t", 0, "broker_broadcast"),
     ]
+
+
+@pytest.mark.parametrize("v5", [True, False])
+def test_a_topic_that_was_given_fewer_queues(store, v5):
+    """Of queue 1 a broker of 4.9 does not tell when its newest message was stored."""
+    for number in (0, 1, 1):
+        store.put("t", number)
+    store.write()
+    store.configure({}, {"t@g": {0: 0, 1: 1}}, v5=v5)
+    store.config("topics.json", {"topicConfigTable": {"t": topic_config("t", 2, 1, v5=v5)}})
+    found = read_store(store.root, cluster="lab", broker="broker-a")
+    assert (found.status, found.queue_offsets) == (
+        "COMPLETE",
+        [
+            QueueOffset("broker-a", "t", 0, 0, 1, stored(0)),
+            QueueOffset("broker-a", "t", 1, 0, 2, stored(2) if v5 else None),
+        ],
+    )
+    assert [
+        (row.queue_id, row.consumer_offset, row.first_unconsumed_at)
+        for row in found.consumer_offsets
+    ] == [(0, 0, stored(0)), (1, 1, stored(2))]
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
