@@ -260,7 +260,11 @@ def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
 
 
 def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
-    """Decode a 43 body; keys of another form than `OffsetKey` are left out, as Java does."""
+    """Decode a 43 body; keys of another form than `OffsetKey` are left out, as Java does.
+
+    ``lmqOffsetTable`` of brokers with light queues is left out too: there may be a group for every
+    device, and no broker lists their topics (`LmqTopicConfigManager`), so nothing measures them.
+    """
     found = object_of(loads(body))
     pulls = found.get("pullOffsetTable")
     return ConsumerOffsetTable(

@@ -1,11 +1,14 @@
 """The configuration files of a store that tell of progress, as the answers a broker gives of them.
 
 ``config/consumerOffset.json``, ``topics.json`` and ``subscriptionGroup.json`` are the bodies of
-requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45.
+requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45. A broker with light
+queues (``enableLmq=true``, `LmqConsumerOffsetManager`) keeps the progress of all groups in
+``lmqConsumerOffset.json`` instead.
 """
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +17,7 @@ from rocketmq import answers
 from rocketmq.codes import RequestCode
 from rocketmq.fastjson import loads
 from rocketmq.files.errors import FileError
-from rocketmq.files.rewritten import read_rewritten
+from rocketmq.files.rewritten import backup_of, read_rewritten
 from rocketmq.names import SYSTEM_TOPICS
 from rocketmq.reading import Reading
 from rocketmq.rows import Problem
@@ -36,7 +39,7 @@ class StoreConfig:
     """The files of ``config/`` that tell of progress; None for one that cannot be read.
 
     Attributes:
-        offsets: progress of all groups, ``consumerOffset.json``.
+        offsets: progress of all groups, ``consumerOffset.json`` or ``lmqConsumerOffset.json``.
         topics: ``topics.json``.
         groups: ``subscriptionGroup.json``.
         delay_offsets: by delay level, the next message of ``SCHEDULE_TOPIC_XXXX`` (queue
@@ -67,7 +70,8 @@ class StoreConfig:
                 config.problems.append(wrong.problem(f"{READ} {name}"))
             return found
 
-        offsets = read("consumerOffset.json", _offsets, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        name = config._written_last(folder, "consumerOffset.json", "lmqConsumerOffset.json")
+        offsets = read(name, _offsets, RequestCode.GET_ALL_CONSUMER_OFFSET)
         topics = read("topics.json", _topics, RequestCode.GET_ALL_TOPIC_CONFIG)
         config.groups = read(
             "subscriptionGroup.json",
@@ -80,6 +84,16 @@ class StoreConfig:
         config.since_5 = versioned if offsets else attributed
         config._read_delay_offsets(folder / "delayOffset.json")
         return config
+
+    def _written_last(self, folder: Path, *names: str) -> str:
+        """Which of the files the broker keeps now; of the others that are there it is said."""
+        written = {name: at for name in names if (at := _written_at(folder / name)) is not None}
+        last = max(written, key=written.__getitem__, default=names[0])
+        for name in written.keys() - {last}:
+            later = f"{last} was written later, by {written[last] - written[name]:.0f} s"
+            left_over = FileError(folder / name, f"left over: {later}, and is read")
+            self.problems.append(left_over.problem(f"{READ} {name}"))
+        return last
 
     def _read_delay_offsets(self, path: Path) -> None:
         try:
@@ -140,6 +154,15 @@ def _topics(body: bytes) -> tuple[dict[str, answers.TopicConfig], bool]:
 def _delay_offsets(body: bytes) -> dict[int, int]:
     table = loads(body)["offsetTable"]
     return {int(level): int(offset) for level, offset in table.items()}
+
+
+def _written_at(path: Path) -> float | None:
+    """When a file was written, or what it held before: it is missing while it is rewritten."""
+    times = []
+    for place in (path, backup_of(path)):
+        with suppress(OSError):
+            times.append(place.stat().st_mtime)
+    return max(times, default=None)
 
 
 def _only(names: Iterable[str]) -> str | None:
