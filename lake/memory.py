@@ -59,7 +59,11 @@ class Memory:
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
 
     def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
-        """Takes in who answered, and forgets the old address of one that moved."""
+        """Takes in who answered, and forgets an address whose broker answers at a new one.
+
+        Members of a broker group can swap their ids, so an address is known by its group; it keeps
+        the id it was last looked for under.
+        """
         answered = {
             (row.broker, row.broker_id, row.address)
             for row in snapshot.brokers
@@ -68,8 +72,14 @@ class Memory:
         if answered:
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
-        places = {key[:2] for key in answered}
-        kept = {key: at for key, at in self.brokers.items() if key[:2] not in places}
+        known = {(broker, address) for broker, _, address in self.brokers}
+        moved = {broker for broker, _, address in answered if (broker, address) not in known}
+        expected = {(row.broker, row.address): row.broker_id for row in snapshot.brokers}
+        kept = {
+            (broker, expected.get((broker, address), broker_id), address): at
+            for (broker, broker_id, address), at in self.brokers.items()
+            if (broker, address) in expected or broker not in moved
+        }
         self.brokers = kept | dict.fromkeys(answered, snapshot.observed_at.astimezone(UTC))
         self._write()
 

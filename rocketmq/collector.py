@@ -65,7 +65,7 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         if roster.is_told:
             groups = await _read_all(client, readings, problems, target.counters, share.exchange)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
-    readings = _without_strangers(readings, roster.readings, problems)
+    readings = _without_strangers(readings, problems)
     for reading in readings:
         for operation, message in reading.impossible():
             problems.add(Problem(reading.address, operation, None, message))
@@ -162,20 +162,16 @@ def _add_unheard(reading: Reading, groups: set[str], problems: Problems) -> None
         problems.add(Problem(reading.address, operation, None, message))
 
 
-def _without_strangers(
-    readings: list[Reading], of_all: list[Reading], problems: Problems
-) -> list[Reading]:
+def _without_strangers(readings: list[Reading], problems: Problems) -> list[Reading]:
     """Empty the readings of addresses where another broker answers than was looked for there.
 
     One that moved may be remembered there; one that took over an address may be behind it before
     the name server has heard.
     """
-    addresses = {reading.address for reading in of_all if reading.is_listed}
     kept = []
     for reading in readings:
-        found = (reading.config or {}).get("brokerName", reading.broker)
-        taken = reading.address in addresses and not reading.is_listed
-        if found != reading.broker or taken:
+        found = reading.taken_by or (reading.config or {}).get("brokerName", reading.broker)
+        if found != reading.broker:
             message = f"{reading.broker} {reading.broker_id} is gone, {found} has its address now"
             problems.add(Problem(reading.address, "GET_BROKER_CONFIG", None, message))
             reading = reading.emptied()

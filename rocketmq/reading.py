@@ -42,7 +42,8 @@ class Reading:
         is_master: whether offsets are read here. A slave's offsets trail by up to a minute, so a
             lag read there would be false.
         deployment: broker and cluster names, which are system topics.
-        is_listed: whether the name server lists it now; else it is remembered from before.
+        taken_by: the broker that the name server lists at this address, where it is another: there
+            is nothing to ask then.
         runtime: the broker's counters (28).
         config: its configuration, allow-listed keys only (26).
         offsets: consumer offsets (43); of a slave for its pull offsets only.
@@ -58,7 +59,7 @@ class Reading:
     address: str
     is_master: bool
     deployment: frozenset[str] = frozenset()
-    is_listed: bool = True
+    taken_by: str | None = None
     runtime: dict[str, str] | None = None
     config: dict[str, str] | None = None
     offsets: ConsumerOffsetTable | None = None
@@ -179,6 +180,8 @@ class Reader:
         Consumer offsets come first and queue offsets last, so that a lag is never negative by race;
         pull offsets lie between, so that they are never behind the one or ahead of the other.
         """
+        if self.reading.taken_by:
+            return
         if not self.reading.is_master:
             await asyncio.gather(self._runtime(), self._config())
             return

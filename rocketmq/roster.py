@@ -1,8 +1,10 @@
 """Who should be read: what a name server tells, and what is remembered of earlier looks."""
 
 import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 
 from rocketmq import admin
 from rocketmq.answers import BrokerGroup, ClusterInfo
@@ -60,13 +62,24 @@ def expected_readings(
             Reading(group.broker, broker_id, address, broker_id == master, deployment)
             for broker_id, address in sorted(group.addresses.items())
         ]
-    listed = {(reading.broker, reading.broker_id) for reading in readings}
+    owners = {reading.address: reading.broker for reading in readings}
     led = {reading.broker for reading in readings if reading.is_master}
-    for broker, broker_id, address in target.remembered:
-        if (broker, broker_id) not in listed:
+    listed = {group.broker: group.addresses for group in groups}
+    for broker in sorted({broker for broker, _, _ in target.remembered}):
+        own = [
+            (broker_id, address) for name, broker_id, address in target.remembered if name == broker
+        ]
+        for broker_id, address in _missing(listed.get(broker, {}), own):
             is_master = broker_id == 0 and broker not in led
             readings.append(
-                Reading(broker, broker_id, address, is_master, deployment, is_listed=False)
+                Reading(
+                    broker,
+                    broker_id,
+                    address,
+                    is_master,
+                    deployment,
+                    taken_by=owners.get(address),
+                )
             )
             led |= {broker} if is_master else set()
     for group in groups:
@@ -74,6 +87,29 @@ def expected_readings(
             message = f"{group.broker} has no master, only slaves are registered"
             problems.add(_listing(endpoint, message))
     return readings
+
+
+def _missing(
+    listed: Mapping[int, str], remembered: Iterable[tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """(id, address) of what is remembered of one broker group and is gone from its listing.
+
+    An address whose id is held by one that is new to the group has moved there. Where a member has
+    the id that was remembered too, roles were switched: a controller makes the slave it promotes
+    id 0 (`ReplicasManager`). The one that led is then looked for under the smallest id the group
+    was never seen to use, which under a controller is what it had before it was promoted itself.
+    """
+    remembered = sorted(remembered)
+    known = {address for _, address in remembered}
+    used = {broker_id for broker_id, _ in remembered}
+    for broker_id, address in remembered:
+        if address in listed.values():
+            continue
+        while listed.get(broker_id) in known:
+            broker_id = next(number for number in count(1) if number not in used)
+            used.add(broker_id)
+        if broker_id not in listed:
+            yield broker_id, address
 
 
 def _groups(

@@ -6,6 +6,7 @@ import pytest
 
 from lake.home import Home
 from lake.memory import Memory
+from rocketmq.rows import Broker
 from tests.history import BROKERS, Minute, snapshot
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -67,6 +68,36 @@ def test_a_broker_that_moved_has_one_address(home):
     moved.brokers[0].address = "10.0.0.9:10911"
     memory.learn(moved)
     assert memory.remembered(minutes(1)) == (("broker-a", 0, "10.0.0.9:10911"), ALL[1])
+
+
+def test_after_a_role_switch_each_address_is_remembered_once(home):
+    """broker-a's slave at :2 was promoted to id 0 when its master at :1 died."""
+    memory = Memory.of(home, TARGET)
+    memory.learn(of_broker_a((0, "a:1", "V5_3_3"), (2, "a:2", "V5_3_3")))
+    memory.learn(of_broker_a((0, "a:2", "V5_3_3"), (1, "a:1", None), minute=1))
+    both = (("broker-a", 0, "a:2"), ("broker-a", 1, "a:1"))
+    assert memory.remembered(minutes(1)) == both
+    day = 24 * 60
+    assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it answered"
+
+
+def test_an_old_address_is_kept_until_the_new_one_answers(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(of_broker_a((0, "a:1", "V5_3_3")))
+    memory.learn(of_broker_a((0, "a:9", None), minute=1))
+    assert memory.remembered(minutes(1)) == (("broker-a", 0, "a:1"),)
+    memory.learn(of_broker_a((0, "a:9", "V5_3_3"), minute=2))
+    assert memory.remembered(minutes(2)) == (("broker-a", 0, "a:9"),)
+
+
+def of_broker_a(*members, minute=0):
+    """A look at the members (id, address, version) of one broker group."""
+    found = snapshot(START, Minute(minute))
+    found.brokers = [
+        Broker("broker-a", broker_id, address, version=version)
+        for broker_id, address, version in members
+    ]
+    return found
 
 
 def test_two_targets_have_two_memories(home):

@@ -1,6 +1,8 @@
 """Whom a look expects to answer, and how it ends when nobody does."""
 
 import asyncio
+import json
+import struct
 import subprocess
 import sys
 
@@ -56,6 +58,72 @@ def test_a_remembered_broker_that_is_gone_is_expected_at_its_old_address():
 
 def test_a_remembered_broker_that_moved_is_expected_where_it_is():
     assert expect(B, remembered=(("broker-b", 0, "b:old"),))[0] == [("broker-b", 0, "b:0", True)]
+
+
+PROMOTED = BrokerGroup("broker-a", "one", {0: "a:2"})
+"""A controller made broker-a's slave its master, with the master's id."""
+
+BEFORE = (("broker-a", 0, "a:1"), ("broker-a", 2, "a:2"))
+
+
+def test_after_a_promotion_the_dead_master_is_missed_and_the_new_one_asked_once():
+    """Under the id that is the dead one's own in this group: 2 was the other's."""
+    found, problems = expect(PROMOTED, remembered=BEFORE)
+    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
+    assert problems == []
+    assert expect(PROMOTED, remembered=(("broker-a", 0, "a:2"), ("broker-a", 1, "a:1")))[0] == found
+
+
+def test_after_a_promotion_the_old_master_may_be_back_elsewhere():
+    back = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:9"})
+    found = expect(back, remembered=BEFORE)[0]
+    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:9", False)]
+
+
+def test_swapped_members_are_both_asked_once():
+    swapped = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:1"})
+    found = expect(swapped, remembered=BEFORE)[0]
+    assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
+
+
+def test_a_broker_under_a_new_name_is_asked_once(scripted):
+    """Its old name is missed, for what stood under it stands there no more."""
+    renamed = (("broker-z", 0, "b:0"),)
+    assert expect(B, remembered=renamed)[0] == [
+        ("broker-b", 0, "b:0", True),
+        ("broker-z", 0, "b:0", True),
+    ]
+    asked = []
+
+    async def serve(reader, writer):
+        while True:
+            length = int.from_bytes(await reader.readexactly(4), "big")
+            frame = await reader.readexactly(length)
+            code, opaque = (json.loads(frame[4:])[name] for name in ("code", "opaque"))
+            asked.append(code)
+            at = f"127.0.0.1:{writer.get_extra_info('sockname')[1]}"
+            group = {"brokerAddrs": {"0": at}, "brokerName": "b", "cluster": "one"}
+            info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
+            writer.write(answer(opaque, json.dumps(info).encode() if code == 106 else b"{}"))
+
+    async def main():
+        async with scripted(serve) as at:
+            alone = await collect(ClusterTarget((at,)))
+            first, asked[:] = sorted(asked), []
+            found = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
+            assert sorted(asked) == first
+            return alone, found
+
+    alone, found = asyncio.run(main())
+    gone = "z 0 is gone, b has its address now"
+    assert [it.message for it in found.problems] == [it.message for it in alone.problems] + [gone]
+    assert [(it.broker, it.version) for it in found.brokers] == [("b", None), ("z", None)]
+
+
+def answer(opaque, body):
+    """A frame that answers with success."""
+    header = json.dumps({"code": 0, "flag": 1, "opaque": opaque}).encode()
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
 
 
 def test_a_slave_is_not_read_in_place_of_a_dead_master():
