@@ -173,13 +173,14 @@ def consumer_rows(
             continue  # deleted while we looked
         committed = reading.offsets.offsets.get(key, {})
         known = reading.topic_stats.get(key.topic)
+        config = (reading.topics or {}).get(key.topic)
+        readable = config.read_queues if config else 0
         pulls = _pull_offsets(reading, slaves, key, online)
         store = "broker_broadcast" if key.broadcast else "broker"
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
-            # Left over from when the topic had more queues, or readable and never writable before
-            # 5.0: the broker tells no offsets of such a queue, so nothing can be measured on it.
-            # When the topic's offsets could not be read at all, the row stays, to be unknown.
-            if known is not None and queue_id not in known:
+            # Left over from when the topic had more queues. Where a queue that can be read, or the
+            # whole topic, could not be measured, the row stays, to be unknown.
+            if known is not None and queue_id not in known and queue_id >= readable:
                 continue
             offset = committed.get(queue_id, NEVER_COMMITTED)
             offset = None if offset == NEVER_COMMITTED else offset

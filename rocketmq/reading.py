@@ -51,7 +51,8 @@ class Reading:
         groups: consumer group configurations (201).
         connections: by group, who is online (203); None for nobody.
         consume_stats: by group and topic (208).
-        topic_stats: by topic (202); None for a topic deleted since 21 was read.
+        topic_stats: by topic (202), with queues that only 30 and 31 tell of; None for a topic
+            deleted since 21 was read.
     """
 
     broker: str
@@ -137,6 +138,18 @@ class Reading:
         normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
         return sorted(normal | (self.consumed_topics() & self.topics.keys()))
 
+    def queues_to_measure(self) -> Iterator[tuple[str, int]]:
+        """(topic, queue id) that can be read on consumed topics, and that 202 left out.
+
+        Before 5.0 it tells only of queues that are written: those of a topic that was given fewer
+        may hold messages still.
+        """
+        for topic in sorted(self.consumed_topics()):
+            config, told = (self.topics or {}).get(topic), self.topic_stats.get(topic)
+            if config and told is not None:
+                untold = (number for number in range(config.read_queues) if number not in told)
+                yield from ((topic, number) for number in untold)
+
     def pulls_to_ask(self) -> list[tuple[str, list[str]]]:
         """(group, topics) whose pull offsets only GET_CONSUME_STATS (208) can tell.
 
@@ -191,6 +204,7 @@ class Reader:
         await self.read_connections(self.reading.known_groups())
         await self._each(self.reading.pulls_to_ask(), self._consume_stats)
         await self._each(self.reading.topics_to_measure(), self._topic_stats)
+        await self._each(list(self.reading.queues_to_measure()), self._queue_ends)
 
     async def read_connections(self, groups: Iterable[str]) -> None:
         """Ask who of these groups is online here."""
@@ -253,3 +267,13 @@ class Reader:
             self.reading.topic_stats[topic] = await admin.topic_stats(
                 self.client, self.reading.address, topic
             )
+
+    async def _queue_ends(self, queue: tuple[str, int]) -> None:
+        topic, queue_id = queue
+        with self.problems:
+            first = await admin.min_offset(self.client, self.reading.address, topic, queue_id)
+            end = await admin.max_offset(self.client, self.reading.address, topic, queue_id)
+            told = self.reading.topic_stats[topic]
+            if told is not None:
+                # -1 where nothing was ever written: 202 says 0 of such a queue.
+                told[queue_id] = QueueStats(0 if first == -1 else first, end, None)

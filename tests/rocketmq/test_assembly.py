@@ -111,6 +111,27 @@ def test_a_queue_that_no_longer_is_makes_no_row():
     assert progress(master(offsets={0: 50, 7: 3})) == {A0: (50, None, None, "broker")}
 
 
+def test_a_queue_that_can_be_read_and_could_not_be_measured_is_unknown():
+    """Before 5.0 GET_TOPIC_STATS_INFO tells only of queues that are written, here of one."""
+    reading = master(
+        offsets={0: 50, 1: 60, 2: 70}, topic_stats={"T": {0: QueueStats(10, 99, None)}}
+    )
+    assert list(reading.queues_to_measure()) == [("T", 1)]
+    assert progress(reading) == {A0: (50, None, None, "broker"), A1: (60, None, None, "broker")}
+    assert [row.queue_id for row in snapshot_of(reading).queue_offsets] == [0]
+
+
+def test_only_consumed_topics_are_asked_queue_by_queue():
+    reading = master()
+    reading.topic_stats["T"] = {0: QueueStats(0, 9, None)}
+    assert list(reading.queues_to_measure()) == []
+    reading = master(connections={"g": online("T")})
+    reading.topic_stats["T"] = {0: QueueStats(0, 9, None)}
+    assert list(reading.queues_to_measure()) == [("T", 1)]
+    reading.topic_stats["T"] = None
+    assert list(reading.queues_to_measure()) == []
+
+
 def test_a_broadcasting_group_has_only_what_the_broker_keeps():
     shadow = OffsetKey("T", "g", broadcast=True)
     table = ConsumerOffsetTable({KEY: {0: 5}, shadow: {0: 50}}, {KEY: {0: 60}})
