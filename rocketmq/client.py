@@ -29,8 +29,9 @@ from rocketmq.errors import (
     UnreachableError,
 )
 from rocketmq.frame import Frame, FrameError, encode_request, take_frames
+from rocketmq.names import version_name
 from rocketmq.pacing import BUSY, MAX_RETRIES, Pace
-from rocketmq.security import PLAIN, Security, tls_failure
+from rocketmq.security import PLAIN, Security, is_denial, tls_failure
 
 MAX_RECONNECTS = 3
 """Connections one endpoint may break before it counts as unreachable."""
@@ -135,6 +136,14 @@ class RemotingClient:
         if is_denial(frame):
             raise DeniedError(endpoint, operation, frame.code, remark, account is not None)
         raise ResponseError(endpoint, operation, frame.code, remark)
+
+    def version_of(self, endpoint: str) -> str | None:
+        """The RocketMQ version of who answers there, such as ``V5_3_3``; None where nobody told.
+
+        Every answer carries it; one without a number says nothing of its version.
+        """
+        peer = self._peers.get(endpoint)
+        return version_name(peer.version) if peer and peer.version > 0 else None
 
     async def close(self) -> None:
         """Close every connection; requests still under way fail with `ConnectionLostError`."""
@@ -284,6 +293,7 @@ class _Peer:
     connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     link: "_Link | None" = None
     connections: int = 0
+    version: int = 0
     failure: tuple[type[UnreachableError], str] | None = None
 
 
@@ -344,6 +354,7 @@ class _Link(asyncio.Protocol):
             request = self.pending.pop(frame.opaque, None) if frame.is_response else None
             if request and not request.answer.done():
                 self._answers += 1
+                self._peer.version = frame.version if frame.language == "JAVA" else 0
                 request.answer.set_result(frame)
         if frames:
             self._heard_at = asyncio.get_running_loop().time()
@@ -385,13 +396,3 @@ class _Link(asyncio.Protocol):
             if not request.answer.done():
                 error = kind(self._peer.endpoint, request.operation, reason)
                 request.answer.set_exception(error)
-
-
-def is_denial(frame: Frame) -> bool:
-    """Whether a broker refused us for who we are.
-
-    5.x answers NO_PERMISSION. 4.x answers SYSTEM_ERROR with the exception of its ACL hook as text.
-    """
-    if frame.code == ResponseCode.NO_PERMISSION:
-        return True
-    return frame.code == ResponseCode.SYSTEM_ERROR and "AclException" in (frame.remark or "")

@@ -44,6 +44,7 @@ class Reading:
         deployment: broker and cluster names, which are system topics.
         taken_by: the broker that the name server lists at this address, where it is another: there
             is nothing to ask then.
+        told_version: the version that its answers carried.
         runtime: the broker's counters (28).
         config: its configuration, allow-listed keys only (26).
         offsets: consumer offsets (43); of a slave for its pull offsets only.
@@ -61,6 +62,7 @@ class Reading:
     is_master: bool
     deployment: frozenset[str] = frozenset()
     taken_by: str | None = None
+    told_version: str | None = None
     runtime: dict[str, str] | None = None
     config: dict[str, str] | None = None
     offsets: ConsumerOffsetTable | None = None
@@ -75,6 +77,11 @@ class Reading:
         """Whether this address answered anything."""
         answers = (self.runtime, self.config, self.offsets, self.topics, self.groups)
         return any(answer is not None for answer in answers)
+
+    @property
+    def version(self) -> str | None:
+        """The broker's version, also where its counters were not asked for or not told."""
+        return (self.runtime or {}).get("brokerVersionDesc") or self.told_version
 
     def emptied(self) -> Self:
         """The same address as if it had not answered."""
@@ -159,7 +166,7 @@ class Reading:
         """
         if self.offsets is None or self.offsets.pull_offsets is not None:
             return []
-        version = version_order((self.runtime or {}).get("brokerVersionDesc"))
+        version = version_order(self.version)
         if UNKNOWN_VERSION < version < PULL_OFFSET_SINCE:
             return []
         progressed: dict[str, set[str]] = {}
@@ -195,12 +202,13 @@ class Reader:
         """
         if self.reading.taken_by:
             return
+        whole = [self._runtime(), self._config()]
+        if self.reading.is_master:
+            whole = [self._offsets(), self._topics(), self._groups(), *whole]
+        await asyncio.gather(*whole)
+        self.reading.told_version = self.client.version_of(self.reading.address)
         if not self.reading.is_master:
-            await asyncio.gather(self._runtime(), self._config())
             return
-        await asyncio.gather(
-            self._offsets(), self._topics(), self._groups(), self._runtime(), self._config()
-        )
         await self.read_connections(self.reading.known_groups())
         await self._each(self.reading.pulls_to_ask(), self._consume_stats)
         await self._each(self.reading.topics_to_measure(), self._topic_stats)

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocketmq.codes import ResponseCode
+from rocketmq.frame import Frame
+
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 
 
@@ -151,3 +154,13 @@ def tls_failure(error: BaseException | None) -> str | None:
         reason = (error.reason or "broken").replace("_", " ").lower()
         return f"TLS: {reason}"
     return None
+
+
+def is_denial(frame: Frame) -> bool:
+    """Whether a broker refused us for who we are.
+
+    5.x answers NO_PERMISSION. 4.x answers SYSTEM_ERROR with the exception of its ACL hook as text.
+    """
+    if frame.code == ResponseCode.NO_PERMISSION:
+        return True
+    return frame.code == ResponseCode.SYSTEM_ERROR and "AclException" in (frame.remark or "")

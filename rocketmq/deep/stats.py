@@ -114,9 +114,8 @@ class StatsReader:
 
     async def read(self, counted: Counted) -> None:
         """Ask for every counter, then for the latencies of what was served."""
-        version = (self.reading.runtime or {}).get("brokerVersionDesc")
         by_queue = (self.reading.config or {}).get("enableDetailStat") != "false"
-        await self._ask_all(counted.counters(version))
+        await self._ask_all(counted.counters(self.reading.version))
         await self._ask_all(counted.latencies(self._served, by_queue))
 
     async def _ask_all(self, counters: Iterable[Counter]) -> None:

@@ -6,6 +6,7 @@ gave before and after it: offsets only grow.
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,22 @@ def test_everything_answers(cluster, target):
     assert {row.version for row in snapshot.brokers} == {"V" + cluster.version.replace(".", "_")}
     assert snapshot.requests > 20 and snapshot.bytes > 10_000
     assert snapshot.queue_offsets and snapshot.consumer_offsets and snapshot.clients
+
+
+def test_brokers_tell_their_version_with_every_answer(cluster, target):
+    """So a look without their counters asks nothing more than one with them."""
+    version = "V" + cluster.version.replace(".", "_")
+
+    async def told():
+        async with RemotingClient() as client:
+            address = cluster.brokers[0].address
+            before = client.version_of(address)
+            await admin.topic_configs(client, address)
+            return before, client.version_of(address)
+
+    assert asyncio.run(told()) == (None, version)
+    whole, short = (collect_snapshot(replace(target, counters=it)) for it in (True, False))
+    assert short.requests == whole.requests - len(cluster.brokers)
 
 
 def test_keys_are_unique_and_every_consumer_row_has_its_queue(target):
