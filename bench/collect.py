@@ -172,6 +172,7 @@ def _requests(large: Large) -> list[bytes]:
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
         RequestCode.GET_BROKER_RUNTIME_INFO,
         RequestCode.GET_BROKER_CONFIG,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
     )
     asked: list[tuple[int, dict[str, str]]] = [(code, {}) for code in whole]
     for group in large.group_names:

@@ -92,6 +92,7 @@ def _answers(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
             "store/config/subscriptionGroup.json"
         ].encode(),
         (RequestCode.GET_BROKER_RUNTIME_INFO, ""): json.dumps({"table": _RUNTIME}).encode(),
+        (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, ""): b'{"messageRequestModeMap":{}}',
         (RequestCode.GET_BROKER_CONFIG, ""): f"brokerName={broker}\n".encode(),
     }
     for topic, numbers in queues.items():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from rocketmq import answers, deep_answers
+from rocketmq import answers, deep_answers, pop
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode, ResponseCode
 from rocketmq.errors import BadAnswerError, ResponseError
@@ -59,6 +59,15 @@ async def subscription_groups(
     """201: the consumer groups one broker has a configuration for, RocketMQ's own too."""
     code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
     return await _ask(client, endpoint, code, answers.decode_subscription_groups)
+
+
+async def request_modes(client: RemotingClient, endpoint: str) -> pop.RequestModes | None:
+    """402: by topic and group whether it pulls or pops; None from a broker that does not know."""
+    code, unknown = (
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    )
+    return await _ask_or_none(client, endpoint, code, pop.decode_request_modes, {}, "", unknown)
 
 
 async def broker_config(client: RemotingClient, endpoint: str) -> dict[str, str]:

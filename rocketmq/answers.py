@@ -47,6 +47,7 @@ CONFIG_KEYS = frozenset(
         "metricsExporterType",
         "metricsPromExporterPort",
         "flushConsumerOffsetInterval",
+        "defaultMessageRequestMode",
     }
 )
 """What is kept of a broker's configuration. Everything else is dropped while reading: a deployment

@@ -239,9 +239,10 @@ def _pull_offsets(
 
     The largest over the replicas: each knows what it handed out itself. A slave is asked after the
     queues were read; what it handed out since does not count. Clients of a broadcasting group each
-    pull for themselves: there is no such offset.
+    pull for themselves, and one that pops is not handed queues in order: there is no such offset.
     """
-    if key.broadcast or _broadcasts(key.consumer_group, online):
+    group = key.consumer_group
+    if key.broadcast or _broadcasts(group, online) or reading.pops(key.topic, group):
         return lambda queue_id, offset: (None, None)
     of_master = _pull_offsets_of(reading, key)
     of_slaves = [_pull_offsets_of(slave, key) for slave in slaves]

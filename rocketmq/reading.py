@@ -22,6 +22,7 @@ from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode
 from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
 from rocketmq.pacing import paced
+from rocketmq.pop import POP_SINCE, PULL, RequestModes, is_popped
 from rocketmq.problems import Problems
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class Reading:
         offsets: consumer offsets (43); of a slave for its pull offsets only.
         topics: topic configurations (21).
         groups: consumer group configurations (201).
+        request_modes: by topic and group, how messages are handed out (402), 5.x.
         connections: by group, who is online (203); None for nobody.
         consume_stats: by group and topic (208).
         topic_stats: by topic (202), with queues that only 30 and 31 tell of; None for a topic
@@ -68,6 +70,7 @@ class Reading:
     offsets: ConsumerOffsetTable | None = None
     topics: dict[str, TopicConfig] | None = None
     groups: dict[str, SubscriptionGroupConfig] | None = None
+    request_modes: RequestModes = field(default_factory=dict)
     connections: dict[str, ConsumerConnection | None] = field(default_factory=dict)
     consume_stats: dict[tuple[str, str], dict[int, ConsumeStats]] = field(default_factory=dict)
     topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
@@ -129,6 +132,14 @@ class Reading:
             deployment=self.deployment,
         )
 
+    def pops(self, topic: str, group: str) -> bool:
+        """Whether a group is handed messages of a topic one by one, without a pull offset."""
+        default = (self.config or {}).get("defaultMessageRequestMode", PULL)
+        return (
+            is_popped(topic, group, self.request_modes, default)
+            or self.kind(topic) is TopicKind.POP_RETRY
+        )
+
     def consumed_topics(self, group: str | None = None) -> set[str]:
         """Topics with progress or a subscription, of one group or of all."""
         keys = self.offsets.offsets if self.offsets else ()
@@ -161,8 +172,9 @@ class Reading:
         """(group, topics) whose pull offsets only GET_CONSUME_STATS (208) can tell.
 
         Nothing where the offset table told them already (5.5) or the broker has none (before 5.1);
-        nothing for broadcasting groups, whose clients each pull for themselves. One entry per group
-        from 5.3.2 on, where a request takes many topics; before that one per topic.
+        nothing for broadcasting groups, whose clients each pull for themselves, and of what is
+        popped. One entry per group from 5.3.2 on, where a request takes many topics; before that
+        one per topic.
         """
         if self.offsets is None or self.offsets.pull_offsets is not None:
             return []
@@ -177,7 +189,11 @@ class Reading:
             if connection is None or connection.message_model == "BROADCASTING":
                 continue
             topics = sorted(progressed.get(group, set()) | connection.subscriptions.keys())
-            topics = [topic for topic in topics if self.topics is None or topic in self.topics]
+            topics = [
+                topic
+                for topic in topics
+                if (self.topics is None or topic in self.topics) and not self.pops(topic, group)
+            ]
             if version >= TOPIC_LIST_SINCE:
                 asked += [(group, topics)] if topics else []
             else:
@@ -209,7 +225,8 @@ class Reader:
         self.reading.told_version = self.client.version_of(self.reading.address)
         if not self.reading.is_master:
             return
-        await self.read_connections(self.reading.known_groups())
+        known = self.reading.known_groups()
+        await asyncio.gather(self._request_modes(), self.read_connections(known))
         await self._each(self.reading.pulls_to_ask(), self._consume_stats)
         await self._each(self.reading.topics_to_measure(), self._topic_stats)
         await self._each(list(self.reading.queues_to_measure()), self._queue_ends)
@@ -257,6 +274,13 @@ class Reader:
     async def _groups(self) -> None:
         with self.problems:
             self.reading.groups = await admin.subscription_groups(self.client, self.reading.address)
+
+    async def _request_modes(self) -> None:
+        if version_order(self.reading.version) < POP_SINCE:
+            return
+        with self.problems:
+            found = await admin.request_modes(self.client, self.reading.address)
+            self.reading.request_modes = found or {}
 
     async def _connection(self, group: str) -> None:
         with self.problems:

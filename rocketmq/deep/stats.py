@@ -14,6 +14,7 @@ from rocketmq.client import RemotingClient
 from rocketmq.deep_answers import WINDOWS, Stats
 from rocketmq.names import TopicKind, is_system_group, version_order
 from rocketmq.pacing import paced
+from rocketmq.pop import POP_SINCE
 from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import BrokerStats, Snapshot
@@ -24,7 +25,6 @@ GROUP_STATS = (SERVED, "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS")
 POP_STATS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
 LATENCY = "GROUP_GET_LATENCY"
 
-POP_SINCE = version_order("V5_0_0")
 AT_ONCE = 16
 """Counters asked for at once at one address; each is a look into the broker's memory."""
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rocketmq import answers
 from rocketmq.names import OffsetKey
+from rocketmq.pop import decode_request_modes
 from rocketmq.typed import instant
 
 
@@ -62,6 +63,11 @@ def test_broker_config_keeps_only_what_is_listed(version, recorded):
 def test_runtime_info(version, recorded):
     runtime = answers.decode_broker_runtime_info(recorded(version, "28_runtime_m.body"))
     assert runtime["brokerVersionDesc"] == "V" + version.replace(".", "_")
+
+
+def test_request_modes(recorded):
+    modes = decode_request_modes(recorded("5.3.3", "402_request_modes_m.body"))
+    assert modes == {("lab_orders", "g-pop"): "POP", ("lab_orders", "g-pop-stuck"): "POP"}
 
 
 def test_consumer_offsets(version, recorded):

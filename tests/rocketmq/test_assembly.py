@@ -11,6 +11,7 @@ from rocketmq.answers import (
     ConsumerOffsetTable,
     ConsumeStats,
     QueueStats,
+    SubscriptionGroupConfig,
     TopicConfig,
 )
 from rocketmq.assembly import fill
@@ -184,6 +185,37 @@ def test_pull_offsets_of_consume_stats(committed, stats, pull, source):
         offsets=offsets, connections={"g": online("T")}, consume_stats={("g", "T"): {0: stats}}
     )
     assert progress(reading)[A0] == (committed, pull, source, "broker")
+
+
+POP_RETRY = "%RETRY%g_T"
+"""Where a broker puts what g did not acknowledge of T in time."""
+
+
+@pytest.mark.parametrize(
+    ("modes", "default", "pulled"),
+    [
+        ({}, {}, {"T", "%RETRY%g"}),
+        ({("T", "g"): "POP"}, {}, {"%RETRY%g"}),
+        ({("T", "h"): "POP", ("T", "g"): "PULL"}, {}, {"T", "%RETRY%g"}),
+        ({}, {"defaultMessageRequestMode": "POP"}, {"%RETRY%g"}),  # the plain one is pulled always
+        ({("T", "g"): "PULL"}, {"defaultMessageRequestMode": "POP"}, {"T", "%RETRY%g"}),
+    ],
+)
+def test_what_pops_has_no_pull_offset(modes, default, pulled):
+    topics = ("T", "%RETRY%g", POP_RETRY)
+    reading = master(
+        topics={topic: TopicConfig(topic, 1, 1, 6) for topic in topics},
+        groups={"g": SubscriptionGroupConfig("g", True, 16, 1)},
+        connections={"g": online(*topics)},
+        consume_stats={("g", topic): {0: ConsumeStats(100, 50, 50, None)} for topic in topics},
+        topic_stats={topic: {0: QueueStats(10, 100, None)} for topic in topics},
+        request_modes=modes,
+        config=default,
+    )
+    reading.offsets = ConsumerOffsetTable({OffsetKey(it, "g"): {0: 50} for it in topics}, None)
+    found = {topic: pull for (_, topic, _), (_, pull, _, _) in progress(reading).items()}
+    assert found == {topic: 50 if topic in pulled else None for topic in topics}
+    assert {topic for _, asked in reading.pulls_to_ask() for topic in asked} == pulled
 
 
 def test_one_client_on_two_brokers_is_one_row():

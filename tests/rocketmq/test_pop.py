@@ -63,6 +63,20 @@ def test_who_acknowledges_has_read_all_and_who_does_not_is_behind(looks):
     assert sum(lags(after, "g-pop-stuck")) > 0
 
 
+def test_how_much_of_what_pops_is_handed_out_is_not_known(looks):
+    """Such a broker tells the commit for it, as if nothing were under way."""
+    for taken in looks:
+        pulls = {
+            (row.consumer_group, row.topic): row.pull_source
+            for row in taken.consumer_offsets
+            if row.pull_offset is not None
+        }
+        assert {topic for group, topic in pulls if group in GROUPS} <= {
+            f"%RETRY%{group}" for group in GROUPS
+        }
+        assert pulls["g-fast", ORDERS] == "consume_stats"
+
+
 def test_what_comes_back_is_the_groups_own(looks):
     before, _ = looks
     kinds = {row.topic: row.kind for row in before.topics}
