@@ -94,6 +94,7 @@ class RunningInfo:
         thread_count: consuming threads; None for clients that poll.
         allocation_strategy: one of `STRATEGIES`, or the simple name of another class.
         subscriptions: its own, sorted by topic; None where it tells none.
+        messages_at_once: messages it may be at work on at a time; None for clients that poll.
     """
 
     thread_count: int | None
@@ -102,6 +103,7 @@ class RunningInfo:
     subscriptions: list[Subscription] | None
     queues: dict[MessageQueue, ProcessQueue]
     topics: dict[str, ConsumeStatus]
+    messages_at_once: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -150,8 +152,10 @@ def decode_running_info(body: bytes) -> RunningInfo:
     told = found.get("subscriptionSet")
     queues = dict(_queues(found.get("mqPopTable"), _pop_queue))
     queues |= dict(_queues(found.get("mqTable"), _process_queue))
+    threads = _number_in(properties, "PROP_THREADPOOL_CORE_SIZE")
+    batch = _number_in(properties, "consumeMessageBatchMaxSize")
     return RunningInfo(
-        _number_in(properties, "PROP_THREADPOOL_CORE_SIZE"),
+        threads,
         allocation_strategy(optional(text, properties.get("allocateMessageQueueStrategy"))),
         instant(_number_in(properties, "PROP_CONSUMER_START_TIMESTAMP")),
         None
@@ -159,6 +163,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
         else sorted((subscription(text(it["topic"]), it) for it in told), key=lambda it: it.topic),
         queues,
         {text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
+        None if threads is None or batch is None else threads * batch,
     )
 
 

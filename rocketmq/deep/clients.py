@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 
 from rocketmq import admin
 from rocketmq.client import RemotingClient
+from rocketmq.deep.caches import Handed, handed_to
 from rocketmq.deep.unread import Unread
 from rocketmq.deep_answers import MessageQueue, RunningInfo
 from rocketmq.pacing import paced
@@ -96,6 +97,7 @@ class ClientReader:
             the look.
         told: what broadcasting clients told of their progress, on whatever broker, filled by
             `read`.
+        handed: what others told of how far queues were handed to them, likewise.
     """
 
     client: RemotingClient
@@ -104,6 +106,7 @@ class ClientReader:
     limit: int
     addresses: Mapping[tuple[str, str], str]
     told: list[Told] = field(default_factory=list)
+    handed: list[Handed] = field(default_factory=list)
 
     async def read(self, groups: Iterable[str]) -> None:
         """Ask the members of groups, and every broadcasting Java client for its offsets."""
@@ -138,6 +141,7 @@ class ClientReader:
             if question.topic is None:
                 info = await admin.running_info(self.client, address, group, client_id)
                 fill_client(self.snapshot, question.client, info)
+                self.handed += handed_to(question.client, info)
             else:
                 offsets = await admin.consumer_status(
                     self.client, address, group, question.topic, client_id

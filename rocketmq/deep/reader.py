@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable
+from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
 
 from rocketmq.client import RemotingClient
+from rocketmq.deep.caches import fill_pull_offsets
 from rocketmq.deep.clients import Behind, ClientReader, broadcast_rows, groups_to_ask
 from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
 from rocketmq.deep.master_reader import MasterReader
@@ -74,13 +76,13 @@ async def look_deep(
         if reading.broker in masters
     ]
     tags = of_each(TagReader, options.max_tag_requests)
-    told = of_each(ConsumeStatsReader, options.max_consume_stats)
+    samples = of_each(ConsumeStatsReader, options.max_consume_stats)
     parts = [reader.read(Counted.of(snapshot, masters[reader.reading.broker])) for reader in stats]
     parts += [
         reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)
         for reader in tags
     ]
-    parts += [reader.read(pairs(snapshot, reader.broker)) for reader in told]
+    parts += [reader.read(pairs(snapshot, reader.broker)) for reader in samples]
     clients = None
     if options.ask_clients:
         addresses = {
@@ -92,8 +94,10 @@ async def look_deep(
         lags = await exchange(Behind.of(behind))
         parts.append(clients.read(groups_to_ask(lags, options.groups, options.watched)))
     await asyncio.gather(*parts)
-    for by_clients in await exchange(clients.told if clients else []):
-        snapshot.consumer_offsets += broadcast_rows(snapshot, by_clients)
+    of_all = await exchange((clients.told, clients.handed) if clients else ([], []))
+    for told, _ in of_all:
+        snapshot.consumer_offsets += broadcast_rows(snapshot, told)
+    fill_pull_offsets(snapshot, chain.from_iterable(handed for _, handed in of_all))
     await asyncio.gather(
         *(
             read_ends_again(client, problems, snapshot, broker, master.address)
@@ -102,6 +106,6 @@ async def look_deep(
     )
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
-    snapshot.consume_stats = [row for reader in told for row in reader.rows]
+    snapshot.consume_stats = [row for reader in samples for row in reader.rows]
     for table, names in ORDER.items():
         getattr(snapshot, table).sort(key=attrgetter(*names))

@@ -1,6 +1,7 @@
 """What a deep look asks for, and of whom: bounded, spread, and never what would change a group."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -9,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq.answers import QueueStats
+from rocketmq.deep.caches import Handed, fill_pull_offsets, handed_to
 from rocketmq.deep.clients import Behind, groups_to_ask
 from rocketmq.deep.overtaken import move, overtaken
 from rocketmq.deep.stats import Counted
 from rocketmq.deep.tags import filtered_ranges
 from rocketmq.deep.unread import stratified, unread
+from rocketmq.deep_answers import MessageQueue, decode_running_info
 from rocketmq.pacing import paced
 from rocketmq.reading import Reading
 from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
@@ -129,6 +132,56 @@ def test_a_group_that_never_committed_a_queue_is_asked_only_by_name():
 def test_an_empty_queue_holds_nobody_back():
     snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
     assert groups_to_ask([Behind.of(unread(snapshot))]) == ["slow"]
+
+
+def running(group, recorded):
+    body = recorded("4.9.7", f"307_running_{group}_m.body")
+    return member(group, []), decode_running_info(body)
+
+
+def test_a_client_with_more_than_it_can_work_on_tells_how_far_it_was_handed_a_queue(recorded):
+    """g-slow has two threads and holds messages 161 to 1181 of queue 0; 4.9 tells no more of it."""
+    client, info = running("g-slow", recorded)
+    client.subscriptions = info.subscriptions or []
+    handed = {it.queue.queue_id: it.next_offset for it in handed_to(client, info)}
+    assert handed == {0: 1182, 1: 1150, 2: 1183, 3: 1179, 4: 1155, 5: 1147, 6: 1151, 7: 1149}
+    client.subscriptions = [replace(it, expression="A || B") for it in client.subscriptions]
+    assert list(handed_to(client, info)) == []
+
+
+def test_a_client_that_is_stuck_on_one_message_tells_nothing(recorded):
+    """It holds message 0 of 5334 that it was handed, and finished the others."""
+    client, info = running("g-stuck", recorded)
+    client.subscriptions = info.subscriptions or []
+    assert max(queue.cached_messages or 0 for queue in info.queues.values()) == 1
+    assert list(handed_to(client, info)) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "handed", "pull"),
+    [
+        (40, [60], 60),
+        (40, [60, 70], 70),  # a queue that moves from one client to another
+        (40, [120], 100),  # asked later than the end of the queue
+        (40, [30], None),  # set back meanwhile
+        (None, [60], 60),
+        (40, [], None),
+    ],
+)
+def test_pull_offsets_of_caches(offset, handed, pull):
+    snapshot = snapshot_of([("g", 0, offset), ("g", 1, 5), ("h", 0, 5)])
+    at = MessageQueue("T", "broker-a", 0)
+    fill_pull_offsets(snapshot, [Handed("g", at, it) for it in handed])
+    rows = [(row.pull_offset, row.pull_source) for row in snapshot.consumer_offsets]
+    assert rows == [(pull, pull and "client_cache"), (None, None), (None, None)]
+
+
+def test_what_a_broker_tells_of_pulls_stands():
+    snapshot = snapshot_of([("g", 0, 40)])
+    row = snapshot.consumer_offsets[0]
+    row.pull_offset, row.pull_source = 50, "consume_stats"
+    fill_pull_offsets(snapshot, [Handed("g", MessageQueue("T", "broker-a", 0), 60)])
+    assert (row.pull_offset, row.pull_source) == (50, "consume_stats")
 
 
 def test_only_queues_that_a_client_has_overtaken_are_read_again():

@@ -156,6 +156,31 @@ def test_client_topics(deep):
     assert slow.consume_failed_last_hour == 0
 
 
+def test_how_far_a_slow_group_was_handed_its_queues(deep, cluster):
+    """4.9 does not tell; its clients do where they hold more than they can work on."""
+    before, snapshot, after = deep
+    queues = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
+    by_clients = [row for row in snapshot.consumer_offsets if row.pull_source == "client_cache"]
+    if not cluster.version.startswith("4"):
+        assert by_clients == []
+        return
+    (slow,) = (member for member in before if member[0] == "g-slow")
+    slowly = [row for row in by_clients if row.consumer_group == "g-slow"]
+    assert slowly
+    for row in slowly:
+        end = queues[row.broker, row.topic, row.queue_id]
+        assert row.consumer_offset <= row.pull_offset <= end, row
+        first, last = (
+            next(
+                held.cached_max_offset + 1
+                for at, held in told[slow].queues.items()
+                if (at.topic, at.queue_id) == (row.topic, row.queue_id)
+            )
+            for told in (before, after)
+        )
+        assert min(first, end) <= row.pull_offset <= last, row
+
+
 def test_a_group_that_never_committed_was_not_made_to(deep, target):
     _, snapshot, _ = deep
     hung = [row for row in snapshot.consumer_offsets if row.topic == "lab_hung"]
