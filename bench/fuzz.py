@@ -66,11 +66,11 @@ def parser_target() -> Callable[[bytes], None]:
 
 def answers_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
-    from rocketmq import answers, deep_answers
+    from rocketmq import answers, broker_config, deep_answers, pop
 
     decoders: list[Callable[[bytes], object]] = [
         read
-        for room in (answers, deep_answers)
+        for room in (answers, broker_config, deep_answers, pop)
         for name, read in vars(room).items()
         if name.startswith("decode_") and read is not answers.decode_topic_stats
     ]

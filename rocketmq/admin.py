@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from rocketmq import answers, deep_answers, pop
+from rocketmq.broker_config import decode_broker_config
 from rocketmq.client import RemotingClient
 from rocketmq.codes import RequestCode, ResponseCode
 from rocketmq.errors import BadAnswerError, ResponseError
@@ -71,8 +72,8 @@ async def request_modes(client: RemotingClient, endpoint: str) -> pop.RequestMod
 
 
 async def broker_config(client: RemotingClient, endpoint: str) -> dict[str, str]:
-    """26: the broker's configuration, `answers.CONFIG_KEYS` only."""
-    return await _ask(client, endpoint, RequestCode.GET_BROKER_CONFIG, answers.decode_broker_config)
+    """26: the broker's configuration, `broker_config.CONFIG_KEYS` only."""
+    return await _ask(client, endpoint, RequestCode.GET_BROKER_CONFIG, decode_broker_config)
 
 
 async def broker_runtime_info(client: RemotingClient, endpoint: str) -> dict[str, str]:

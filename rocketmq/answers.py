@@ -6,6 +6,7 @@ that a version does not have is None here, never 0.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -25,33 +26,6 @@ from rocketmq.typed import (
     text,
     texts,
 )
-
-CONFIG_KEYS = frozenset(
-    {
-        "brokerClusterName",
-        "brokerName",
-        "brokerId",
-        "brokerRole",
-        "fileReservedTime",
-        "deleteWhen",
-        "diskMaxUsedSpaceRatio",
-        "slaveReadEnable",
-        "accessMessageInMemoryMaxRatio",
-        "messageDelayLevel",
-        "enableDetailStat",
-        "storeType",
-        "enableConsumeQueueExt",
-        "enableRetryTopicV2",
-        "useServerSideResetOffset",
-        "estimateAccumulation",
-        "metricsExporterType",
-        "metricsPromExporterPort",
-        "flushConsumerOffsetInterval",
-        "defaultMessageRequestMode",
-    }
-)
-"""What is kept of a broker's configuration. Everything else is dropped while reading: a deployment
-may have passwords and keys in it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,18 +73,30 @@ class TopicRoute:
 
 @dataclass(slots=True, frozen=True)
 class TopicConfig:
-    """A topic as one broker holds it; ``message_type`` from 5.0 on, where it was declared."""
+    """A topic as one broker holds it.
+
+    Attributes:
+        message_type: from 5.0 on, where it was declared.
+        hosted: of a static topic (5.x) the ids of its queues here. Its clients know these, the
+            broker's counts and offsets are those of the queues they are mapped to.
+    """
 
     topic: str
     read_queues: int
     write_queues: int
     perm: int
     message_type: str | None = None
+    hosted: tuple[int, ...] | None = None
 
     @property
-    def readable_queues(self) -> range:
-        """Ids of the queues consumers may read; none without read permission."""
-        return range(self.read_queues if self.perm & 4 else 0)
+    def queues(self) -> Sequence[int]:
+        """Ids of the queues that consumers read where they may."""
+        return range(self.read_queues) if self.hosted is None else self.hosted
+
+    @property
+    def readable_queues(self) -> Sequence[int]:
+        """The same; none without read permission."""
+        return self.queues if self.perm & 4 else ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -220,7 +206,8 @@ def decode_topic_list(body: bytes) -> list[str]:
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
-    table = object_of(object_of(loads(body))["topicConfigTable"])
+    found = object_of(loads(body))
+    mapped = object_of(found.get("topicQueueMappingDetailMap") or {})
     return {
         text(topic): TopicConfig(
             topic,
@@ -228,8 +215,9 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
             small(config["writeQueueNums"]),
             small(config["perm"]),
             optional(text, (config.get("attributes") or {}).get("message.type")),
+            tuple(map(small, mapped[topic].get("hostedQueues") or ())) if topic in mapped else None,
         )
-        for topic, config in table.items()
+        for topic, config in object_of(found["topicConfigTable"]).items()
     }
 
 
@@ -246,12 +234,6 @@ def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig
         )
         for group, config in table.items()
     }
-
-
-def decode_broker_config(body: bytes) -> dict[str, str]:
-    """Decode a 26 body, Java properties; what is not in `CONFIG_KEYS` is not kept."""
-    entries = (line.partition("=") for line in body.decode(errors="replace").splitlines())
-    return {key.strip(): value.strip() for key, _, value in entries if key.strip() in CONFIG_KEYS}
 
 
 def decode_broker_runtime_info(body: bytes) -> dict[str, str]:

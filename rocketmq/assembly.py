@@ -174,13 +174,13 @@ def consumer_rows(
         committed = reading.offsets.offsets.get(key, {})
         known = reading.topic_stats.get(key.topic)
         config = (reading.topics or {}).get(key.topic)
-        readable = config.read_queues if config else 0
+        readable = config.queues if config else ()
         pulls = _pull_offsets(reading, slaves, key, online)
         store = "broker_broadcast" if key.broadcast else "broker"
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
             # Left over from when the topic had more queues. Where a queue that can be read, or the
             # whole topic, could not be measured, the row stays, to be unknown.
-            if known is not None and queue_id not in known and queue_id >= readable:
+            if known is not None and queue_id not in known and queue_id not in readable:
                 continue
             offset = committed.get(queue_id, NEVER_COMMITTED)
             offset = None if offset == NEVER_COMMITTED else offset

@@ -30,6 +30,7 @@ T = TypeVar("T")
 PULL_OFFSET_SINCE = version_order("V5_1_0")
 TOPIC_LIST_SINCE = version_order("V5_3_2")
 UNKNOWN_VERSION = version_order(None)
+UNKNOWN_QUEUE = QueueStats(None, None, None)
 
 
 @dataclass(slots=True)
@@ -92,10 +93,14 @@ class Reading:
         return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
 
     def impossible(self) -> Iterator[tuple[str, str]]:
-        """(operation, message) about offsets below 0, which are passed on as they were read.
+        """(operation, message) about what is no measurement.
 
-        In the offset table -1 is the broker's own sign for a queue without progress.
+        Offsets below 0 are passed on as they were read; in the offset table -1 is the broker's own
+        sign for a queue without progress. Of static topics nothing is known.
         """
+        for topic in sorted(self.static_topics()):
+            message = "a static topic: its offsets are those of queues it is mapped to, not its own"
+            yield f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}", message
         table = self.offsets.offsets if self.offsets else {}
         committed = [
             f"{offset} of {key.consumer_group} on {key.topic} queue {queue_id}"
@@ -149,12 +154,18 @@ class Reading:
             topics |= connection.subscriptions.keys() if connection else set()
         return topics
 
+    def static_topics(self) -> dict[str, tuple[int, ...]]:
+        """Topics whose queues are mapped to others, on several brokers (5.x); their queues here."""
+        topics = (self.topics or {}).items()
+        return {topic: it.hosted for topic, it in topics if it.hosted is not None}
+
     def topics_to_measure(self) -> list[str]:
         """Topics whose queues are read: all but RocketMQ's own, and of those what is consumed."""
         if self.topics is None:
             return sorted(self.consumed_topics())
         normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
-        return sorted(normal | (self.consumed_topics() & self.topics.keys()))
+        known = normal | (self.consumed_topics() & self.topics.keys())
+        return sorted(known - self.static_topics().keys())
 
     def queues_to_measure(self) -> Iterator[tuple[str, int]]:
         """(topic, queue id) that can be read on consumed topics, and that 202 left out.
@@ -165,7 +176,7 @@ class Reading:
         for topic in sorted(self.consumed_topics()):
             config, told = (self.topics or {}).get(topic), self.topic_stats.get(topic)
             if config and told is not None:
-                untold = (number for number in range(config.read_queues) if number not in told)
+                untold = (number for number in config.queues if number not in told)
                 yield from ((topic, number) for number in untold)
 
     def pulls_to_ask(self) -> list[tuple[str, list[str]]]:
@@ -185,6 +196,7 @@ class Reading:
         for key in self.offsets.offsets:
             progressed.setdefault(key.consumer_group, set()).add(key.topic)
         asked: list[tuple[str, list[str]]] = []
+        measured = None if self.topics is None else self.topics.keys() - self.static_topics().keys()
         for group, connection in sorted(self.connections.items()):
             if connection is None or connection.message_model == "BROADCASTING":
                 continue
@@ -192,7 +204,7 @@ class Reading:
             topics = [
                 topic
                 for topic in topics
-                if (self.topics is None or topic in self.topics) and not self.pops(topic, group)
+                if (measured is None or topic in measured) and not self.pops(topic, group)
             ]
             if version >= TOPIC_LIST_SINCE:
                 asked += [(group, topics)] if topics else []
@@ -270,6 +282,8 @@ class Reader:
     async def _topics(self) -> None:
         with self.problems:
             self.reading.topics = await admin.topic_configs(self.client, self.reading.address)
+            for topic, queues in self.reading.static_topics().items():
+                self.reading.topic_stats[topic] = dict.fromkeys(queues, UNKNOWN_QUEUE)
 
     async def _groups(self) -> None:
         with self.problems:

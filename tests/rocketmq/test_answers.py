@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocketmq import answers
+from rocketmq.broker_config import CONFIG_KEYS, decode_broker_config
 from rocketmq.names import OffsetKey
 from rocketmq.pop import decode_request_modes
 from rocketmq.typed import instant
@@ -46,6 +47,14 @@ def test_message_type_where_declared():
     assert answers.decode_topic_configs(body)["T"].message_type == "FIFO"
 
 
+def test_a_static_topic_tells_which_queues_a_broker_hosts(recorded):
+    """Recorded of broker-a: queues 1 and 3 of four, which it keeps as its queues 0 and 1."""
+    configs = answers.decode_topic_configs(recorded("5.3.3", "21_topic_config_static_m.body"))
+    static = {topic: config for topic, config in configs.items() if config.hosted is not None}
+    assert static == {"static_orders": answers.TopicConfig("static_orders", 2, 2, 6, None, (1, 3))}
+    assert list(static["static_orders"].readable_queues) == [1, 3]
+
+
 def test_subscription_groups(version, recorded):
     groups = answers.decode_subscription_groups(recorded(version, "201_subgroups_m.body"))
     orderly = None if version == "4.9.7" else False
@@ -55,9 +64,9 @@ def test_subscription_groups(version, recorded):
 
 def test_broker_config_keeps_only_what_is_listed(version, recorded):
     body = recorded(version, "26_config_m.body") + b"\naccessKey=a\nsecretKey=s3cret\n"
-    config = answers.decode_broker_config(body)
+    config = decode_broker_config(body)
     assert config["brokerRole"] == "ASYNC_MASTER" and config["fileReservedTime"] == "72"
-    assert config.keys() <= answers.CONFIG_KEYS and "s3cret" not in str(config)
+    assert config.keys() <= CONFIG_KEYS and "s3cret" not in str(config)
 
 
 def test_runtime_info(version, recorded):

@@ -15,6 +15,7 @@ from rocketmq.answers import (
     TopicConfig,
 )
 from rocketmq.assembly import fill
+from rocketmq.broker_config import decode_broker_config
 from rocketmq.names import OffsetKey
 from rocketmq.reading import Reading
 from rocketmq.rows import Snapshot, Subscription
@@ -256,7 +257,7 @@ def recorded_master(version, recorded):
         True,
         frozenset({"broker-a", "LabCluster"}),
         runtime=answers.decode_broker_runtime_info(body("28_runtime_m")),
-        config=answers.decode_broker_config(body("26_config_m")),
+        config=decode_broker_config(body("26_config_m")),
         offsets=answers.decode_consumer_offsets(body("43_consumer_offset_m")),
         topics=answers.decode_topic_configs(body("21_topic_config_m")),
         groups=answers.decode_subscription_groups(body("201_subgroups_m")),

@@ -94,22 +94,13 @@ def test_a_broker_under_a_new_name_is_asked_once(scripted):
         ("broker-z", 0, "b:0", True),
     ]
     asked = []
-
-    async def serve(reader, writer):
-        while True:
-            length = int.from_bytes(await reader.readexactly(4), "big")
-            frame = await reader.readexactly(length)
-            code, opaque = (json.loads(frame[4:])[name] for name in ("code", "opaque"))
-            asked.append(code)
-            at = f"127.0.0.1:{writer.get_extra_info('sockname')[1]}"
-            group = {"brokerAddrs": {"0": at}, "brokerName": "b", "cluster": "one"}
-            info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
-            writer.write(answer(opaque, json.dumps(info).encode() if code == 106 else b"{}"))
+    serve = broker_that_says({}, asked)
 
     async def main():
         async with scripted(serve) as at:
             alone = await collect(ClusterTarget((at,)))
-            first, asked[:] = sorted(asked), []
+            first = sorted(asked)
+            asked.clear()
             found = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
             assert sorted(asked) == first
             return alone, found
@@ -120,10 +111,64 @@ def test_a_broker_under_a_new_name_is_asked_once(scripted):
     assert [(it.broker, it.version) for it in found.brokers] == [("b", None), ("z", None)]
 
 
-def answer(opaque, body):
-    """A frame that answers with success."""
-    header = json.dumps({"code": 0, "flag": 1, "opaque": opaque}).encode()
-    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+def test_a_static_topic_is_told_and_left_unknown(scripted, recorded):
+    """Its clients commit on queues 1 and 3; what the broker counts are its queues 0 and 1."""
+    member = {"clientId": "c", "language": "JAVA", "version": 479}
+    group = {"connectionSet": [member], "messageModel": "CLUSTERING"}
+    group["subscriptionTable"] = {"static_orders": {"topic": "static_orders", "subString": "*"}}
+    bodies = {
+        21: recorded("5.3.3", "21_topic_config_static_m.body"),
+        26: b"brokerName=b\n",
+        28: b'{"table":{"brokerVersionDesc":"V5_3_3"}}',
+        43: b'{"offsetTable":{"static_orders@g":{1:5}}}',
+        201: b'{"subscriptionGroupTable":{}}',
+        202: b'{"offsetTable":{}}',
+        203: json.dumps(group).encode(),
+        402: b'{"messageRequestModeMap":{}}',
+    }
+    asked = []
+    serve = broker_that_says(bodies, asked)
+
+    async def main():
+        async with scripted(serve) as at:
+            return await collect(ClusterTarget((at,)))
+
+    taken = asyncio.run(main())
+    assert "static_orders" not in {topic for _, topic in asked}
+    (problem,) = taken.problems
+    assert problem.operation == "GET_TOPIC_STATS_INFO static_orders"
+    assert problem.message.startswith("a static topic")
+    rows = [(row.queue_id, row.consumer_offset, row.pull_offset) for row in taken.consumer_offsets]
+    assert rows == [(1, 5, None), (3, None, None)]
+    queues = [
+        (row.queue_id, row.min_offset, row.max_offset)
+        for row in taken.queue_offsets
+        if row.topic == "static_orders"
+    ]
+    assert queues == [(1, None, None), (3, None, None)]
+
+
+def broker_that_says(bodies, asked):
+    """One that is its own name server too; it says ``{}`` where ``bodies`` has no request code.
+
+    What it is asked, (code, topic), is added to ``asked``.
+    """
+
+    async def serve(reader, writer):
+        while True:
+            frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            request = json.loads(frame[4:])
+            asked.append((request["code"], request.get("extFields", {}).get("topic", "")))
+            at = f"127.0.0.1:{writer.get_extra_info('sockname')[1]}"
+            group = {"brokerAddrs": {"0": at}, "brokerName": "b", "cluster": "one"}
+            info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
+            listing = {106: json.dumps(info).encode()}
+            body = (bodies | listing).get(request["code"], b"{}")
+            header = json.dumps({"code": 0, "flag": 1, "opaque": request["opaque"]}).encode()
+            writer.write(struct.pack(">ii", 4 + len(header) + len(body), len(header)))
+            writer.write(header + body)
+
+    return serve
 
 
 def test_a_slave_is_not_read_in_place_of_a_dead_master():
