@@ -25,6 +25,7 @@ class Kind:
         words: what is so when the rule is true; ``{value}`` is the number with its unit.
         only: SQL that has to be true as well; NULL = not known.
         below: whether it is true below its threshold, not above.
+        of_part: whether what is true of the known part of an incomplete row is true of all of it.
         for_observations: how many observations in a row it takes unless the rule says.
         hint: the likely cause and the next step, in a sentence or two.
     """
@@ -35,16 +36,51 @@ class Kind:
     words: str
     only: str = "true"
     below: bool = False
+    of_part: bool = True
     for_observations: int = 1
     hint: str = ""
+
+
+SUMS = frozenset(
+    (
+        *("lag", "inflight", "available", "lost", "readable_lag", "lag_upper", "max_queue_lag"),
+        *("queues", "queues_unknown", "queues_never_committed", "clients"),
+        *("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms"),
+        *("produce_tps", "consume_tps", "pull_tps"),
+        *("filtered_lag", "filtered_lag_low", "filtered_lag_high", "retry_lag", "dlq_messages"),
+    )
+)
+"""Columns of ``progress.groups`` that a silent broker could only add to: sums and maxima."""
+
+MINIMA = frozenset({"loss_in_seconds"})
+"""Those that it could only lower."""
+
+
+def known(condition: str, *, of_part: bool = True) -> str:
+    """SQL of whether a condition is true of a row; NULL where what is known does not tell.
+
+    What is missing from an incomplete row (a broker was silent) makes nothing untrue.
+
+    Args:
+        condition: SQL about numbers of the row.
+        of_part: whether it is true of all where it is true of the known part: the unknown can only
+            add to a sum.
+    """
+    if not of_part:
+        return f"(CASE WHEN complete THEN {condition} END)"
+    return (
+        f"(CASE WHEN {condition} THEN true WHEN complete AND ({condition}) IS NOT NULL "
+        "THEN false END)"
+    )
 
 
 def _health(
     state: str, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
 ) -> Kind:
     """What `progress.groups.health` tells has been so for ten observations already."""
-    known = f"(CASE WHEN health <> 'UNKNOWN' THEN health = '{state}' END)"
-    return Kind(GROUPS, value, "messages", words, only=known, hint=hint)
+    # Its last observation being incomplete, a group may be LOSING and all else is not known.
+    only = known(f"nullif(health, 'UNKNOWN') = '{state}'")
+    return Kind(GROUPS, value, "messages", words, only=only, hint=hint)
 
 
 _OF_RETRY_TOPIC = "topic = concat('%RETRY%', consumer_group)"
@@ -81,7 +117,7 @@ KINDS = {
         "lag_upper",
         "messages",
         "the group is online, has never committed, and up to {value} wait",
-        only="online AND queues_never_committed = queues",
+        only=f"online AND {known('queues_never_committed = queues', of_part=False)}",
         for_observations=5,
     ),
     "lost": Kind(
@@ -97,7 +133,7 @@ KINDS = {
         "loss_in_seconds",
         "seconds",
         "the first unread message may expire in {value}",
-        only="readable_lag > 0",
+        only=known("readable_lag > 0"),
         below=True,
         hint="Speed the group up or keep messages longer (fileReservedTime) before they go.",
     ),
@@ -190,8 +226,8 @@ KINDS = {
         "usual_share",
         "share",
         "it reads {value} of what it reads at this hour on former days",
-        only="(CASE WHEN complete THEN true END)",
         below=True,
+        of_part=False,
         hint="Less is produced, or the group reads less of it: compare hourly_tps with the "
         "topic's.",
         for_observations=2,
@@ -236,18 +272,13 @@ KINDS = {
 def holds(kind: Kind, value: str, threshold: float, *more: str) -> str:
     """SQL of whether a rule of a kind is true of a row; NULL = not known.
 
-    What is known of an incomplete row is a bound (a silent broker can only add to it): beyond the
-    threshold it is true, else it says nothing.
-
     Args:
         kind: of the rule.
         value: SQL of the number compared.
         threshold: what it is compared with.
-        more: SQL conditions that have to be true as well.
+        more: SQL conditions that have to be true as well, each `known` of a part.
     """
-    sign = "<" if kind.below else ">"
-    compared = (
-        f"(CASE WHEN {value} {sign} {threshold!r}D THEN true "
-        f"WHEN complete AND ({value}) IS NOT NULL THEN false END)"
-    )
-    return " AND ".join([compared, *(f"({each})" for each in (kind.only, *more) if each != "true")])
+    compared = f"({value}) {'<' if kind.below else '>'} {threshold!r}D"
+    conditions = [known(compared, of_part=kind.of_part), *map(known, more)]
+    only = [] if kind.only == "true" else [f"({kind.only})"]
+    return " AND ".join([*conditions, *only])

@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from alerting.fields import For, Globs, QuietHours, Seconds, Span, Strict, fits
-from alerting.kinds import KINDS, Kind, holds
+from alerting.kinds import KINDS, MINIMA, SUMS, Kind, holds
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
 
@@ -153,7 +153,7 @@ class BaseRule(Strict):
         return getattr(self, "threshold", 0.0)
 
     def conditions(self) -> tuple[str, ...]:
-        """SQL of what has to be so as well."""
+        """SQL of what has to be so as well, about numbers that the unknown can only add to."""
         return ()
 
     def variants(self) -> list[Variant]:
@@ -329,8 +329,13 @@ class ColumnRule(_GroupRule[float]):
     @property
     def looks_at(self) -> Kind:
         """Its column, on the side of its limit."""
-        words = f"{self.column} is {{value}}"
-        return replace(KINDS["column"], words=words, below=self.below is not None)
+        below = self.below is not None
+        return replace(
+            KINDS["column"],
+            words=f"{self.column} is {{value}}",
+            below=below,
+            of_part=self.column in (MINIMA if below else SUMS),
+        )
 
     @property
     def value(self) -> str:

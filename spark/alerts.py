@@ -6,8 +6,9 @@ true, and what that makes of it, is the life cycle's business (`alerting.inciden
 
 Unknown is never true and never false: an observation at which the number is not known gives no
 alert and ends none. An incomplete sum (a broker was silent) is a lower bound: above the threshold
-it is true, below it is unknown. A broadcasting group is judged only while a member is online: what
-a client that left had read stands still for ever and says nothing.
+it is true, below it is unknown, and so is every other condition of a rule. A broadcasting group is
+judged only while a member is online: what a client that left had read stands still for ever and
+says nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence

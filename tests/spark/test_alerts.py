@@ -15,9 +15,9 @@ import pytest
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.kinds import KINDS
+from alerting.kinds import KINDS, MINIMA, SUMS
 from alerting.rule_files import DEFAULT_RULES, load_rules
-from alerting.rules import Rule, Variant
+from alerting.rules import NUMBERS, Rule, Variant
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
@@ -119,6 +119,87 @@ def test_the_unknown_is_neither_true_nor_untrue(spark: SparkSession) -> None:
 
 
 _SUBJECTS = "rule string, subject string"
+
+NONE_OF = {"online": True, "lag_upper": 40, "queues": 4}
+
+OF_PART: dict[str, tuple[list[Variant], dict[str, Any], dict[str, Any], bool | None]] = {
+    name: (named(kind, threshold, name, **other), true, untrue, of_part)
+    for name, kind, threshold, other, true, untrue, of_part in [
+        ("lag", "lag", 100.0, {}, {"readable_lag": 200}, {"readable_lag": 50}, True),
+        ("filtered", "filtered_lag", 9.0, {}, {"filtered_lag": 20}, {"filtered_lag": 5}, True),
+        ("delay", "delay", "10m", {}, {"delay_ms": 900_000}, {"delay_ms": 60_000}, True),
+        (
+            *("few", "delay", "10m", {"min_messages": 10}),
+            *({"delay_ms": 900_000}, {"delay_ms": 900_000, "readable_lag": 9}, True),
+        ),
+        (
+            *("young", "lag", 10.0, {"min_age": "5m"}),
+            *({"delay_ms": 600_000}, {"delay_ms": 1000}, True),
+        ),
+        ("alone", "nobody_online", None, {}, {}, {"readable_lag": 0}, True),
+        (
+            *("never", "never_committed", None, {}),
+            *({**NONE_OF, "queues_never_committed": 4}, {**NONE_OF, "queues_never_committed": 2}),
+            None,
+        ),
+        ("lost", "lost", None, {}, {"lost": 3}, {"lost": 0}, True),
+        ("soon", "soon_lost", "2h", {}, {"loss_in_seconds": 9}, {"loss_in_seconds": 9e9}, True),
+        (
+            *("none_left", "soon_lost", "2h", {}),
+            *({"loss_in_seconds": 9}, {"loss_in_seconds": 9, "readable_lag": 0}, True),
+        ),
+        (
+            *("behind", "falling_behind", None, {}),
+            *({"health": "FALLING_BEHIND"}, {"health": "OK"}, True),
+        ),
+        ("hung", "stalled", None, {}, {"health": "STALLED"}, {"health": "LOSING"}, True),
+        ("losing", "losing", None, {}, {"health": "LOSING", "lost": 3}, {"health": "OK"}, True),
+        ("skewed", "column", None, {"column": "skew", "above": 5}, {"skew": 6}, {"skew": 4}, None),
+        (
+            *("slow", "column", None, {"column": "consume_tps", "below": 1}),
+            *({"consume_tps": 0.5}, {"consume_tps": 2.0}, None),
+        ),
+        (
+            *("fast", "column", None, {"column": "consume_tps", "above": 1}),
+            *({"consume_tps": 2.0}, {"consume_tps": 0.5}, True),
+        ),
+        (
+            *("expiring", "column", None, {"column": "loss_in_seconds", "below": 60}),
+            *({"loss_in_seconds": 10}, {"loss_in_seconds": 100}, True),
+        ),
+        (
+            *("lasting", "column", None, {"column": "loss_in_seconds", "above": 60}),
+            *({"loss_in_seconds": 100}, {"loss_in_seconds": 10}, None),
+        ),
+    ]
+}
+"""Rules, each with a row of which it is true and one of which it is not, and what it says of the
+first when a broker was silent."""
+
+
+def test_a_silent_broker_makes_no_rule_untrue_and_none_true_that_more_would_not(
+    spark: SparkSession,
+) -> None:
+    """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
+    rows, asked, expected = [], [], {}
+    for name, (variants, true, untrue, of_part) in OF_PART.items():
+        fixed = {"topic": name, "online": name != "alone", "lag_upper": 20, "health": "OK"}
+        rows += [
+            group(at, 20) | fixed | columns | {"complete": at < 2}
+            for at, columns in enumerate((true, untrue, true, untrue))
+        ]
+        asked += variants
+        said = (True, False, of_part, None)
+        expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(said)}
+    pairs = [(name, f"lab/billing/{name}") for name in OF_PART]
+    subjects = spark.createDataFrame(pairs, _SUBJECTS)
+    found = verdicts(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+
+
+def test_of_every_column_it_is_said_what_the_unknown_does_to_it() -> None:
+    assert set(NUMBERS) == SUMS | MINIMA | {"skew", "drain_seconds", "match_ratio"}
+    assert not SUMS & MINIMA
 
 
 def test_lag_and_nobody_online(spark: SparkSession) -> None:
