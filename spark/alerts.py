@@ -33,7 +33,7 @@ HISTORY = timedelta(minutes=10)
 """How far back growth looks for the observation before."""
 
 GROWTH = "_growth"
-"""Ending of a column that tells by how much another one grew since it was last known."""
+"""Ending of a column that tells by how much another one grew since all of it was last known."""
 
 INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
@@ -299,7 +299,11 @@ def _of_source(
 
 
 def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant]) -> DataFrame:
-    """The rows with the growth that a rule asks for; NULL without an observation shortly before."""
+    """The rows with the growth that a rule asks for; NULL without an observation shortly before.
+
+    Only an observation of everything is compared with: what a silent broker hid meanwhile would
+    come back as growth.
+    """
     names = {
         name for name in rows.columns if any(name + GROWTH in variant.holds for variant in variants)
     }
@@ -312,7 +316,8 @@ def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant
     )
     return rows.withColumns(
         {
-            name + GROWTH: F.col(name) - F.last(name, ignorenulls=True).over(before)
+            name + GROWTH: F.col(name)
+            - F.last(F.when(F.col("complete"), F.col(name)), ignorenulls=True).over(before)
             for name in sorted(names)
         }
     )

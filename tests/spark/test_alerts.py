@@ -313,6 +313,31 @@ def test_growth_is_the_difference_to_when_it_was_last_known(spark: SparkSession)
     )
 
 
+def test_what_a_broker_hid_for_a_while_is_no_growth(spark: SparkSession) -> None:
+    """60 of 100 are on the broker that is silent at minutes 1 and 2, when 5 come to the other."""
+    retry, silent = "%RETRY%billing", (1, 2, 5, 6)
+    numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
+    rows = [
+        group(at, n, topic=retry, dlq_messages=n, complete=at not in silent)
+        for at, n in numbers.items()
+    ]
+    asked, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60))
+    assert_alerts(
+        found,
+        [
+            (at, kind, subject, growth)
+            for kind in ("dlq_growth", "retry_growth")
+            # At the last, so many came at least, whatever the silent broker holds.
+            for at, growth in ((3, 5.0), (6, 95.0))
+        ],
+    )
+    subjects = spark.createDataFrame([("dlq_growth", subject)], _SUBJECTS)
+    said = verdicts(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
+    unknown = {row.snapshot_id for row in said if row.holds is None}
+    assert unknown == {snapshot_id(at) for at in (0, 1, 2, 5)}
+
+
 def test_any_column_can_be_compared(spark: SparkSession) -> None:
     rows = [group(0, 9, skew=4.5, consume_tps=0.5), group(1, 9, skew=6.0, consume_tps=2.0)]
     asked = [
