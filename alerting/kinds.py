@@ -251,10 +251,12 @@ KINDS = {
     "collection_incomplete": Kind(
         SNAPSHOTS,
         "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "
-        "ELSE brokers_expected - brokers_answered END",
+        "ELSE greatest(brokers_expected - brokers_answered, cardinality(unread)) END",
         "",
         "{value} brokers could not be read",
         for_observations=2,
+        hint="A broker is down, or answers and does not tell its offsets: the snapshot's problems "
+        "name what failed and why (tidemark show raw.snapshots).",
     ),
     "collection_late": Kind(
         PIPELINE,

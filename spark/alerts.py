@@ -28,6 +28,7 @@ from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 from spark.beside import Addition, additions, join
 from spark.columns import fits, inside
+from spark.unread import is_silent, with_unread
 
 HISTORY = timedelta(minutes=10)
 """How far back growth looks for the observation before."""
@@ -109,12 +110,14 @@ class Source:
         evidence: columns that show why a rule is true.
         prepare: adds ``complete`` (whether the row is all there is), ``judgeable`` (whether its
             numbers mean anything) and columns that only rules need.
+        asks: other tables that this takes, after its own.
     """
 
     table: Table
     key: tuple[str, ...]
     evidence: tuple[str, ...]
-    prepare: Callable[[DataFrame], DataFrame]
+    prepare: Callable[..., DataFrame]
+    asks: tuple[Table, ...] = ()
 
 
 _GROUP_KEY = ("cluster", "consumer_group", "topic")
@@ -127,26 +130,20 @@ def _of_groups(groups: DataFrame) -> DataFrame:
     return groups.withColumn("judgeable", ~standing_still)
 
 
-_ANSWERS = [
-    name
-    for name in BROKERS.column_names
-    if name
-    not in ("snapshot_id", "observed_at", "config", "cluster", "broker", "broker_id", "address")
-]
-
-
 def _of_brokers(brokers: DataFrame) -> DataFrame:
     """Brokers with ``silent`` 1 or 0; whether one answered is always known."""
-    silent = F.coalesce(*[F.col(name).cast("string") for name in _ANSWERS]).isNull()
+    silent = is_silent().cast("bigint")
     return brokers.withColumns(
-        {"silent": silent.cast("bigint"), "complete": F.lit(True), "judgeable": F.lit(True)}
+        {"silent": silent, "complete": F.lit(True), "judgeable": F.lit(True)}
     )
 
 
-def _of_snapshots(snapshots: DataFrame) -> DataFrame:
+def _of_snapshots(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
     """Looks at whole clusters; one at files of a broker is not expected to hold the others."""
     of_all = F.coalesce(F.col("source") == "remote", F.lit(True))
-    return snapshots.withColumns({"complete": F.lit(True), "judgeable": of_all})
+    return with_unread(snapshots, brokers).withColumns(
+        {"complete": F.lit(True), "judgeable": of_all}
+    )
 
 
 GROUPS_SOURCE = "groups"
@@ -172,8 +169,9 @@ SOURCES = {
     "snapshots": Source(
         SNAPSHOTS,
         ("cluster",),
-        ("cluster", "status", "brokers_expected", "brokers_answered"),
+        ("cluster", "status", "brokers_expected", "brokers_answered", "unread"),
         _of_snapshots,
+        asks=(BROKERS,),
     ),
 }
 """Source by the name that rules know it by."""
@@ -188,7 +186,10 @@ def reach(variants: Sequence[Variant], window: Window) -> Window:
 def needs(variants: Sequence[Variant], window: Window) -> list[tuple[Table, list[Window]]]:
     """The tables that evaluating a window reads, and the windows of each."""
     names = sorted({variant.source for variant in variants} or {GROUPS_SOURCE})
-    sources = [(SOURCES[name].table, [reach(variants, window)]) for name in names]
+    tables = {
+        table.name: table for name in names for table in (SOURCES[name].table, *SOURCES[name].asks)
+    }
+    sources = [(table, [reach(variants, window)]) for table in tables.values()]
     return [*sources, *((each.table, each.windows(window)) for each in _added(variants))]
 
 
@@ -276,7 +277,8 @@ def _of_source(
 ) -> DataFrame:
     """Every rule of every row that it is about: one pass, and only what is wanted multiplies."""
     added = _added(variants)
-    prepared = join(source.prepare(rows[source.table.name]), added, rows)
+    own = source.prepare(*(rows[table.name] for table in (source.table, *source.asks)))
+    prepared = join(own, added, rows)
     prepared = _with_growth(prepared, source.key, variants)
     evidence = [*source.evidence, *(name for each in added for name in each.columns)]
     asked = F.array(*[_verdict(variant) for variant in variants])

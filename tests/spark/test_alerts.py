@@ -398,7 +398,8 @@ def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
         | {"source": "store"},
     ]
     snapshots = {
-        SNAPSHOTS.name: frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows])
+        SNAPSHOTS.name: frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows]),
+        **brokers(spark, []),
     }
     found = evaluate(named("collection_incomplete"), snapshots, minutes(0, 60))
     assert_alerts(
