@@ -1,4 +1,4 @@
-"""What the fields of a rule may hold: durations, spans, globs, hours of the day."""
+"""What the fields of a rule may hold: durations, numbers, spans, globs, hours of the day."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,14 +38,22 @@ def seconds(value: Any) -> float:
     return total
 
 
-def _seconds(value: Any) -> float:
-    # A float is what another validation made of it already.
-    return value if isinstance(value, float) else seconds(value)
-
-
 Seconds = Annotated[
-    float, BeforeValidator(_seconds, json_schema_input_type=Annotated[str, Field(pattern=r"^\d")])
+    float, BeforeValidator(seconds, json_schema_input_type=Annotated[str, Field(pattern=r"^\d")])
 ]
+
+
+Messages = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Messages; a rule is true *above* it."""
+
+Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Queues, members or the like; a rule is true *above* it."""
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+"""A share, 0.85 for 85 %."""
+
+Limit = Annotated[float, Field(allow_inf_nan=False)]
+"""Any number that a column can be compared with."""
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from alerting.fields import For, Globs, QuietHours, Seconds, Span, Strict, fits
+from alerting.fields import (
+    Count,
+    For,
+    Globs,
+    Limit,
+    Messages,
+    QuietHours,
+    Seconds,
+    Share,
+    Span,
+    Strict,
+    fits,
+)
 from alerting.kinds import KINDS, MINIMA, SUMS, Kind, holds
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
@@ -170,9 +177,6 @@ class BaseRule(Strict):
         ]
 
 
-Messages = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""Messages; a rule is true *above* it."""
-
 _T = TypeVar("_T")
 
 
@@ -265,10 +269,6 @@ class MessagesRule(_GroupRule[Messages]):
     threshold: Messages = 0.0
 
 
-Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""Queues, members or the like; a rule is true *above* it."""
-
-
 class CountRule(_GroupRule[Count]):
     """More than `threshold` queues or members are not as they should be.
 
@@ -277,10 +277,6 @@ class CountRule(_GroupRule[Count]):
 
     kind: Literal["contested_queues", "unowned_queues", "idle_clients", "inconsistent_subscription"]
     threshold: Count = 0.0
-
-
-Share = Annotated[float, Field(gt=0, lt=1)]
-"""A share, 0.85 for 85 %."""
 
 
 class ShareRule(_GroupRule[Share]):
@@ -297,7 +293,7 @@ class TimeRule(_GroupRule[Seconds]):
     threshold: Seconds
 
 
-class ColumnRule(_GroupRule[float]):
+class ColumnRule(_GroupRule[Limit]):
     """Any number of ``progress.groups`` above or below a limit, for what no kind is for.
 
     Attributes:
@@ -308,8 +304,8 @@ class ColumnRule(_GroupRule[float]):
 
     kind: Literal["column"]
     column: str
-    above: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    below: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    above: Limit | None = None
+    below: Limit | None = None
 
     @field_validator("column")
     @classmethod

@@ -66,6 +66,16 @@ rules:
     assert delay.rule.conditions() == ("readable_lag >= 10.0D", "delay_ms >= 30000.0D")
 
 
+def test_a_rule_says_nothing_that_is_no_number(tmp_path: Path) -> None:
+    """Whatever field of whatever rule: one that is let through would fail every tick in SQL."""
+    for kind in KINDS:
+        for name in ("threshold", "min_messages", "min_age", "for", "clear_for", "above", "below"):
+            for number in (".inf", "-.inf", ".nan"):
+                file = write(tmp_path, f"rules: [{{name: a, kind: {kind}, {name}: {number}}}]")
+                told = f"team.yaml:1: rules[0].{name}: "
+                assert any(line.startswith(told) for line in mistakes(file, tmp_path)), kind
+
+
 def test_one_wrong_rule_stops_no_other(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "  - {name: bad, kind: lag}\n", "a.yaml")
     write(tmp_path, "rules: [", "b.yaml")
@@ -208,6 +218,46 @@ WRONG = {
     "a time that is a number": (
         "rules:\n  - {name: a, kind: delay, threshold: 600}\n",
         ["team.yaml:2: rules[0].threshold: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not 600"],
+    ),
+    "a time that is a number with a point": (
+        "rules:\n  - {name: a, kind: collection_late, threshold: 600.0}\n",
+        [
+            "team.yaml:2: rules[0].threshold: a duration is wanted, e.g. 90s, 5m, 2h or 1d, "
+            "not 600.0"
+        ],
+    ),
+    "an endless age": (
+        GOOD + "    min_age: .inf\n",
+        ["team.yaml:5: rules[0].min_age: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not inf"],
+    ),
+    "a negative age": (
+        GOOD + "    min_age: -5m\n",
+        ["team.yaml:5: rules[0].min_age: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not '-5m'"],
+    ),
+    "a time that is no number, in an override": (
+        "rules:\n  - name: a\n    kind: delay\n    threshold: 5m\n"
+        "    overrides:\n      - match: {topic: a}\n        threshold: .nan\n",
+        [
+            "team.yaml:7: rules[0].overrides[0].threshold: a duration is wanted, "
+            "e.g. 90s, 5m, 2h or 1d, not nan"
+        ],
+    ),
+    "an endless limit of a column": (
+        "rules:\n  - {name: a, kind: column, column: lag, above: .inf}\n",
+        ["team.yaml:2: rules[0].above: should be a finite number, not inf"],
+    ),
+    "an endless limit of a column, in an override": (
+        "rules:\n  - name: a\n    kind: column\n    column: lag\n    above: 5\n"
+        "    overrides:\n      - match: {topic: a}\n        threshold: -.inf\n",
+        ["team.yaml:8: rules[0].overrides[0].threshold: should be a finite number, not -inf"],
+    ),
+    "too many messages for a number": (
+        GOOD + "    min_messages: 1.0e+400\n",
+        ["team.yaml:5: rules[0].min_messages: should be a finite number, not inf"],
+    ),
+    "a share that is no number": (
+        "rules:\n  - {name: a, kind: throughput_drop, threshold: .nan}\n",
+        ["team.yaml:2: rules[0].threshold: should be less than 1, not nan"],
     ),
     "a time of centuries": (
         GOOD + "    for: 9999d\n",
