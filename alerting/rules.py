@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from alerting.fields import (
     Count,
     For,
-    Globs,
     Limit,
     Messages,
     QuietHours,
@@ -20,6 +19,7 @@ from alerting.fields import (
     fits,
 )
 from alerting.kinds import KINDS, MINIMA, SUMS, Kind, holds
+from alerting.matching import BrokerMatch, ClusterMatch, GroupMatch, Match, TableMatch
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
 
@@ -34,42 +34,6 @@ NUMBERS = tuple(
 """Columns that a rule of kind ``column`` can look at."""
 
 Severity = Literal["critical", "warning", "info"]
-
-
-class GroupMatch(Strict):
-    """Which groups and topics a rule is about.
-
-    Everything by default, ``%RETRY%`` topics too: messages that wait there for another attempt are
-    waiting like any others, and the alert's subject names the topic.
-    """
-
-    cluster: Globs = ("*",)
-    consumer_group: Globs = ("*",)
-    topic: Globs = ("*",)
-
-
-class BrokerMatch(Strict):
-    """Which brokers a rule is about, by default all, masters and slaves."""
-
-    cluster: Globs = ("*",)
-    broker: Globs = ("*",)
-
-
-class ClusterMatch(Strict):
-    """Which clusters a rule is about."""
-
-    cluster: Globs = ("*",)
-
-
-class TableMatch(Strict):
-    """Which verdicts of ``quality.results`` a rule is about."""
-
-    table: Globs = ("*",)
-    expectation: Globs = ("*",)
-
-
-Match = Mapping[str, tuple[str, ...]]
-"""Column name to globs, of which one must fit."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import Field
 
 from alerting.fields import Seconds, Strict
-from alerting.rules import GroupMatch
+from alerting.matching import GroupMatch
 from lake.documents import read_items
 from lake.history import OBSERVATIONS
 from lake.home import Home
