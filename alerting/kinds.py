@@ -97,7 +97,13 @@ KINDS = {
         "clients or threads (tidemark plan).",
     ),
     "filtered_lag": Kind(
-        GROUPS, "filtered_lag", "messages", "{value} that pass the filter wait", for_observations=3
+        GROUPS,
+        "filtered_lag",
+        "messages",
+        "{value} that pass the filter wait",
+        for_observations=3,
+        hint="More that the group asks for is produced than it consumes: look for slow or failing "
+        "handling, then for too few clients or threads (tidemark plan).",
     ),
     "delay": Kind(
         GROUPS, "delay_ms / 1000", "seconds", "the oldest waits for {value}", for_observations=3

@@ -124,7 +124,7 @@ class BaseRule(Strict):
         return getattr(self, "threshold", 0.0)
 
     def conditions(self) -> tuple[str, ...]:
-        """SQL of what has to be so as well, about numbers that the unknown can only add to."""
+        """SQL of what has to be so as well; what is unknown of the row can make none untrue."""
         return ()
 
     def variants(self) -> list[Variant]:
@@ -208,10 +208,23 @@ class LagRule(_GroupRule[Messages]):
 
     Messages that expired unread are no lag that anybody can work off: kind ``lost`` tells them.
     ``filtered_lag`` counts only those that pass the group's filter.
+
+    Attributes:
+        filtered: true: only groups that ask for a part of the topic's messages, and it is known how
+            large; false: only all others. So two rules share the groups, and none is told by both.
     """
 
     kind: Literal["lag", "filtered_lag"]
     threshold: Messages
+    filtered: bool | None = None
+
+    def conditions(self) -> tuple[str, ...]:
+        """SQL of the minimum volume and age, and of who is meant."""
+        if self.filtered is None:
+            return super().conditions()
+        is_filtered = "coalesce(match_method, 'none') <> 'none'"
+        mine = is_filtered if self.filtered else f"NOT ({is_filtered})"
+        return (*super().conditions(), mine)
 
 
 class MessagesRule(_GroupRule[Messages]):

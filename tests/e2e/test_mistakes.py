@@ -6,7 +6,7 @@ ready-made rules look at them. docs/mistakes.md is the table of them.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from rocketmq.rows import (
     ConsumerOffset,
     Problem,
     QueueOffset,
+    QueueTag,
     Snapshot,
     Subscription,
     Topic,
@@ -36,6 +37,10 @@ NOT_COLLECTED = range(60, 65)
 """Minutes in which collection had stopped."""
 SILENT = range(20, 23)
 """Minutes in which broker-b does not answer."""
+TAG, CODE, ANOTHER = "a", 97, 98
+"""A tag with its hash, and the hash of another one."""
+TAGS_EVERY = timedelta(minutes=10)
+"""How often tags are sampled."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class State:
         online: whether it has a member.
         broadcast: whether members keep their offsets themselves.
         newest: minute at which the last message was stored.
+        share: how many of 100 messages have the tag that its members ask for; None when they ask
+            for all.
     """
 
     written: int
@@ -57,6 +64,7 @@ class State:
     online: bool = True
     broadcast: bool = False
     newest: float | None = None
+    share: int | None = None
 
 
 Story = Callable[[int], State | None]
@@ -112,9 +120,23 @@ def burst(minute: int) -> State:
     return State(written, commit, newest=50 if minute >= 50 else -600)
 
 
+def picky(minute: int) -> State:
+    """20,000 positions behind for two minutes of production, of which 200 messages are its own."""
+    written = 30_000 + 10_000 * minute
+    return State(written, written - 20_000, share=1)
+
+
+def choosy(minute: int) -> State:
+    """As far behind, and more than half of the messages are its own."""
+    return replace(picky(minute), share=60)
+
+
 STORIES: dict[str, Story] = {
     story.__name__: story
-    for story in (quiet, away, recreated, expired, dead, deleted, broadcast, swings, burst)
+    for story in (
+        *(quiet, away, recreated, expired, dead, deleted, broadcast, swings, burst),
+        *(picky, choosy),
+    )
 }
 
 
@@ -210,6 +232,15 @@ def test_a_lag_that_swings_around_its_threshold_for_an_hour_is_one_incident(seen
     assert [rule for rule, _ in incidents(seen, "swings")].count("lag-high") == 1
 
 
+def test_messages_that_a_filter_leaves_out_are_no_lag(seen):
+    rows = groups(seen, "picky")
+    assert {row["readable_lag"] for row in rows} == {20_000}
+    assert {row["filtered_lag"] for row in rows} == {200}
+    assert incidents(seen, "picky") == []
+    assert {row["filtered_lag"] for row in groups(seen, "choosy")} == {12_000}
+    assert incidents(seen, "choosy") == [("filtered-lag-high", "FIRING")]
+
+
 def test_a_burst_after_silence_is_as_old_as_its_messages(seen):
     assert incidents(seen, "burst") == []
     rows = groups(seen, "burst")
@@ -264,6 +295,12 @@ def _tell(made: Snapshot, broker: str, name: str, state: State, start: datetime)
     made.queue_offsets.append(
         QueueOffset(broker, name, 0, state.first, state.written, newest if state.written else None)
     )
+    if state.share is not None and (made.observed_at - start) % TAGS_EVERY == timedelta(0):
+        codes = [CODE] * state.share + [ANOTHER] * (100 - state.share)
+        made.queue_tags += [
+            QueueTag(broker, name, 0, state.written - 100 + place, code, None, None)
+            for place, code in enumerate(codes)
+        ]
     if state.commit is not None:
         made.consumer_offsets.append(ConsumerOffset(broker, name, name, 0, None, state.commit))
 
@@ -279,6 +316,10 @@ def _members(name: str, state: State) -> Iterator[Client]:
             "CONSUME_PASSIVELY",
             "BROADCASTING" if state.broadcast else "CLUSTERING",
             "CONSUME_FROM_LAST_OFFSET",
-            subscriptions=[Subscription(name, "TAG", "*", [])],
+            subscriptions=[
+                Subscription(name, "TAG", "*", [])
+                if state.share is None
+                else Subscription(name, "TAG", TAG, [TAG])
+            ],
             subscriptions_source="group",
         )

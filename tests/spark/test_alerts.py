@@ -38,6 +38,10 @@ def named(kind: str, threshold: Any = None, name: str = "", **other: Any) -> lis
     return _RULE.validate_python({"name": name or kind, "kind": kind} | limit | other).variants()
 
 
+READY_MADE = [each for rule in load_rules(DEFAULT_RULES) for each in rule.variants()]
+"""The variants of the rules that come with Tidemark."""
+
+
 def group(at: float, readable_lag: int | None, **other: Any) -> dict[str, Any]:
     """An observation of one group, complete and online unless told otherwise."""
     row = {
@@ -251,10 +255,48 @@ def test_lost_messages(spark: SparkSession) -> None:
 def test_a_quiet_topic_with_one_new_message_is_no_alarm(spark: SparkSession) -> None:
     """A day old is the commit, not the message that came just now."""
     rows = [group(0, 0, delay_ms=0), group(1, 1, delay_ms=40), group(2, 0, delay_ms=0)]
-    asked = [each for rule in load_rules(DEFAULT_RULES) for each in rule.variants()]
-    asked = [each for each in asked if each.source == "groups"]
+    asked = [each for each in READY_MADE if each.source == "groups"]
     assert len(asked) > 10
     assert evaluate(asked, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
+
+
+def test_a_group_that_stopped_is_told_once(spark: SparkSession) -> None:
+    rows = [
+        group(0, 5, lag_upper=5, online=False, health="STOPPED"),
+        group(1, 5, lag_upper=5, online=False, health="OK"),
+    ]
+    asked = [each for each in READY_MADE if each.rule.kind in ("nobody_online", "stopped")]
+    subject = "lab/billing/orders"
+    assert_alerts(
+        evaluate([*asked, *named("stopped")], groups(spark, rows), minutes(0, 60)),
+        [
+            (0, "nobody-online", subject, 5.0),
+            (0, "stopped", subject, 5.0),
+            (1, "nobody-online", subject, 5.0),
+        ],
+    )
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    assert {row.rule for row in found} == {"nobody-online"}
+
+
+def test_a_lag_is_told_by_the_rule_for_filters_or_the_other(spark: SparkSession) -> None:
+    """Columns: how, how many of 20,000 are its own; what the two rules say of it."""
+    groups_asked: dict[str, tuple[str | None, int | None, list[str]]] = {
+        "reads_all": ("none", 20_000, ["lag-high"]),
+        "not_known": (None, None, ["lag-high"]),
+        "by_tag": ("tag_sample", 200, []),
+        "by_sql": ("delivered_over_advanced", 200, []),
+        "far_behind": ("tag_sample", 15_000, ["filtered-lag-high"]),
+    }
+    rows = [
+        group(0, 20_000, topic=name, match_method=method, filtered_lag=own)
+        for name, (method, own, _) in groups_asked.items()
+    ]
+    asked = [each for each in READY_MADE if each.rule.kind in ("lag", "filtered_lag")]
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    assert sorted((row.subject.split("/")[2], row.rule) for row in found) == sorted(
+        (name, rule) for name, (_, _, said) in groups_asked.items() for rule in said
+    )
 
 
 def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession) -> None:
