@@ -186,11 +186,13 @@ def reach(variants: Sequence[Variant], window: Window) -> Window:
 def needs(variants: Sequence[Variant], window: Window) -> list[tuple[Table, list[Window]]]:
     """The tables that evaluating a window reads, and the windows of each."""
     names = sorted({variant.source for variant in variants} or {GROUPS_SOURCE})
-    tables = {
-        table.name: table for name in names for table in (SOURCES[name].table, *SOURCES[name].asks)
-    }
-    sources = [(table, [reach(variants, window)]) for table in tables.values()]
-    return [*sources, *((each.table, each.windows(window)) for each in _added(variants))]
+    sources = [SOURCES[name] for name in names]
+    added = _added(variants)
+    own = [table for each in sources for table in (each.table, *each.asks)]
+    found = {table: [reach(variants, window)] for table in own}
+    found |= {each.table: each.windows(window) for each in added}
+    found |= {table: [window] for each in added for table in each.asks if table not in found}
+    return list(found.items())
 
 
 def _added(variants: Sequence[Variant]) -> list[Addition]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake.schema import Table
-from lake.tables import progress
+from lake.tables import progress, raw
 from lake.window import Window
 
 FORMER_DAYS = 7
@@ -38,13 +38,15 @@ class Addition:
         key: what the rows share with those of groups, beside ``snapshot_id``.
         of: from rows of the table, one row per snapshot and key with the columns.
         days_back: former days whose rows, at the same time of day, are needed as well.
+        asks: other tables that `of` takes after its own, with the rows of the same snapshots.
     """
 
     table: Table
     columns: Mapping[str, str]
     key: tuple[str, ...]
-    of: Callable[[DataFrame], DataFrame]
+    of: Callable[..., DataFrame]
     days_back: int = 0
+    asks: tuple[Table, ...] = ()
 
     def windows(self, window: Window) -> list[Window]:
         """The windows whose rows it needs for a window."""
@@ -91,8 +93,11 @@ def _subscribed(subscriptions: DataFrame) -> DataFrame:
     )
 
 
-def _compared(throughput: DataFrame) -> DataFrame:
-    """What groups were handed within the hour, as a share of what is usual at this time of day."""
+def _compared(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
+    """What groups were handed within the hour, as a share of what is usual at this time of day.
+
+    A broker that was started within the hour has counted for less: the share is not known then.
+    """
     hours = throughput.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'hour'")
     former = hours.select(
         *_TOPIC, F.col("observed_at").alias("former_at"), F.col("tps").alias("former_tps")
@@ -101,19 +106,27 @@ def _compared(throughput: DataFrame) -> DataFrame:
     day = F.round(age / 86400)
     same_time = F.abs(age - day * 86400) <= SLACK.total_seconds()
     usual = F.when(F.count_distinct(day) >= LEAST_DAYS, F.median("former_tps"))
+    hour_ago = F.col("observed_at") - F.make_dt_interval(hours=F.lit(1))
+    started = (
+        brokers.where(F.col("booted_at") > hour_ago)
+        .select("snapshot_id", F.lit(True).alias("started"))
+        .distinct()
+    )
+    # A group that usually reads nothing has nothing to drop from.
+    is_comparable = (F.col("usual_tps") > 0) & F.col("started").isNull()
     return (
         hours.select("snapshot_id", "observed_at", *_TOPIC, "tps")
         .join(former, list(_TOPIC))
         .where(same_time & day.between(1, FORMER_DAYS))
         .groupBy("snapshot_id", *_TOPIC, "tps")
         .agg(usual.alias("usual_tps"))
+        .join(F.broadcast(started), on="snapshot_id", how="left")
         .select(
             "snapshot_id",
             *_TOPIC,
             F.col("tps").alias("hourly_tps"),
             "usual_tps",
-            # A group that usually reads nothing has nothing to drop from.
-            F.when(F.col("usual_tps") > 0, F.col("tps") / F.col("usual_tps")).alias("usual_share"),
+            F.when(is_comparable, F.col("tps") / F.col("usual_tps")).alias("usual_share"),
         )
     )
 
@@ -149,6 +162,7 @@ ADDITIONS = (
         _TOPIC,
         _compared,
         days_back=FORMER_DAYS,
+        asks=(raw.BROKERS,),
     ),
 )
 
@@ -169,7 +183,7 @@ def join(groups: DataFrame, added: Sequence[Addition], rows: Mapping[str, DataFr
     """
     for each in added:
         if each.table.name in rows:
-            found = each.of(rows[each.table.name])
+            found = each.of(*(rows[table.name] for table in (each.table, *each.asks)))
             groups = groups.join(found, ["snapshot_id", *each.key], "left")
         else:
             nothing = {name: F.lit(None).cast(type) for name, type in each.columns.items()}

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lake.tables import progress
 from spark.alerts import evaluate, needs, verdicts
 from spark.beside import ADDITIONS
-from tests.builders import frame, minutes, snapshot_id
+from tests.builders import frame, minute, minutes, snapshot_id
 from tests.spark.test_alerts import named
 
 pytestmark = pytest.mark.spark
@@ -30,7 +30,8 @@ def said(
     spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
 ) -> dict[float, Any]:
     """What a rule of a kind says of billing's rows at some minutes: value, False or None."""
-    tables = {table.name: table for table in (progress.GROUPS, *(a.table for a in ADDITIONS))}
+    added = [table for each in ADDITIONS for table in (each.table, *each.asks)]
+    tables = {table.name: table for table in (progress.GROUPS, *added)}
     own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
     given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
     frames = {name: frame(spark, table, given.get(name, ())) for name, table in tables.items()}
@@ -131,6 +132,29 @@ def test_throughput_is_compared_with_the_same_hour_of_former_days(spark: SparkSe
     rows = {"progress.throughput": [*former, *now]}
     found = said(spark, "throughput_drop", rows, at=(0, 1, 2))
     assert found == {0: 0.4, 1: False, 2: None}
+
+
+def broker(at: float, address: str, booted: float | None) -> dict[str, Any]:
+    booted_at = None if booted is None else minute(booted)
+    return {"at": at, "broker_id": 0, "address": address, "booted_at": booted_at}
+
+
+def test_a_broker_that_was_started_within_the_hour_has_not_counted_for_one(
+    spark: SparkSession,
+) -> None:
+    """Broker b was started half an hour before minute 0; its counters start with it (C3)."""
+    former = [hourly(day * DAY + at, 100) for day in (-1, -2, -3) for at in (0, 30)]
+    looks = (1, 29, 31, 32)
+    rows = {
+        "progress.throughput": [*former, *(hourly(at, 2) for at in looks)],
+        "raw.brokers": [
+            *(broker(at, "a:1", -900) for at in looks),
+            *(broker(at, "b:1", -30) for at in looks[:-1]),
+            broker(32, "b:1", None),
+        ],
+    }
+    found = said(spark, "throughput_drop", rows, at=looks)
+    assert found == {1: None, 29: None, 31: 0.02, 32: 0.02}
 
 
 @pytest.mark.parametrize(
