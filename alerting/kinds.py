@@ -106,7 +106,13 @@ KINDS = {
         "handling, then for too few clients or threads (tidemark plan).",
     ),
     "delay": Kind(
-        GROUPS, "delay_ms / 1000", "seconds", "the oldest waits for {value}", for_observations=3
+        GROUPS,
+        "delay_ms / 1000",
+        "seconds",
+        "the oldest waits for {value}",
+        for_observations=3,
+        hint="A queue is read too slowly or not at all: worst_broker and worst_queue_id name it; "
+        "look at the client that holds it (tidemark show progress.assignments).",
     ),
     "nobody_online": Kind(
         GROUPS,
@@ -124,6 +130,8 @@ KINDS = {
         "messages",
         "the group is online, has never committed, and up to {value} wait",
         only=f"online AND {known('queues_never_committed = queues', of_part=False)}",
+        hint="Handling fails or hangs from the first message on, or the client keeps its offsets "
+        "elsewhere: look at its log.",
         for_observations=5,
     ),
     "lost": Kind(
@@ -164,7 +172,11 @@ KINDS = {
         "Nobody of the group is online: look at its deployment.",
     ),
     "losing": _health(
-        "LOSING", "messages expire before they are read, {value} so far", value="lost"
+        "LOSING",
+        "messages expire before they are read, {value} so far",
+        "The group is behind for longer than the broker keeps messages: speed it up, or keep "
+        "messages longer (fileReservedTime).",
+        value="lost",
     ),
     "retry_growth": Kind(
         GROUPS,
@@ -172,6 +184,8 @@ KINDS = {
         "messages",
         "{value} more wait for another attempt",
         only=_OF_RETRY_TOPIC,
+        hint="Handling fails again and again: look at the clients' log and at what they depend on, "
+        "before the messages are given up on.",
         for_observations=3,
     ),
     "dlq_growth": Kind(
@@ -271,8 +285,22 @@ KINDS = {
         "the newest computed snapshot is {value} old",
         hint="Nothing is being watched. Look at Dagster's daemon and the last runs of `tick`.",
     ),
-    "quality": Kind(PIPELINE, "", "", "{value} rows break it"),
-    "run_failed": Kind(PIPELINE, "", "", "{value} runs failed in a row"),
+    "quality": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} rows break it",
+        hint="What a broker told cannot be, or does not agree with the rest: `tidemark show "
+        "quality.results` has examples, `tidemark quarantine list` the rows held back.",
+    ),
+    "run_failed": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} runs failed in a row",
+        hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
+        "memory, or a file or setting that cannot be read.",
+    ),
 }
 """Kind by name."""
 

@@ -40,6 +40,11 @@ def test_the_ready_made_rules_are_good_and_of_every_kind() -> None:
     assert all(rule.description for rule in rules)
 
 
+def test_every_kind_says_what_is_likely_and_what_to_do_next() -> None:
+    """But for `column`: of any number at all nothing can be said."""
+    assert {name for name, kind in KINDS.items() if not kind.hint} == {"column"}
+
+
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     text = """\
 rules:

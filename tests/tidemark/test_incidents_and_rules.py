@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 from alerting.incidents import Incident, Transition
+from alerting.rule_files import DEFAULT_RULES
 from alerting.store import find, save, standing
 from lake.catalog import Lake
 from tests.e2e.conftest import run
@@ -112,6 +113,14 @@ def test_a_replay_is_summed_up_by_rule():
     counts = [tuple(each.values()) for each in by_rule(rows)]
     assert list(by_rule(rows)[0])[1:] == ["fired", "subjects", "resolved", "pending", "explained"]
     assert counts == [("lag-high", 2, 2, 1, 1, 1), ("broker-down", 1, 1, 0, 0, 0)]
+
+
+def test_a_replay_names_the_rules_that_it_does_not_ask(home):
+    asked = ["rules", "test", str(DEFAULT_RULES), "--from", "2026-11-19", "--to", "2026-11-20"]
+    told = answer(home, *asked).splitlines()[-1]
+    left_out = ["collection-late", "data-quality", "runs-failing"]
+    assert told == f"not asked, as they look at the clock: {', '.join(left_out)}"
+    assert json.loads(answer(home, *asked, "--format", "json")) == []
 
 
 def test_rules_are_checked_by_line_and_the_schema_is_one(home, tmp_path):

@@ -3,13 +3,16 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidemark.errors import CommandError
 from tidemark.instants import parse
 from tidemark.output import Format, print_rows, table_text, to_json
+
+if TYPE_CHECKING:
+    from alerting.rules import Rule
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test.")
 
@@ -47,7 +50,8 @@ def test(
 ) -> None:
     """Replay history: which incidents there would have been. Nothing is written or sent.
 
-    A table tells the first of them, and how often each rule would have fired; JSON tells all.
+    A table tells the first of them, and how often each rule would have fired; JSON tells all. Rules
+    about Tidemark's own work look at the clock and are left out, by name.
     """
     from alerting.rule_files import load_rules
     from assets.replaying import replay
@@ -93,6 +97,17 @@ def test(
             typer.echo("\n" + table_text(summary, list(summary[0]), "By rule"))
         fired = sum(each.fired_at is not None for each in found)
         typer.echo(f"{fired} would have fired; {len(found) - fired} were still pending")
+    if names := not_asked(rules):
+        # JSON on standard output stays JSON.
+        told = f"not asked, as they look at the clock: {', '.join(names)}"
+        typer.echo(told, err=format is Format.json)
+
+
+def not_asked(rules: Sequence["Rule"]) -> list[str]:
+    """Names of the rules that no snapshot says anything of: those about Tidemark's own work."""
+    from alerting.kinds import PIPELINE
+
+    return [rule.name for rule in rules if rule.looks_at.source == PIPELINE]
 
 
 def by_rule(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
