@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from alerting.causes import explained
 from alerting.kinds import KINDS, PIPELINE
 from alerting.rules import BaseRule, Variant
 
@@ -299,52 +300,6 @@ def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
     if not incident.is_firing:
         raise ValueError(f"incident {incident.incident_id} is {incident.state}, not FIRING")
     return replace(incident, state="ACKNOWLEDGED", acknowledged_at=at, acknowledged_by=by)
-
-
-def explained(incidents: Iterable[Incident]) -> list[Incident]:
-    """The incidents, each with the one that explains it in ``suppressed_by``, or none.
-
-    A cluster that could not be read at all explains what was concluded from that; a silent broker
-    explains what is incomplete or rests on it. Only what is open, and began no later, explains.
-    """
-    found = list(incidents)
-    causes: dict[str | None, list[Incident]] = {}
-    for each in sorted(found, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
-        if each.is_open and _rank(each) < _NO_CAUSE:
-            causes.setdefault(each.cluster, []).append(each)
-    return [
-        replace(each, suppressed_by=cause)
-        if each.is_open
-        and (cause := _cause(each, causes.get(each.cluster, ()))) != each.suppressed_by
-        else each
-        for each in found
-    ]
-
-
-_UNREADABLE, _SILENT_BROKER, _NO_CAUSE = range(3)
-
-
-def _rank(incident: Incident) -> int:
-    """How strong a cause it is."""
-    if incident.kind == "collection_incomplete" and incident.row.get("status") == "FAILED":
-        return _UNREADABLE
-    return _SILENT_BROKER if incident.kind == "broker_down" else _NO_CAUSE
-
-
-def _cause(incident: Incident, causes: Sequence[Incident]) -> str | None:
-    for cause in causes:
-        weaker = _rank(cause) < _rank(incident)
-        if weaker and incident.opened_at >= cause.opened_at and _explains(cause, incident):
-            return cause.incident_id
-    return None
-
-
-def _explains(cause: Incident, incident: Incident) -> bool:
-    if _rank(cause) == _UNREADABLE or incident.kind == "collection_incomplete":
-        return True
-    row = incident.row
-    on_it = cause.row.get("broker") in (row.get("worst_broker"), row.get("broker"))
-    return bool(row.get("queues_unknown")) or on_it
 
 
 def _too_old(incident: Incident, now: datetime) -> bool:

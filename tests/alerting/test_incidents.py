@@ -43,6 +43,8 @@ rules:
   - {name: down, kind: broker_down, clear_for: 2}
   - {name: incomplete, kind: collection_incomplete, for: 1, clear_for: 2}
   - {name: soon, kind: soon_lost, threshold: 2h}
+  - {name: full, kind: disk, threshold: 0.85, for: 1}
+  - {name: unknown, kind: column, column: queues_unknown, above: 0, for: 1}
   - name: over
     kind: lag
     threshold: 100
@@ -266,6 +268,57 @@ def test_a_silent_broker_explains_what_is_incomplete_and_what_rests_on_it(rules)
     back = [("down", BROKER), ("incomplete", "lab")]
     after = follow(found, [at(n, hidden, untrue=back) for n in (4, 5)], rules)
     assert {each.suppressed_by for each in after} == {None}
+
+
+def silent(number: float, broker_id: int) -> Truth:
+    address = f"10.0.0.2{broker_id}:10911"
+    columns = {"broker": "broker-b", "broker_id": broker_id, "address": address}
+    return truth(number, 1.0, "down", f"lab/broker-b/{address}", **columns)
+
+
+def on(number: float, broker: str | None, group: str, rule: str = "lag", **row: Any) -> Truth:
+    """A group on whose queues of a broker most messages wait."""
+    return truth(number, rule=rule, subject=f"lab/{group}/t", worst_broker=broker, **row)
+
+
+def test_a_silent_slave_explains_nothing_but_that_snapshots_are_incomplete(rules):
+    """Nobody reads a slave's offsets: what is known is so, and its master's disk is its own."""
+    master = "lab/broker-b/10.0.0.20:10911"
+    disk = {"broker": "broker-b", "broker_id": 0, "address": "10.0.0.20:10911"}
+    looks = [
+        at(0, silent(0, 1), truth(0, 1.0, "incomplete", "lab", status="PARTIAL")),
+        at(140, silent(140, 1), on(140, "broker-b", "a"), truth(140, 0.9, "full", master, **disk)),
+        at(141, on(141, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.21:10911")]),
+    ]
+    assert causes(follow((), looks, rules)) == {
+        "down lab/broker-b/10.0.0.21:10911": None,
+        "incomplete lab": "down",
+        "lag lab/a/t": None,
+        f"full {master}": None,
+        "lag lab/c/t": None,
+    }
+
+
+def test_a_silent_master_explains_what_is_its_own_and_not_what_is_known_of_others(rules):
+    known_elsewhere = on(1, "broker-a", "a", queues_unknown=4)
+    of_the_unknown = on(1, "broker-a", "b", "unknown", queues_unknown=4)
+    looks = [
+        at(0, silent(0, 0)),
+        at(1, silent(1, 0), known_elsewhere, of_the_unknown),
+        # Back, and what was written meanwhile waits there.
+        at(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
+    ]
+    assert causes(follow((), looks, rules)) == {
+        "down lab/broker-b/10.0.0.20:10911": None,
+        "lag lab/a/t": None,
+        "unknown lab/b/t": "down",
+        "lag lab/c/t": "down",
+    }
+
+
+def test_where_a_slave_acts_for_a_silent_master_what_it_says_is_not_explained(rules):
+    looks = [at(0, silent(0, 0)), at(1, silent(1, 0), on(1, "broker-b", "a"))]
+    assert causes(follow((), looks, rules))["lag lab/a/t"] is None
 
 
 def test_a_cluster_that_cannot_be_read_explains_its_silent_brokers(rules):
