@@ -37,6 +37,11 @@ class Notice:
         return self.transition.transition.split("_")[0]
 
     @property
+    def is_past(self) -> bool:
+        """Whether something became of the incident since."""
+        return self.transition is not self.incident.transitions[-1]
+
+    @property
     def line(self) -> str:
         """It in one line."""
         incident = self.incident

@@ -6,7 +6,7 @@ whatever moment repeats at most the one message it had not written down yet, and
 
 Transitions of an incident are told in their order, and its end only where its beginning was told.
 What somebody silenced, what another incident explains and what falls into quiet hours waits: when
-it is over before it may be told, nobody ever hears of it.
+it is over before it may be told, nobody ever hears of it, each time that it comes back.
 
 A channel of digests is told the same: each of its entries waits for the end of the period it was
 made in, and what was told and still stands is told again at the end of each next one. Periods are
@@ -118,7 +118,8 @@ def _due_of(
         known = entries.get((incident.incident_id, transition.transition))
         notice = Notice(incident, transition)
         if known and known.status != "PENDING":
-            told = known.status == "DELIVERED"
+            if known.status == "DELIVERED":
+                told = notice.state == "FIRING"
             if _stands(notice) and known.next_attempt_at and not _waits(known, now):
                 if reason:
                     noted.append(replace(known, next_attempt_at=next_digest))
@@ -128,6 +129,9 @@ def _due_of(
         entry = known or replace(_fresh(notice, channel), next_attempt_at=next_digest)
         if notice.state == "RESOLVED" and not told:
             noted.append(replace(entry, status="WITHHELD", last_error="its start was not told"))
+        elif not told and known and _was_held(known) and notice.is_past:
+            held = f"over while {known.last_error}"
+            noted.append(replace(entry, status="WITHHELD", last_error=held))
         elif not (known or told or incident.is_open) and now - transition.at > LOOK_BACK:
             noted.append(replace(entry, status="WITHHELD", last_error="history when met"))
         elif reason and (incident.is_open or told):
@@ -140,12 +144,12 @@ def _due_of(
             noted.append(replace(entry, status="WITHHELD", last_error=f"over while {reason}"))
         elif waits or _waits(entry, now):
             # What follows does not overtake it, and is in the same digest.
-            if known is None and next_digest:
-                noted.append(entry)
-            told = waits = True
+            if next_digest and (known is None or _was_held(known)):
+                noted.append(replace(entry, last_error=None))
+            told, waits = notice.state == "FIRING", True
         else:
             notices.append(notice)
-            told = True
+            told = notice.state == "FIRING"
     return Due(tuple(notices), tuple(noted))
 
 
@@ -157,6 +161,11 @@ def _fresh(notice: Notice, channel: str) -> Entry:
 def _stands(notice: Notice) -> bool:
     """Whether the incident is open and this its last transition."""
     return notice.incident.is_open and notice.transition is notice.incident.transitions[-1]
+
+
+def _was_held(entry: Entry) -> bool:
+    """Whether it waits because it must not be told, and was never tried."""
+    return entry.last_error is not None and not entry.attempts
 
 
 def _waits(entry: Entry, now: datetime) -> bool:

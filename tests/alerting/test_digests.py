@@ -176,6 +176,15 @@ def test_what_was_silenced_waits_for_the_digest_after_and_never_makes_one_of_its
     assert "lab/short" not in webhook.received[1]["message"]
 
 
+def test_what_was_silenced_and_stood_on_is_in_the_digest_when_over_by_then_too(lake, webhook):
+    one = incident("one", 1)
+    save(lake, [], [one])
+    assert [tell(lake, webhook.url, 1, "silenced"), tell(lake, webhook.url, 10)] == [0, 0]
+    save(lake, [one], [over(one, 20)])
+    assert [tell(lake, webhook.url, at) for at in (20, 24)] == [0, 1]
+    assert webhook.received[0]["title"] == "Tidemark digest: 1 resolved"
+
+
 def test_what_comes_and_goes_is_told_once_as_it_is_in_the_end(lake, webhook):
     back = replace(
         incident("back", 1),
