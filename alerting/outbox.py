@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from filelock import FileLock, Timeout
 
 from alerting.channels import Channel, ChannelError
+from alerting.ends import Told, unended, written
 from alerting.incidents import FIRING, Incident
 from alerting.messages import Notice
 from alerting.store import find, of_rows
@@ -28,7 +29,8 @@ from lake.catalog import Lake, all_of, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 
 LOOK_BACK = timedelta(hours=1)
-"""What was over for longer before anybody looked is history, and told to nobody."""
+"""What was over for longer before anybody looked is history, and told to nobody who was not told
+its beginning."""
 
 FIRST_PAUSE = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(minutes=15)
@@ -234,7 +236,8 @@ def deliver(
 def _deliver(
     lake: Lake, channels: Sequence[Channel], withheld: Withheld, clock: Callable[[], datetime]
 ) -> Delivery:
-    incidents = _to_tell(lake, channels, clock())
+    standing = unended(lake)
+    incidents = _to_tell(lake, channels, standing, clock())
     if not incidents:
         return Delivery()
     entries = _entries(lake, incidents)
@@ -252,8 +255,20 @@ def _deliver(
             else:
                 delivered[channel.name] = asked.notices
             changed += [_tried(notice, mine, channel, clock(), error) for notice in asked.notices]
-        lake.gather(NOTIFICATIONS, [asdict(entry) for entry in changed])
+        if changed:
+            standing = _write(lake, mine, changed, standing)
     return Delivery(delivered, failed)
+
+
+def _write(
+    lake: Lake, entries: Mapping[Key, Entry], changed: Sequence[Entry], standing: frozenset[Told]
+) -> frozenset[Told]:
+    """Writes entries of a channel down; who is to be told of an end after that."""
+    lake.gather(NOTIFICATIONS, [asdict(entry) for entry in changed])
+    of_changed = {each.incident_id for each in changed}
+    known = {key: each for key, each in entries.items() if key[0] in of_changed}
+    known |= {(each.incident_id, each.transition): each for each in changed}
+    return written(lake, standing, known.values())
 
 
 def _send(channel: Channel, notices: Sequence[Notice]) -> str | None:
@@ -289,23 +304,29 @@ def _tried(
     )
 
 
-def _to_tell(lake: Lake, channels: Sequence[Channel], now: datetime) -> list[Incident]:
-    """The incidents that something may be due of: open, over lately, or still waiting."""
+def _to_tell(
+    lake: Lake, channels: Sequence[Channel], standing: frozenset[Told], now: datetime
+) -> list[Incident]:
+    """The incidents that something may be due of.
+
+    Those that are open, over lately, or still waiting; and those of which a channel was told the
+    beginning, for their end may be found out, by computing that catches up, long after it was.
+    """
+    names = {each.name for each in channels}
     firing = one_of("state", FIRING)
     where = any_of(firing, not_before("resolved_at", now - LOOK_BACK))
     rows = lake.read(INCIDENTS, where).to_pylist()
     found = {each.incident_id: each for each in of_rows(rows)}
-    pending = all_of(
-        one_of("status", ["PENDING"]), one_of("channel", [each.name for each in channels])
-    )
+    pending = all_of(one_of("status", ["PENDING"]), one_of("channel", names))
     columns = ("incident_id", "next_attempt_at")
     # Looking for old incidents costs more the longer there are any: only those whose time has come.
     waiting = {
         row["incident_id"]
         for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
         if row["next_attempt_at"] is None or row["next_attempt_at"] <= now
-    } - found.keys()
-    found |= {each.incident_id: each for each in find(lake, waiting)}
+    }
+    waiting |= {incident_id for channel, incident_id in standing if channel in names}
+    found |= {each.incident_id: each for each in find(lake, waiting - found.keys())}
     return [each for each in found.values() if each.transitions]
 
 

@@ -10,20 +10,12 @@ from typing import Any
 import pytest
 
 from alerting.channels import AppriseChannel, LogChannel, open_channels
-from alerting.incidents import Evaluation, Incident, Transition, Truth, incident_id
+from alerting.incidents import Incident, Transition, incident_id
 from alerting.messages import MOST_IN_FULL, Notice, body, text, title
 from alerting.outbox import LONGEST_PAUSE, Entry, deliver, due, pause
-from alerting.rule_files import DEFAULT_RULES, load_rules
-from alerting.silences import (
-    Silence,
-    SilenceError,
-    silence,
-    silences,
-    unsilence,
-    why_withheld,
-    withholding,
-)
-from alerting.store import live_on, save
+from alerting.rule_files import load_rules
+from alerting.silences import Silence, SilenceError, silence, silences, unsilence, why_withheld
+from alerting.store import save
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from tests.alerting.servers import Webhook, mailbox, serve
@@ -162,35 +154,6 @@ def test_each_time_it_comes_back_is_told_or_not_for_itself():
     # Of the first time nobody knows, and it is over; the second stands.
     silent = entry("FIRING", 0, last_error="quiet")
     assert asked(21, again, entries=(silent,)) == (["FIRING_2"], ["WITHHELD", "WITHHELD"])
-
-
-def test_a_broker_outage_is_told_as_that_and_not_what_it_explains(lake, webhook):
-    """The ready-made rules, a look a minute: broker-b is silent at the first three."""
-    rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
-    broker = "lab/broker-b/10.0.0.2:10911"
-    down = {"cluster": "lab", "broker": "broker-b", "broker_id": 0, "address": "10.0.0.2:10911"}
-    partial = {"cluster": "lab", "status": "PARTIAL"}
-
-    def look(number: int) -> Evaluation:
-        both = (("broker-down", broker, down), ("collection-incomplete", "lab", partial))
-        if number > 2:
-            untrue = frozenset((rule, subject) for rule, subject, _ in both)
-            return Evaluation(minute(number), "lab", untrue=untrue)
-        truths = [
-            Truth(minute(number), rule, "critical", subject, 1.0, 0.0, json.dumps({"row": row}))
-            for rule, subject, row in both
-        ]
-        return Evaluation(minute(number), "lab", tuple(truths))
-
-    for number in range(9):
-        live_on(lake, [look(number)], rules.values(), all_rules=True)
-        hook = AppriseChannel(webhook.url)
-        deliver(lake, [hook], withholding((), rules.values()), clock(number + 0.1))
-    assert [message["title"] for message in webhook.received] == [
-        f"[critical] FIRING broker-down: {broker}",
-        f"[critical] RESOLVED broker-down: {broker}",
-    ]
-    assert [row["status"] for row in lake.read(NOTIFICATIONS).to_pylist()].count("WITHHELD") == 2
 
 
 def test_an_end_is_told_only_where_the_beginning_was():
