@@ -21,6 +21,7 @@ import apprise
 from alerting.digests import digest_body, digest_title
 from alerting.fields import seconds
 from alerting.messages import Notice, as_json, body, title, worst
+from alerting.pagers import about, is_pager, opened
 
 URLS = "TIDEMARK_NOTIFY_URLS"
 """Environment variable: apprise addresses, separated by white space, ``json://HOST/PATH`` for a
@@ -43,6 +44,8 @@ _TYPES = {
 }
 _LEAST_SECRET = 4
 """Parts of an address shorter than this are words, not secrets."""
+_JOINED = 2
+"""Bytes between title and text, where a service has but one of them."""
 
 
 class ChannelError(RuntimeError):
@@ -55,12 +58,15 @@ class Channel(Protocol):
     Attributes:
         name: what it is called in logs and in ``alerting.notifications``; holds no secret.
         every: how often it gets a digest of all that stands or is over; None = each at once.
+        one_by_one: whether each notice is a message, for what it raises is closed one by one.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102
     @property
     def every(self) -> timedelta | None: ...  # noqa: D102
+    @property
+    def one_by_one(self) -> bool: ...  # noqa: D102
 
     def send(self, notices: Sequence[Notice]) -> None:
         """Tells the notices, all or none.
@@ -77,10 +83,12 @@ class LogChannel:
     Attributes:
         name: ``log``.
         every: None.
+        one_by_one: False, as a line each is no message each.
     """
 
     name = "log"
     every: timedelta | None = None
+    one_by_one = False
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
@@ -96,12 +104,14 @@ class LogChannel:
 class AppriseChannel:
     """A service that apprise knows: a webhook, Slack, e-mail, DingTalk, ...
 
-    All notices of a delivery are one message, which the service takes or does not.
+    All notices of a delivery are one message, which the service takes or does not. A service that
+    keeps alerts by itself (`alerting.pagers`) gets one each, so that an end closes what it began.
 
     Attributes:
         name: scheme and a short fingerprint of the address, so that it stays the same when
             addresses are added or put in another order; ``digest-`` before it where it is one.
         every: how often it gets a digest; None = each notice at once.
+        one_by_one: whether each notice is a message.
     """
 
     def __init__(self, url: str, every: timedelta | None = None) -> None:
@@ -115,9 +125,12 @@ class AppriseChannel:
         self.name = f"digest-{name}" if every else name
         self.every = every
         self._secrets = _parts(url)
-        self._service = apprise.Apprise()
-        if not self._service.add(url):
+        service = opened(url, keeps_alerts=not every)
+        if service is None:
             raise ChannelError(f"apprise cannot use this {scheme}:// address")
+        self._service = service
+        self._apprise = apprise.Apprise(service)
+        self.one_by_one = is_pager(service) and not every
 
     def send(self, notices: Sequence[Notice]) -> None:
         """Sends one message.
@@ -126,10 +139,15 @@ class AppriseChannel:
             ChannelError: the service was not reached or refused it.
         """
         severity = worst(notices)
+        headline = digest_title(notices) if self.every else title(notices)
+        room = self._service.body_maxlen - len(headline.encode()) - _JOINED
         with _HUSH.warnings() as reasons:
-            taken = self._service.notify(
-                body=digest_body(notices) if self.every else body(notices),
-                title=digest_title(notices) if self.every else title(notices),
+            if self.one_by_one:
+                (notice,) = notices
+                about(self._service, notice.incident.incident_id)
+            taken = self._apprise.notify(
+                body=digest_body(notices, room) if self.every else body(notices, room),
+                title=headline,
                 notify_type=_TYPES[severity] if severity else apprise.NotifyType.SUCCESS,
                 body_format=apprise.NotifyFormat.TEXT,
             )

@@ -1,10 +1,18 @@
 """What a digest says: what opened, what still stands, what is over; an incident once, in a line."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from alerting.incidents import Incident
-from alerting.messages import MOST_IN_FULL, Notice, by_severity, found, instant, severity_order
+from alerting.messages import (
+    MOST_IN_FULL,
+    Notice,
+    by_severity,
+    first_that_fits,
+    found,
+    instant,
+    severity_order,
+)
 from lake.documents import one_line
 
 OPENED, STANDING, OVER = "opened", "still open", "resolved"
@@ -16,9 +24,21 @@ def digest_title(notices: Sequence[Notice]) -> str:
     return f"Tidemark digest: {', '.join(counts)}"
 
 
-def digest_body(notices: Sequence[Notice]) -> str:
-    """The incidents by what became of them, so many of each as one can read, and what to ask."""
-    texts = [_section(name, each) for name, each in _sections(notices).items() if each]
+def digest_body(notices: Sequence[Notice], room: int | None = None) -> str:
+    """The incidents by what became of them, so many of each as one can read, and what to ask.
+
+    Args:
+        notices: to tell.
+        room: bytes there are for it; where they are too few, less of each is told.
+    """
+    sections = _sections(notices)
+    return first_that_fits(
+        (_body(sections, number) for number in range(MOST_IN_FULL, -1, -1)), room
+    )
+
+
+def _body(sections: Mapping[str, Sequence[Incident]], most: int) -> str:
+    texts = [_section(name, each, most) for name, each in sections.items() if each]
     texts.append(
         "All that is open: tidemark incidents list\n"
         "All there were: tidemark incidents list --all\n"
@@ -39,15 +59,15 @@ def _sections(notices: Sequence[Notice]) -> dict[str, list[Incident]]:
     return sections
 
 
-def _section(name: str, incidents: Sequence[Incident]) -> str:
+def _section(name: str, incidents: Sequence[Incident], most: int) -> str:
     rules = Counter(each.rule for each in incidents).most_common()
     lines = [
         f"{name.capitalize()}: {len(incidents)} ({', '.join(by_severity(incidents))})",
         f"By rule: {', '.join(f'{count} {rule}' for rule, count in rules)}",
-        *(_line(each) for each in incidents[:MOST_IN_FULL]),
+        *(_line(each) for each in incidents[:most]),
     ]
-    if len(incidents) > MOST_IN_FULL:
-        lines.append(f"and {len(incidents) - MOST_IN_FULL} more")
+    if len(incidents) > most:
+        lines.append(f"and {len(incidents) - most} more")
     return "\n".join(lines)
 
 

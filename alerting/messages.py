@@ -69,8 +69,14 @@ def worst(notices: Sequence[Notice]) -> str | None:
     return min(found, key=severity_order) if found else None
 
 
-def body(notices: Sequence[Notice]) -> str:
-    """The notices in full, worst first and what is over last, so many as one can read."""
+def body(notices: Sequence[Notice], room: int | None = None) -> str:
+    """The notices, worst first and what is over last, so many as one can read.
+
+    Args:
+        notices: to tell.
+        room: bytes there are for it. Where they are too few, those at the end are told in a line,
+            and fewer of them; at least it is told how many there are.
+    """
     ordered = sorted(
         notices,
         key=lambda each: (
@@ -78,11 +84,30 @@ def body(notices: Sequence[Notice]) -> str:
             severity_order(each.incident.severity),
             each.incident.subject,
         ),
-    )
-    texts = [text(each) for each in ordered[:MOST_IN_FULL]]
-    if len(ordered) > MOST_IN_FULL:
-        texts.append(f"and {len(ordered) - MOST_IN_FULL} more: tidemark incidents list")
-    return "\n\n".join(texts)
+    )[:MOST_IN_FULL]
+    texts = [text(each) for each in ordered]
+
+    def made(in_full: int, shown: int) -> str:
+        parts = texts[:in_full]
+        if shown > in_full:
+            parts.append("\n".join(each.line for each in ordered[in_full:shown]))
+        if len(notices) > shown:
+            parts.append(f"and {len(notices) - shown} more: tidemark incidents list")
+        return "\n\n".join(parts)
+
+    shown = len(ordered)
+    sizes = [(number, shown) for number in range(shown, 0, -1)]
+    sizes += [(0, number) for number in range(shown, -1, -1)]
+    return first_that_fits((made(*size) for size in sizes), room)
+
+
+def first_that_fits(texts: Iterable[str], room: int | None) -> str:
+    """The first of some texts that is no longer than so many bytes; else the last."""
+    found = ""
+    for found in texts:
+        if room is None or len(found.encode()) <= room:
+            break
+    return found
 
 
 def text(notice: Notice) -> str:

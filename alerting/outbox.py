@@ -14,16 +14,17 @@ counted from midnight UTC, weeks from Monday, so they outlast restarts.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 from filelock import FileLock, Timeout
 
 from alerting.channels import Channel, ChannelError
 from alerting.ends import Told, unended, written
 from alerting.incidents import FIRING, Incident
-from alerting.messages import Notice
+from alerting.messages import Notice, severity_order
 from alerting.store import find, of_rows
 from lake.catalog import Lake, all_of, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
@@ -35,6 +36,9 @@ its beginning."""
 FIRST_PAUSE = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(minutes=15)
 """Between two attempts, doubled each time."""
+
+LONGEST_LOOK = 15.0
+"""Seconds after which a channel that is told one by one has to wait for the others."""
 
 A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 """Periods of digests are counted from here."""
@@ -248,15 +252,16 @@ def _deliver(
         now = clock()
         asked = due(incidents, mine, channel.name, now, withheld, _next_digest(channel, now))
         changed = list(asked.noted)
-        if asked.notices:
-            error = _send(channel, asked.notices)
+        for message in _messages(channel, asked.notices):
+            error = _send(channel, message)
+            changed += [_tried(notice, mine, channel, clock(), error) for notice in message]
+            standing = _write(lake, mine, changed, standing)
+            changed = []
             if error:
                 failed[channel.name] = error
-            else:
-                delivered[channel.name] = asked.notices
-            changed += [_tried(notice, mine, channel, clock(), error) for notice in asked.notices]
-        if changed:
-            standing = _write(lake, mine, changed, standing)
+                break
+            delivered[channel.name] = (*delivered.get(channel.name, ()), *message)
+        standing = _write(lake, mine, changed, standing)
     return Delivery(delivered, failed)
 
 
@@ -264,11 +269,28 @@ def _write(
     lake: Lake, entries: Mapping[Key, Entry], changed: Sequence[Entry], standing: frozenset[Told]
 ) -> frozenset[Told]:
     """Writes entries of a channel down; who is to be told of an end after that."""
+    if not changed:
+        return standing
     lake.gather(NOTIFICATIONS, [asdict(entry) for entry in changed])
     of_changed = {each.incident_id for each in changed}
     known = {key: each for key, each in entries.items() if key[0] in of_changed}
     known |= {(each.incident_id, each.transition): each for each in changed}
     return written(lake, standing, known.values())
+
+
+def _messages(channel: Channel, notices: Sequence[Notice]) -> Iterator[Sequence[Notice]]:
+    """The notices as messages: one of all, or where each is one the worst first, while time lasts.
+
+    What is left is due at the next look.
+    """
+    if notices and not channel.one_by_one:
+        yield notices
+        return
+    until = monotonic() + LONGEST_LOOK
+    for notice in sorted(notices, key=lambda each: severity_order(each.incident.severity)):
+        if monotonic() > until:
+            break
+        yield (notice,)
 
 
 def _send(channel: Channel, notices: Sequence[Notice]) -> str | None:

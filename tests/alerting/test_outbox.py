@@ -294,6 +294,7 @@ def test_only_one_delivers_at_a_time(lake, webhook):
     class Nested:
         name = "nested"
         every = None
+        one_by_one = False
 
         def send(self, notices: object) -> None:
             assert deliver(lake, [AppriseChannel(webhook.url)], clock=clock(1)).notices == 0
