@@ -142,12 +142,14 @@ class Evaluation:
         cluster: its cluster; None where the pipeline itself was looked at.
         truths: where they are true.
         untrue: rule and subject of those known not to be true, also because the subject is gone.
+        untrue_at: of those of them that were found out earlier, when.
     """
 
     observed_at: datetime
     cluster: str | None
     truths: tuple[Truth, ...] = ()
     untrue: frozenset[tuple[str, str]] = frozenset()
+    untrue_at: Mapping[tuple[str, str], datetime] = field(default_factory=dict, hash=False)
 
 
 def follow(
@@ -211,8 +213,9 @@ def _without_truth(
         return (
             resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
         )
-    if (incident.rule, incident.subject) in evaluation.untrue:
-        return became_untrue(incident, at, variant)
+    key = incident.rule, incident.subject
+    if key in evaluation.untrue:
+        return became_untrue(incident, evaluation.untrue_at.get(key, at), variant)
     return incident
 
 

@@ -5,6 +5,7 @@ Looked at by the clock, not by snapshots: that no snapshot comes is the very thi
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -42,26 +43,39 @@ def look(
         "collection_late": lambda: _ages(lake, now, since),
         "quality": lambda: _verdicts(lake, now),
         "run_failed": lambda: [
-            (job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])})
+            State(job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])}, now)
             for job, failed in failed_runs.items()
         ],
     }
     truths: list[Truth] = []
-    untrue: set[tuple[str, str]] = set()
+    untrue: dict[tuple[str, str], datetime] = {}
     for rule in rules:
         if rule.kind in states:
-            for subject, value, row in states[rule.kind]():
+            for state in states[rule.kind]():
                 (variant,) = rule.variants()
-                if fits(variant.matches[0], row):
-                    if value is None or value > variant.threshold:
-                        truths.append(_truth(rule, subject, value, row, now))
+                if fits(variant.matches[0], state.row):
+                    if state.value is None or state.value > variant.threshold:
+                        truths.append(_truth(rule, state))
                     else:
-                        untrue.add((rule.name, subject))
-    return Evaluation(now, None, tuple(truths), frozenset(untrue))
+                        untrue[rule.name, state.subject] = state.at
+    return Evaluation(now, None, tuple(truths), frozenset(untrue), untrue)
 
 
-State = tuple[str, float | None, dict[str, Any]]
-"""(subject, value, the row it comes from); the value None where it could not even be judged."""
+@dataclass(frozen=True)
+class State:
+    """How it is with something that is watched.
+
+    Attributes:
+        subject: what it is about.
+        value: the number that rules compare; None where it could not even be judged.
+        row: what it comes from.
+        at: when it was found out. However often one looks, that is one observation.
+    """
+
+    subject: str
+    value: float | None
+    row: dict[str, Any]
+    at: datetime
 
 
 def _ages(lake: Lake, now: datetime, since: datetime) -> Iterable[State]:
@@ -74,27 +88,40 @@ def _ages(lake: Lake, now: datetime, since: datetime) -> Iterable[State]:
     for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
         at = row["observed_at_max"]
         columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
-        yield row["cluster"], (now - at).total_seconds(), columns
+        yield State(row["cluster"], (now - at).total_seconds(), columns, now)
     silent = 0.0 if rows.num_rows else (now - since).total_seconds()
-    yield PIPELINE, silent, {"cluster": None, "newest_at": None}
+    yield State(PIPELINE, silent, {"cluster": None, "newest_at": None}, now)
 
 
 def _verdicts(lake: Lake, now: datetime) -> Iterable[State]:
-    """Every expectation's verdict on the newest rows it was asked of, within the hour."""
-    columns = ("observed_at", "table", "expectation", "success", "unexpected", "window_end")
+    """Every expectation's newest verdict within the hour, as an observation when it was judged.
+
+    That no row broke it where there was none says nothing: a cluster may be out of reach.
+    """
+    columns = (
+        *("observed_at", "table", "expectation", "success", "unexpected", "elements"),
+        *("window_start", "window_end"),
+    )
     newest: dict[tuple[str, str], Mapping[str, Any]] = {}
     rows = lake.read(RESULTS, Window(now - HOUR, now), columns=columns).to_pylist()
-    for row in sorted(rows, key=lambda row: (row["window_end"], row["observed_at"])):
-        newest[row["table"], row["expectation"]] = row
+    for row in sorted(rows, key=lambda row: row["observed_at"]):
+        key = row["table"], row["expectation"]
+        says_nothing = row["success"] and row["elements"] == 0
+        if not says_nothing and not _is_of_the_past(row, newest.get(key)):
+            newest[key] = row
     for (table, expectation), row in sorted(newest.items()):
         broken = None if row["unexpected"] is None else float(row["unexpected"])
         found = {"cluster": None, "table": table, "expectation": expectation}
-        yield f"{table}/{expectation}", 0.0 if row["success"] else broken, found
+        value = 0.0 if row["success"] else broken
+        yield State(f"{table}/{expectation}", value, found, row["observed_at"])
 
 
-def _truth(
-    rule: BaseRule, subject: str, value: float | None, row: Mapping[str, Any], now: datetime
-) -> Truth:
+def _is_of_the_past(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> bool:
+    """Whether a verdict is on rows before those of a known one: the past was computed again."""
+    return bool(known and known["window_start"] and row["window_end"] <= known["window_start"])
+
+
+def _truth(rule: BaseRule, state: State) -> Truth:
     evidence = {
         "kind": rule.kind,
         "words": rule.words,
@@ -102,6 +129,14 @@ def _truth(
         "runbook": rule.runbook,
         "labels": dict(rule.labels),
         "observations": [],
-        "row": dict(row),
+        "row": state.row,
     }
-    return Truth(now, rule.name, rule.severity, subject, value, rule.limit, json.dumps(evidence))
+    return Truth(
+        observed_at=state.at,
+        rule=rule.name,
+        severity=rule.severity,
+        subject=state.subject,
+        value=state.value,
+        threshold=rule.limit,
+        evidence=json.dumps(evidence),
+    )

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerting.incidents import follow
+from alerting.incidents import Incident, follow
 from alerting.rule_files import DEFAULT_RULES, load_rules
+from alerting.rules import Rule
 from alerting.watch import look
 from lake.catalog import Lake
 from lake.tables.progress import SNAPSHOTS
@@ -28,14 +29,25 @@ def computed(lake: Lake, number: float, cluster: str = "lab") -> None:
     lake.append(SNAPSHOTS, [row])
 
 
-def judged(lake: Lake, number: float, unexpected: int, table: str = "raw.brokers") -> None:
+def judged(
+    lake: Lake,
+    number: float,
+    unexpected: int,
+    table: str = "raw.brokers",
+    elements: int | None = None,
+    window: tuple[float, float] | None = None,
+) -> None:
+    """A verdict at that minute, of a tick on the minute before unless on another window."""
+    start, end = window or (number - 1, number)
     row = {
         "observed_at": minute(number),
         "table": table,
         "expectation": "key_unique",
         "success": unexpected == 0,
         "unexpected": unexpected,
-        "window_end": minute(number),
+        "elements": elements,
+        "window_start": minute(start),
+        "window_end": minute(end),
     }
     lake.append(RESULTS, [row])
 
@@ -102,3 +114,62 @@ def test_of_an_expectation_the_verdict_on_the_newest_rows_counts(lake, rules):
     after = look(lake, rules, {}, minute(4), NOON)
     assert after.truths == ()
     assert ("data-quality", "raw.brokers/key_unique") in after.untrue
+
+
+@pytest.fixture
+def about_rows(rules):
+    return [rule for rule in rules if rule.kind == "quality"]
+
+
+def after(incidents: list[Incident], lake: Lake, rules: list[Rule], number: float):
+    by_name = {rule.name: rule for rule in rules}
+    return follow(incidents, [look(lake, rules, {}, minute(number), NOON)], by_name)
+
+
+def test_a_verdict_on_no_rows_says_nothing(lake, about_rows):
+    """A cluster that cannot be reached has no rows, and none of them breaks anything."""
+    incidents: list[Incident] = []
+    for number in range(1, 4):
+        judged(lake, number, 7, elements=90)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert told(incidents) == [("data-quality", "raw.brokers/key_unique", ["FIRING"])]
+    for number in range(4, 40):
+        judged(lake, number, 0, elements=0)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert incidents[0].state == "FIRING"
+    for number in range(40, 45):
+        judged(lake, number, 0, elements=90)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
+    # That a table has none where it should have some is another thing.
+    judged(lake, 45, 1, elements=0)
+    (truth,) = look(lake, about_rows, {}, minute(46), NOON).truths
+    assert truth.value == 1
+
+
+def test_a_verdict_is_one_observation_however_often_it_is_looked_at(lake, about_rows):
+    incidents: list[Incident] = []
+    judged(lake, 1, 7)
+    for number in range(9):
+        incidents = after(incidents, lake, about_rows, 2 + number / 2)
+    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 1)]
+    for number in (7, 8):
+        judged(lake, number, 7)
+        incidents = after(incidents, lake, about_rows, number + 0.5)
+    (firing,) = incidents
+    assert (firing.state, firing.opened_at, firing.fired_at) == ("FIRING", minute(1), minute(8))
+    judged(lake, 9, 0)
+    for number in range(9):
+        incidents = after(incidents, lake, about_rows, 10 + number / 2)
+    assert (incidents[0].state, incidents[0].streak) == ("FIRING", 1)
+
+
+def test_computing_whole_hours_again_hides_no_newer_verdict(lake, about_rows):
+    judged(lake, 20, 0)
+    judged(lake, 21, 7, window=(0, 60))
+    (truth,) = look(lake, about_rows, {}, minute(21.5), NOON).truths
+    assert truth.observed_at == minute(21)
+    judged(lake, 22, 0)
+    assert look(lake, about_rows, {}, minute(22.5), NOON).truths == (), "of the newest tick"
+    judged(lake, 23, 7, window=(-120, -60))
+    assert look(lake, about_rows, {}, minute(23.5), NOON).truths == (), "of the past"
