@@ -294,6 +294,15 @@ def resolved(incident: Incident, at: datetime) -> Incident | None:
     )
 
 
+def closed(incident: Incident, at: datetime, reason: str) -> Incident | None:
+    """The incident as one that is over for another reason than that its rule is untrue.
+
+    Nothing seen until then opens it again. The reason is in its evidence, as ``closed``.
+    """
+    why = json.dumps(incident.details | {"closed": reason})
+    return resolved(replace(incident, observed_at=max(at, incident.observed_at), evidence=why), at)
+
+
 def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
     """The incident as one that somebody has taken on; only a firing one can be.
 

@@ -125,6 +125,7 @@ def text(notice: Notice) -> str:
         else "",
         f"Likely: {likely}" if likely and notice.state == "FIRING" else "",
         f"Evidence: {', '.join(_few(incident.snapshot_ids))}" if incident.snapshot_ids else "",
+        f"Closed: {told['closed']}" if told.get("closed") and notice.state == "RESOLVED" else "",
         f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
         if incident.labels
         else "",

@@ -4,7 +4,7 @@ Looked at by the clock, not by snapshots: that no snapshot comes is the very thi
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ def look(
     failed_runs: Mapping[str, Sequence[str]],
     now: datetime,
     since: datetime,
+    unwatched: Collection[str] = (),
 ) -> Evaluation:
     """What the rules about the pipeline say now.
 
@@ -38,9 +39,10 @@ def look(
             first.
         now: the present.
         since: when watching began; before, nothing was late.
+        unwatched: clusters that nobody is to look at any more; none of them is late.
     """
     states = {
-        "collection_late": lambda: _ages(lake, now, since),
+        "collection_late": lambda: _ages(lake, now, since, unwatched),
         "quality": lambda: _verdicts(lake, now),
         "run_failed": lambda: [
             State(job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])}, now)
@@ -78,7 +80,9 @@ class State:
     at: datetime
 
 
-def _ages(lake: Lake, now: datetime, since: datetime) -> Iterable[State]:
+def _ages(
+    lake: Lake, now: datetime, since: datetime, unwatched: Collection[str]
+) -> Iterable[State]:
     """Every cluster computed within a day, and the age of its newest snapshot in seconds.
 
     One that has been silent for longer is not here, which says nothing: its incident stays. Where
@@ -86,6 +90,8 @@ def _ages(lake: Lake, now: datetime, since: datetime) -> Iterable[State]:
     """
     rows = lake.read(SNAPSHOTS, Window(now - MEMORY, now), columns=("cluster", "observed_at"))
     for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
+        if row["cluster"] in unwatched:
+            continue
         at = row["observed_at_max"]
         columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
         yield State(row["cluster"], (now - at).total_seconds(), columns, now)

@@ -10,6 +10,7 @@ from alerting.channels import open_channels
 from alerting.outbox import deliver
 from alerting.silences import SilenceError, silences, withholding
 from alerting.store import live_on
+from alerting.unwatched import close_unwatched, unwatched
 from assets.metadata import key_of
 from assets.resources import LakeResource, RulesResource
 from lake.tables.alerting import NOTIFICATIONS
@@ -62,14 +63,20 @@ def notify(
 def watch(
     context: dg.SensorEvaluationContext, lake: LakeResource, alert_rules: RulesResource
 ) -> dg.SkipReason:
-    """Raises incidents when runs fail, snapshots stop coming or expectations break."""
+    """Raises incidents when runs fail, snapshots stop coming or expectations break.
+
+    Those of a cluster that was taken out of the settings file are over.
+    """
     end_dead_runs(context.instance)
     rules, mistakes = alert_rules.rules()
     now = datetime.now(UTC)
     since = datetime.fromisoformat(context.cursor) if context.cursor else now
     context.update_cursor(since.isoformat())
-    looked = pipeline.look(lake.lake, rules, _failed_runs(context.instance), now, since)
+    gone = unwatched(lake.lake.home, now)
+    failed = _failed_runs(context.instance)
+    looked = pipeline.look(lake.lake, rules, failed, now, since, gone)
     _, changed = live_on(lake.lake, [looked], rules, all_rules=not mistakes)
+    changed += close_unwatched(lake.lake, gone, now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(looked.truths)} found, {changed} incidents changed{wrong}")
 

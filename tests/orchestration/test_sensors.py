@@ -50,6 +50,19 @@ def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkey
     assert len(rows) == 2, "the log and the webhook; the bad address silenced neither"
 
 
+def test_a_cluster_that_is_taken_out_of_the_file_leaves_no_incident(lake, instance):
+    stopped(lake)
+    file = lake.home.path / "clusters.yaml"
+    west = "- {name: west, namesrv: 10.0.0.2:9876}\n"
+    file.write_text("clusters:\n- {name: lab, namesrv: 10.0.0.1:9876}\n" + west)
+    assert "1 found, 1 incidents changed" in evaluate(watch, lake, instance).skip_message
+    file.write_text("clusters:\n" + west)
+    assert "0 found, 1 incidents changed" in evaluate(watch, lake, instance).skip_message
+    assert "0 found, 0 incidents changed" in evaluate(watch, lake, instance).skip_message
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert (row["rule"], row["state"]) == ("collection-late", "RESOLVED")
+
+
 def test_a_run_queue_that_is_stuck_is_found_by_what_it_does_not_make(lake, instance):
     stopped(lake)
     job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))

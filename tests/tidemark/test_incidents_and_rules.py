@@ -77,12 +77,24 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     assert json.loads(answer(home, "incidents", "silences", "--format", "json")) == []
 
 
+def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
+    assert answer(home, "incidents", "close", "aa", code=1)
+    done = answer(home, "incidents", "close", "aab", "--author", "eve")
+    assert done == "aab2 lag-high lab/aab2/orders: closed\n"
+    (over,) = find(lake, ["aab2"])
+    assert [each.transition for each in over.transitions] == ["FIRING", "RESOLVED"]
+    assert (over.state, over.details["closed"]) == ("RESOLVED", "by eve")
+    assert [each.incident_id for each in standing(lake, NOW).incidents if each.is_open] == ["aaa1"]
+    assert "Closed: by eve" in answer(home, "incidents", "show", "aab2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
         (("show", "zzz"), 1, "no incident with id 'zzz'"),
         (("show", "a"), 1, "2 incidents with id 'a'"),
         (("ack", "old3"), 1, "incident old3 is RESOLVED, not FIRING"),
+        (("close", "old3"), 1, "incident old3 is RESOLVED already"),
         (("unsilence", "nope"), 1, "no silence 'nope'"),
         (("silence", "--for", "2h"), 2, "say what to silence"),
         (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),

@@ -10,7 +10,9 @@ from tidemark.errors import CommandError
 from tidemark.output import Format, print_rows, table_text, to_json
 from tidemark.person import me
 
-app = typer.Typer(no_args_is_help=True, help="Incidents: list, show, ack, silence, unsilence.")
+app = typer.Typer(
+    no_args_is_help=True, help="Incidents: list, show, ack, close, silence, unsilence."
+)
 
 COLUMNS = ("incident_id", "state", "severity", "rule", "subject", "opened_at", "last_value")
 LISTED = (*COLUMNS, "peak_value", "threshold", "withheld")
@@ -99,6 +101,28 @@ def ack(
     typer.echo(
         f"{after.incident_id} {after.rule} {after.subject}: taken on by {after.acknowledged_by}"
     )
+
+
+@app.command()
+def close(
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.")],
+    author: Annotated[str, typer.Option("--author", help="Who closes it.")] = "",
+) -> None:
+    """End an incident that nothing ends any more, as of a cluster that is no longer there.
+
+    People who were told of it are told that it is over. Where its rule is true again, so it is.
+    """
+    from alerting.incidents import closed
+    from alerting.store import changing, save
+
+    lake = _lake()
+    with changing(lake):
+        incident = _one(lake, incident_id)
+        if not incident.is_open:
+            raise CommandError(f"incident {incident.incident_id} is {incident.state} already")
+        after = closed(incident, datetime.now(UTC), f"by {author or me()}")
+        save(lake, [incident], [after] if after else [])
+    typer.echo(f"{incident.incident_id} {incident.rule} {incident.subject}: closed")
 
 
 Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); may be given again.")]
