@@ -14,7 +14,7 @@ from alerting.incidents import Incident
 from alerting.rules import BaseRule
 from lake.home import Home, write_whole
 
-COLUMNS = ("rule", "cluster", "consumer_group", "topic")
+COLUMNS = ("rule", "cluster", "consumer_group", "topic", "broker")
 """What a silence can match, by globs."""
 
 

@@ -378,6 +378,8 @@ def test_a_silence_by_a_column_that_an_incident_has_not_is_not_about_it():
     about = Silence("x", {"topic": ("o*",)}, minute(60), "eve", "", NOON)
     assert not about.covers(down, NOON)
     assert replace(about, match={"cluster": ("l?b",), "rule": ("lag",)}).covers(down, NOON)
+    assert replace(about, match={"broker": ("b",)}).covers(down, NOON)
+    assert not replace(about, match={"broker": ("b",)}).covers(FIRING, NOON)
 
 
 @pytest.mark.parametrize(

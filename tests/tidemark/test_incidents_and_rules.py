@@ -73,6 +73,10 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     assert all(row["withheld"].startswith("silenced by eve until") for row in rows)
     (listed,) = json.loads(answer(home, "incidents", "silences", "--format", "json"))
     assert (listed["silence_id"], listed["match"]) == (silence_id, "consumer_group=aa*")
+    answer(home, "incidents", "silence", "--for", "1h", "--broker", "broker-b", "--broker", "c*")
+    broker = json.loads(answer(home, "incidents", "silences", "--format", "json"))[0]
+    assert broker["match"] == "broker=broker-b|c*"
+    answer(home, "incidents", "unsilence", broker["silence_id"])
     answer(home, "incidents", "unsilence", silence_id)
     assert json.loads(answer(home, "incidents", "silences", "--format", "json")) == []
 

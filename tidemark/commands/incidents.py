@@ -135,6 +135,7 @@ def silence(
     cluster: Glob = None,
     group: Glob = None,
     topic: Glob = None,
+    broker: Glob = None,
     author: Annotated[str, typer.Option(help="Who wants it.")] = "",
     comment: Annotated[str, typer.Option(help="Why.")] = "",
 ) -> None:
@@ -148,7 +149,13 @@ def silence(
         length = timedelta(seconds=seconds(duration))
     except ValueError as error:
         raise typer.BadParameter(f"--for: {error}") from error
-    given = {"rule": rule, "cluster": cluster, "consumer_group": group, "topic": topic}
+    given = {
+        "rule": rule,
+        "cluster": cluster,
+        "consumer_group": group,
+        "topic": topic,
+        "broker": broker,
+    }
     match = {name: tuple(globs) for name, globs in given.items() if globs}
     try:
         made = add(Home.of(), match, datetime.now(UTC) + length, author or me(), comment)
