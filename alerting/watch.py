@@ -6,7 +6,7 @@ Looked at by the clock, not by snapshots: that no snapshot comes is the very thi
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from alerting.fields import fits
@@ -17,6 +17,8 @@ from lake.memory import MEMORY
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 from lake.window import HOUR, Window
+
+DAY = timedelta(days=1)
 
 PIPELINE = "tidemark"
 """Subject of what is about no cluster."""
@@ -86,7 +88,7 @@ def _ages(
     """Every cluster computed within a day, and the age of its newest snapshot in seconds.
 
     One that has been silent for longer is not here, which says nothing: its incident stays. Where
-    there is none, as when the first tick never comes, all has been silent since watching began.
+    there is none, all has been silent since the last one of any, or since watching began.
     """
     rows = lake.read(SNAPSHOTS, Window(now - MEMORY, now), columns=("cluster", "observed_at"))
     for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
@@ -95,8 +97,24 @@ def _ages(
         at = row["observed_at_max"]
         columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
         yield State(row["cluster"], (now - at).total_seconds(), columns, now)
-    silent = 0.0 if rows.num_rows else (now - since).total_seconds()
-    yield State(PIPELINE, silent, {"cluster": None, "newest_at": None}, now)
+    if rows.num_rows:
+        yield State(PIPELINE, 0.0, {"cluster": None, "newest_at": None}, now)
+        return
+    newest = _newest_before(lake, now - MEMORY, since)
+    silent = (now - (newest or since)).total_seconds()
+    columns = {"cluster": None, "newest_at": newest.isoformat() if newest else None}
+    yield State(PIPELINE, silent, columns, now)
+
+
+def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | None:
+    """The newest computed snapshot from `since` to an instant: day by day, most have no file."""
+    while end > since:
+        start = max(end - DAY, since)
+        found = lake.read(SNAPSHOTS, Window(start, end), columns=("observed_at",))
+        if found.num_rows:
+            return max(found["observed_at"].to_pylist())
+        end = start
+    return None
 
 
 def _verdicts(lake: Lake, now: datetime) -> Iterable[State]:

@@ -87,6 +87,18 @@ def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
     assert told(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
 
 
+def test_after_days_without_any_snapshot_its_age_counts_from_the_last_one(lake, rules):
+    """It was off for three days, and had been watched for two months."""
+    first, day = minute(-60 * 1440), 1440
+    computed(lake, -40 * day)
+    computed(lake, 0)
+    (truth,) = look(lake, rules, {}, minute(3 * day), first).truths
+    assert (truth.subject, truth.value) == ("tidemark", 3 * 86_400)
+    assert truth.row["newest_at"] == NOON.isoformat()
+    (truth,) = look(lake, rules, {}, minute(3 * day), since=minute(2 * day)).truths
+    assert truth.value == 86_400, "watching began later"
+
+
 def test_runs_that_fail_are_an_incident_until_one_succeeds(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     once = look(lake, rules, {"tick": ["a"]}, minute(0), NOON)
