@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from assets.computing import asset_of, keys, replace
 from assets.frames import has_rows, read_fit, read_snapshots, read_window
 from assets.resources import ClientMachineResource, LakeResource
-from lake import history
+from lake import counters, history
 from lake.tables import progress, raw
 from lake.window import Window
 from spark.capacity import PEAK, capacity
@@ -35,7 +35,7 @@ def progress_throughput(
 
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(len(plan.snapshots))
-        starts = history.starts(lake.lake, plan.window)
+        starts = counters.starts(lake.lake, plan.window)
         earlier = {name for start in starts for name in (start.before_id, start.after_id)}
         return throughput(
             read_snapshots(session, raw.BROKER_STATS, plan),

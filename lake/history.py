@@ -4,11 +4,9 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
 
 from lake.catalog import Lake
 from lake.decisions import DROPPED, Decision, decisions
@@ -24,13 +22,6 @@ HOLE = timedelta(minutes=whole_number("TIDEMARK_HOLE_MINUTES", 10))
 DATED = timedelta(hours=whole_number("TIDEMARK_TIMELINE_HOURS", 72))
 """How far back messages are dated by the growth of their queue: the brokers' retention, or more
 (``TIDEMARK_TIMELINE_HOURS``)."""
-
-STATS_WINDOWS = {
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-}
-"""The windows of a broker's own counters (`StatsItem`)."""
 
 OBSERVATIONS = 10
 """How many observations of a group, with the newest, its health is told from."""
@@ -99,27 +90,6 @@ class Silent:
     snapshot_id: str
     broker: str
     last_snapshot_id: str
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a window of counters that ends in a snapshot begins, in our own history of a broker.
-
-    Attributes:
-        snapshot_id: the snapshot the window ends in.
-        broker: the broker whose queues it is about.
-        stats_window: one of `STATS_WINDOWS`.
-        before_id: the last snapshot of the broker at or before the beginning.
-        after_id: the first at or after it.
-        share: how far from the one to the other the beginning lies, 0 to 1.
-    """
-
-    snapshot_id: str
-    broker: str
-    stats_window: str
-    before_id: str
-    after_id: str
-    share: float
 
 
 @dataclass(frozen=True)
@@ -250,24 +220,6 @@ def plan(lake: Lake, window: Window) -> Plan:
     )
 
 
-def starts(lake: Lake, window: Window) -> list[Start]:
-    """Where the windows of counters begin that end in a window's snapshots.
-
-    There is none where history is shorter, or where the last observation lies more than `HOLE`
-    before the beginning: what happened since could be of any time.
-    """
-    longest = max(STATS_WINDOWS.values()) + HOLE
-    seen: dict[tuple[str, str, str], list[Look]] = {}
-    found: list[Start] = []
-    for look in looks(lake, Window(window.start - longest, window.end)):
-        for broker in sorted(look.brokers_read):
-            of_broker = seen.setdefault((look.cluster, look.source or "remote", broker), [])
-            of_broker.append(look)
-            if look.observed_at in window:
-                found += _starts(of_broker, broker)
-    return found
-
-
 def steps(lake: Lake, window: Window) -> list[Step]:
     """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
     reach = Window(window.start - MEMORY, window.end)
@@ -291,22 +243,6 @@ def looks(lake: Lake, window: Window) -> list[Look]:
         (Look(**row | {"brokers_read": frozenset(row["brokers_read"] or ())}) for row in found),
         key=lambda look: (look.observed_at, look.snapshot_id),
     )
-
-
-def _starts(seen: Sequence[Look], broker: str) -> Iterator[Start]:
-    """Of the windows that end in the last of the looks at a broker."""
-    last = seen[-1]
-    for name, length in STATS_WINDOWS.items():
-        begin = last.observed_at - length
-        number = bisect_left(seen, begin, key=attrgetter("observed_at"))
-        after = seen[number]
-        before = after if after.observed_at == begin else seen[number - 1] if number else None
-        if before is not None and begin - before.observed_at <= HOLE:
-            between = after.observed_at - before.observed_at
-            share = (begin - before.observed_at) / between if between else 0.0
-            yield Start(
-                last.snapshot_id, broker, name, before.snapshot_id, after.snapshot_id, share
-            )
 
 
 def _spoilt(lake: Lake, window: Window) -> set[str]:

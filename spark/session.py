@@ -63,8 +63,6 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         f"{prefix}.cache-enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
-        # Else every column made looks up the stack for the line that made it and sends it along.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
 
@@ -83,6 +81,8 @@ def driver_config(catalog: CatalogConfig) -> dict[str, str]:
         # The hundred of the default do not hold one tick's: an engine would compile the same again
         # at every tick.
         "spark.sql.codegen.cache.maxEntries": "10000",
+        # Else every column made looks up the stack for the line that made it and sends it along.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
         "spark.default.parallelism": "4",
         # Tasks that must run at once and have too few slots: said within seconds, not in ten

@@ -11,7 +11,7 @@ group is reset: the difference over that says nothing, so there is no rate then.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.history import STATS_WINDOWS
+from lake.counters import STATS_WINDOWS
 from lake.tables import progress
 from lake.window import Window
 from spark.columns import SNAPSHOT, inside, steady_sum
@@ -35,7 +35,7 @@ def throughput(
         queue_offsets: ``raw.queue_offsets`` that are fit to compute on, of the window and of the
             snapshots that `starts` names.
         queues: ``progress.queues`` of the same snapshots.
-        starts: `lake.history.Start` as rows.
+        starts: `lake.counters.Start` as rows.
         window: what is computed.
 
     Returns:

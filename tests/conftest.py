@@ -129,6 +129,16 @@ def boot(home: Path, version: str, workload: str | None = None) -> Iterator[LabC
         cluster.down(graceful=False)
 
 
+RUNNING: list[LabCluster] = []
+"""The cluster of the session while it runs."""
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stops the session's cluster after its last test: it would work on beside all others."""
+    if RUNNING and _group(item) == "cluster" and not (nextitem and _group(nextitem) == "cluster"):
+        RUNNING.pop().down(graceful=False)
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     """Two masters and every group of the workload, on RocketMQ 5.3.3.
@@ -136,4 +146,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     ``TIDEMARK_TEST_VERSION=4.9.7 make test ARGS="-m cluster"`` holds another version to the same.
     """
     version = os.environ.get("TIDEMARK_TEST_VERSION", "5.3.3")
-    yield from boot(tmp_path_factory.mktemp("lab"), version, "all")
+    for booted in boot(tmp_path_factory.mktemp("lab"), version, "all"):
+        RUNNING.append(booted)
+        yield booted

@@ -29,8 +29,9 @@ def compute(
         silent_frame(spark, silent),
         minutes(*window),
     )
-    result = {(row["consumer_group"], row["topic"]): row.asDict() for row in found.collect()}
-    assert len(result) == found.count(), "a pair has one row"
+    rows_found = [row.asDict() for row in found.collect()]
+    result = {(row["consumer_group"], row["topic"]): row for row in rows_found}
+    assert len(result) == len(rows_found), "a pair has one row"
     return result
 
 

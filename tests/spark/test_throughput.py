@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake.history import STATS_WINDOWS
+from lake.counters import STATS_WINDOWS
 from lake.tables import progress, raw
 from spark.throughput import throughput
 from tests.builders import frame, minutes, snapshot_id

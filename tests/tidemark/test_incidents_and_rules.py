@@ -10,7 +10,7 @@ from alerting.incidents import Incident, Transition
 from alerting.rule_files import DEFAULT_RULES
 from alerting.store import find, save, standing
 from lake.catalog import Lake
-from tests.e2e.conftest import run
+from tests.tidemark.conftest import answer
 from tidemark.commands.rules import by_rule
 
 NOW = datetime.now(UTC)
@@ -46,13 +46,6 @@ def home(lake: Lake):
         [incident("aaa1"), incident("aab2", severity="critical"), incident("old3", "RESOLVED")],
     )
     return lake.home
-
-
-def answer(home, *arguments: str, code: int = 0) -> str:
-    done = run(home, arguments)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
 
 
 def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):

@@ -10,7 +10,7 @@ from lake.home import Home
 from lake.tables import quality, raw
 from lake.window import HOUR, Window
 from tests.builders import NOON, arrow, minute, snapshot_id
-from tests.e2e.conftest import run
+from tests.tidemark import conftest
 
 HOUR_OF_ROWS = Window(NOON, NOON + HOUR)
 
@@ -66,10 +66,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 def answer(home, *arguments: str, code: int = 0) -> str:
-    done = run(home, ("quarantine", *arguments))
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+    return conftest.answer(home, "quarantine", *arguments, code=code)
 
 
 def row_id(lake, **wanted):

@@ -1,0 +1,35 @@
+"""Commands run in this process: what they print is what matters, not that a process starts."""
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from lake.home import Home
+from tests.e2e.conftest import environment
+from tidemark.cli import main
+
+
+def answer(home: Home, *arguments: str, code: int = 0) -> str:
+    """What a command that ends with this code prints: its answer, or why there is none."""
+    out, err, found = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.dict(os.environ, environment(home), clear=True),
+        mock.patch.object(sys, "argv", ["tidemark", *arguments]),
+        contextlib.chdir(home.path if home.path.is_dir() else Path.cwd()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            found = ended.code or 0
+        except BaseException as error:
+            pytest.fail(f"a traceback: {error!r}")
+    assert found == code, err.getvalue()
+    assert "Traceback" not in err.getvalue()
+    return out.getvalue() if code == 0 else err.getvalue()
