@@ -69,6 +69,11 @@ def member(client_id: str, *topics: str, **other: Any) -> dict[str, Any]:
     return {name: value for name, value in (row | other).items() if name != "broker"}
 
 
+def existing(*topics: str) -> list[dict[str, Any]]:
+    row = {"at": 0, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
+    return [row | {"topic": name} for name in topics]
+
+
 SNAPSHOT = {"at": 0, "status": "COMPLETE"}
 
 
@@ -195,14 +200,10 @@ def test_what_clients_files_tell_is_no_observation_of_a_group(spark):
 
 
 def test_retry_lag_and_dead_letters(spark):
-    topics = [
-        {"at": 0, "topic": name, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
-        for name in ("orders", "%RETRY%billing", "%DLQ%billing")
-    ]
     rows = compute(
         spark,
         snapshots=[SNAPSHOT],
-        topics=topics,
+        topics=existing("orders", "%RETRY%billing", "%DLQ%billing"),
         queue_offsets=[
             written(100),
             written(9, topic="%RETRY%billing"),
@@ -223,14 +224,10 @@ def test_retry_lag_and_dead_letters(spark):
 
 def test_no_zero_for_retries_and_dead_letters_that_are_there_and_not_known(spark):
     """Retries that nobody committed on, and a dead-letter queue in quarantine."""
-    topics = [
-        {"at": 0, "topic": name, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
-        for name in ("orders", "%RETRY%billing", "%DLQ%billing", "%RETRY%other")
-    ]
     rows = compute(
         spark,
         snapshots=[SNAPSHOT],
-        topics=topics,
+        topics=existing("orders", "%RETRY%billing", "%DLQ%billing", "%RETRY%other"),
         queue_offsets=[
             written(100),
             written(5, topic="%RETRY%billing"),
