@@ -148,14 +148,11 @@ def _add_unheard(reading: Reading, groups: set[str], problems: Problems) -> None
     Of requests that fail together the problems keep the first; that nobody is known to be online
     in the groups of the others must not be taken for nobody being online.
     """
-    if not (reading.is_master and reading.answered):
+    missing = groups - reading.connections.keys()
+    if not (missing and reading.is_master and reading.answered):
         return
     told = {each.operation for each in problems.rows() if each.endpoint == reading.address}
-    unheard = [
-        group
-        for group in sorted(groups - reading.connections.keys())
-        if CONNECTIONS + group not in told
-    ]
+    unheard = [group for group in sorted(missing) if CONNECTIONS + group not in told]
     if unheard:
         message = f"who is online was not told of {len(unheard)} groups"
         operation = CONNECTIONS + " ".join(unheard)

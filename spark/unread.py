@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.tables.raw import BROKERS
+from rocketmq.names import CONNECTIONS
 
 MANY = 10
 """So many failed questions about single topics or groups are no trouble of theirs."""
@@ -25,7 +26,7 @@ OF_BROKERS = (
 NEEDED = OF_BROKERS[:3]
 """Those without which a part of what the broker holds is not in the snapshot."""
 
-OF_ITEMS = ("GET_TOPIC_STATS_INFO ", "GET_CONSUMER_CONNECTION_LIST ")
+OF_ITEMS = ("GET_TOPIC_STATS_INFO ", CONNECTIONS)
 """What every look asks for each topic and group, which the problem names."""
 
 IMPOSSIBLE = "offsets below 0"

@@ -133,6 +133,7 @@ RUNNING: list[LabCluster] = []
 """The cluster of the session while it runs."""
 
 
+@pytest.hookimpl(trylast=True)  # after what else the test and its module have to clear up
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Stops the session's cluster after its last test: it would work on beside all others."""
     if RUNNING and _group(item) == "cluster" and not (nextitem and _group(nextitem) == "cluster"):
