@@ -43,7 +43,7 @@ def alerts(
         context.log.error(f"left out: {mistake}")
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         asked = variants(rules)
         return evaluate(asked, frames(session, lake.lake, asked, plan.window), plan.window)
 
@@ -92,7 +92,7 @@ def incidents(
     if not fresh:
         return dg.MaterializeResult(metadata=written(0, plan.window))
     rules, mistakes = alert_rules.rules()
-    session = spark.session_for(len(plan.snapshots))
+    session = spark.session_for(plan.rows)
     truths = _truths(lake.lake, plan.window)
     before = standing(lake.lake, fresh[0].observed_at)
     said = evaluations(session, lake.lake, variants(rules), fresh, truths, before.incidents)

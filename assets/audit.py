@@ -61,7 +61,7 @@ def audit(
     now = datetime.now(UTC)
     window = config.window(now)
     suites = quality_settings.suites(context, SUITES)
-    session = spark.session_for(1)
+    session = spark.session_for(history.measured_rows(lake.lake, window))
     pages = Pages(folder(lake.lake.home))
     decided = decisions(lake.lake, window)
     verdicts: list[Verdict] = []

@@ -67,7 +67,7 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
                 found_none = nothing_found(table.name, suites[table.name])
                 yield check_result(table, CHECK, found_none, blocking=True)
             return
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         found = {
             table: _judge(session, lake.lake, table, plan, suites[table.name]) for table in tables
         }

@@ -83,7 +83,7 @@ def quarantine(
     """Sets raw rows aside that cannot be measurements; nothing is computed on them."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        return quarantine_frame(spark.session_for(len(plan.snapshots)), plan)
+        return quarantine_frame(spark.session_for(plan.rows), plan)
 
     return replace(context, lake, quality.QUARANTINE, compute if lake.doubts(context) else None)
 
@@ -99,7 +99,7 @@ def progress_timeline(
     """Keeps how queues grew, for as long as anybody may ask when a message was stored."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         known = read_fit(
             session, raw.QUEUE_OFFSETS, plan, plan.earlier, doubts=lake.doubts(context)
         )
@@ -120,7 +120,7 @@ def progress_queues(
     """Computes every queue of every group."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
         frames = raw_frames(session, plan, plan.earlier, fit=measured, doubts=lake.doubts(context))
         before = read_window(session, progress.TIMELINE, plan.dated)
@@ -153,7 +153,7 @@ def progress_groups(
         context.log.error(f"left out: {mistake}")
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         last = {hole.last_snapshot_id for hole in plan.silent}
         doubts = lake.doubts(context)
         frames = raw_frames(session, plan, last, fit=[raw.QUEUE_OFFSETS], doubts=doubts)

@@ -34,7 +34,7 @@ def progress_throughput(
     """Adds up what replicas counted, beside the rate that our own offsets give."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         starts = counters.starts(lake.lake, plan.window)
         earlier = {name for start in starts for name in (start.before_id, start.after_id)}
         return throughput(
@@ -62,7 +62,7 @@ def progress_capacity(
     """Computes what the members of a group could carry, and how many the peak takes."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         reach = Window(plan.window.start - PEAK, plan.window.end)
         return capacity(
             read_snapshots(session, raw.CLIENTS, plan),

@@ -30,7 +30,7 @@ def progress_events(
     """Finds what happened to queues and brokers: each transition once."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(len(plan.snapshots))
+        session = spark.session_for(plan.rows)
         steps = history.steps(lake.lake, plan.window)
         before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
 

@@ -50,8 +50,10 @@ def maintenance(
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
     landings = remove_landed(lake.lake, raw_before)
-    session = spark.session_for(1)
-    thinned_hours = _thin(session, lake.lake, floor_hour(now))
+    end = floor_hour(now)
+    young = Window(end - COMPACTED, end)
+    session = spark.session_for(lake.lake.at_most(progress.TIMELINE, young))
+    thinned_hours = _thin(session, lake.lake, end)
     states = {}
     for table in TABLES.values():
         known = lake.lake.table(table.name).metadata.snapshots
@@ -63,8 +65,7 @@ def maintenance(
             if table is raw.SNAPSHOTS:
                 remember_raw_since(lake.lake.home, before)
             session.sql(removal(table, before)).collect()
-        end = floor_hour(now)
-        session.sql(compaction(table, Window(end - COMPACTED, end))).collect()
+        session.sql(compaction(table, young)).collect()
         session.sql(expiry(table, now - REMEMBERED)).collect()
         states[table.name] = len(known)
     return dg.MaterializeResult(

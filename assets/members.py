@@ -49,7 +49,7 @@ def _computed(
     lake: Lake, plan: history.Plan, spark: SparkResource
 ) -> dict[Table, Callable[[history.Plan], DataFrame]]:
     window = plan.window
-    session = spark.session_for(len(plan.snapshots))
+    session = spark.session_for(plan.rows)
     before = history.looks(lake, Window(window.start - HISTORY, window.start))
     clients = read_snapshots(session, raw.CLIENTS, plan)
     held = read_snapshots(

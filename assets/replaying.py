@@ -37,7 +37,7 @@ def replay(
     asked = variants(rules)
     if not looks or not asked:
         return []
-    session = spark.session_for(len(looks))
+    session = spark.session_for(lake.at_most(progress.GROUPS, window))
     by_name = {rule.name: rule for rule in rules}
     standing: list[Incident] = []
     finished: list[Incident] = []

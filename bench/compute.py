@@ -226,8 +226,7 @@ def _ticks(home: Home) -> str:
 
 
 WARMING = 10
-"""Ticks before those that count: Spark compiles after `spark.session.COMPILED_AFTER`, and Java what
-it runs often."""
+"""Ticks before those that count: Java compiles what it runs often."""
 
 TICKS = 3
 """Ticks that count, at the beginning and at the end of the hour."""

@@ -175,6 +175,11 @@ class Lake:
         """How many rows of a table lie in a window; of whole hours it is known without reading."""
         return self.table(table.name).scan(row_filter=window_filter(table, window)).count()
 
+    def at_most(self, table: Table, window: Window) -> int:
+        """How many rows the files hold that rows of a window may lie in; reads none of them."""
+        scan = self.table(table.name).scan(row_filter=window_filter(table, window))
+        return sum(task.file.record_count for task in scan.plan_files())
+
     def oldest(self, table: Table) -> datetime | None:
         """An hour before which no row of a table lies, None for an empty one; reads no data."""
         found = self.table(table.name)

@@ -140,6 +140,7 @@ class Plan:
     Attributes:
         window: what is computed and replaced.
         looks: the snapshots in the window.
+        rows: how many offsets of queues and consumers it holds, about.
         earlier: ids of snapshots before the window that hold the previous observations.
         silent: holes in the window, with where to find what they hide.
         observations: those of groups in the window, and the last `OBSERVATIONS` - 1 before it.
@@ -148,6 +149,7 @@ class Plan:
 
     window: Window
     looks: tuple[Look, ...] = ()
+    rows: int = 0
     earlier: tuple[str, ...] = ()
     silent: tuple[Silent, ...] = field(default=())
     observations: tuple[Observation, ...] = ()
@@ -213,11 +215,17 @@ def plan(lake: Lake, window: Window) -> Plan:
     return Plan(
         window,
         looks=tuple(inside),
+        rows=measured_rows(lake, window) if inside else 0,
         earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=tuple(_observations(known, window)),
         decisions=decisions(lake, _reach(window)),
     )
+
+
+def measured_rows(lake: Lake, window: Window) -> int:
+    """About how many offsets of queues and consumers are loaded of a window: its size."""
+    return sum(lake.at_most(table, window) for table in (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS))
 
 
 def steps(lake: Lake, window: Window) -> list[Step]:

@@ -15,8 +15,8 @@ from spark.packages import PACKAGES, fetched_once
 
 LOCAL_MASTER = "local[*]"
 
-FEW_SNAPSHOTS = 10
-"""Up to so many snapshots a window is small."""
+FEW_ROWS, MANY_ROWS = 25_000, 200_000
+"""Up to how many measured rows a window is small, and from how many on it is large."""
 
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
@@ -41,12 +41,6 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
 }
-
-RUNS = "tidemark.runs"
-"""Under which a session that runs share counts them."""
-
-COMPILED_AFTER = 5
-"""So many runs later compiling pays: what they share by then is worth the minute it takes."""
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -122,7 +116,7 @@ def session_config(
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first asks for it."""
 
-    _runs_before: int | None = PrivateAttr(default=None)
+    _set: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def spark_session(self) -> SparkSession:
@@ -132,21 +126,20 @@ class SparkResource(LazyPySparkResource):
         with nullcontext() if "spark.remote" in self.spark_config else fetched_once():
             return impatient(super().spark_session)
 
-    def session_for(self, snapshots: int) -> SparkSession:
-        """The session, set for work on that many snapshots.
+    def session_for(self, rows: int) -> SparkSession:
+        """The session, set for work on about that many rows of offsets.
 
         Planning anew between the stages of a plan takes longer than a tick's thousands of rows
-        take, and so does compiling expressions, unless an engine keeps them for many ticks.
+        take, and so does making code of expressions, even where an engine has it compiled already.
         """
         session = self.spark_session
-        if self._runs_before is None:
-            self._runs_before = int(session.conf.get(RUNS, "0") or 0)
-            session.conf.set(RUNS, str(self._runs_before + 1))
-        small = snapshots <= FEW_SNAPSHOTS
-        interpreted = small and self._runs_before < COMPILED_AFTER
-        config = (SMALL if small else LARGE) | (INTERPRETED if interpreted else COMPILED)
+        config = (LARGE if rows > MANY_ROWS else SMALL) | (
+            COMPILED if rows > FEW_ROWS else INTERPRETED
+        )
         for name, value in config.items():
-            session.conf.set(name, value)
+            if self._set.get(name) != value:  # each is a round trip
+                session.conf.set(name, value)
+        self._set = config
         return session
 
 

@@ -107,7 +107,7 @@ def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSess
     than all else in these tests.
     """
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
-    session = SparkResource(spark_config=config).session_for(snapshots=1)
+    session = SparkResource(spark_config=config).session_for(rows=1)
     yield session
     session.stop()
 

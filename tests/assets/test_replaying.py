@@ -59,7 +59,7 @@ def past(session_home) -> Lake:
 def replayed(lake, spark, tmp_path):
     file = tmp_path / "rules.yaml"
     file.write_text("rules:\n  - {name: lag, kind: lag, threshold: 100, for: 3, clear_for: 5}\n")
-    given = SimpleNamespace(session_for=lambda snapshots: spark)
+    given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(at(0)), minute(at(100)))
     found = replaying.replay(lake, given, load_rules(file), window)
     noon = minute(at(0))

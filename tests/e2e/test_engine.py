@@ -6,6 +6,7 @@ import subprocess
 import time
 from datetime import UTC, datetime
 
+import dagster as dg
 import pytest
 
 from lake.catalog import Lake
@@ -55,6 +56,29 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
         ("raw.consumer_offsets", "consumer_offset_ge_0"),
         ("raw.consumer_offsets", "queue_row_sound"),
     }
+    assert {(row["table"], row["reason"]) for row in rows(lake, "quality.quarantine")} == {
+        ("raw.queue_offsets", "max_offset_ge_0, min_offset_le_max_offset"),
+        ("raw.queue_offsets", "key_unique"),
+        ("raw.consumer_offsets", "consumer_offset_ge_0"),
+        ("raw.consumer_offsets", "queue_row_sound"),
+    }
+    (sample,) = samples(home, "raw", "queue_offsets")["min_offset_le_max_offset"]
+    assert (sample["broker"], sample["queue_id"]) == ("broker-a", 0)
+    assert sample["min_offset"] > sample["max_offset"]
+
+
+def samples(home, *table):
+    """The rows that the check of a table's suite showed last, by rule."""
+    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
+        (newest,) = instance.get_runs(limit=1)
+        events = [each.dagster_event for each in instance.all_logs(newest.run_id)]
+    judged = [
+        event.asset_check_evaluation_data
+        for event in events
+        if event and event.event_type_value == "ASSET_CHECK_EVALUATION"
+    ]
+    (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
+    return mine.metadata["sample"].value
 
 
 def told_by(verdicts):

@@ -1,12 +1,8 @@
 """Great Expectations' verdicts: the counts, the samples, and what cannot be judged."""
 
-import json
 import random
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +14,12 @@ from expectations.annotate import looks_at
 from expectations.quarantine import split
 from expectations.rules import Rule, at_least, between
 from expectations.suites import RULES, SUITES
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
 from lake.decisions import DROPPED, RELEASED, SetAside
-from lake.home import Home
 from lake.tables import TABLES
 from lake.tables.quality import RESULTS
 from lake.window import Window
-from spark.session import session_config
 from tests.builders import frame, minute, minutes, snapshot_id
-from tests.e2e.conftest import environment
 
 Row = dict[str, Any]
 
@@ -358,100 +351,3 @@ def test_verdicts_become_rows_of_quality_results(lake: Lake) -> None:
     lake.append(RESULTS, rows)
     stored = lake.read(RESULTS, Window(minute(61), minute(62))).sort_by("expectation").to_pylist()
     assert stored == rows
-
-
-OWN_SPARK = """
-import json, sys
-from pyspark.sql import functions as F
-from expectations.adapter import judge
-from expectations.quarantine import split
-from lake.schema import type_text
-from lake.tables import TABLES
-from spark.session import is_remote, open_session
-
-spark = open_session(json.loads(sys.argv[1]))
-assert not is_remote(spark)
-
-def frame(name, *rows):
-    columns = TABLES[name].columns
-    ddl = ", ".join(f"{column.name} {type_text(column.type)}" for column in columns)
-    full = [
-        {"snapshot_id": "s", "cluster": "lab", "broker": "a", "topic": "orders", **row}
-        for row in rows
-    ]
-    data = [tuple(row.get(column.name) for column in columns) for row in full]
-    return spark.createDataFrame(data, ddl).withColumn(
-        "observed_at", F.lit("2026-11-19T12:00:00Z").cast("timestamp")
-    )
-
-frames = {
-    "raw.queue_offsets": frame(
-        "raw.queue_offsets",
-        {"queue_id": 0, "min_offset": 0, "max_offset": 9},
-        {"queue_id": 1, "min_offset": 5, "max_offset": 4},
-    ),
-    "raw.consumer_offsets": frame(
-        "raw.consumer_offsets",
-        {"consumer_group": "billing", "queue_id": 0, "consumer_offset": 3},
-        {"consumer_group": "billing", "queue_id": 1, "consumer_offset": 3},
-    ),
-}
-verdicts = [v for name in frames for v in judge(frames[name], name, frames)]
-good, bad = split(frames)
-print(json.dumps({
-    "failed": [
-        [v.table, v.expectation, v.unexpected, v.elements, v.sample, v.problem]
-        for v in verdicts if not v.success
-    ],
-    "good": {name: rows.count() for name, rows in good.items()},
-    "bad": sorted([row["table"], row["reason"]] for row in bad.collect()),
-}))
-spark.stop()
-"""
-
-
-@pytest.mark.spark
-def test_a_spark_of_its_own_gives_the_same(tmp_path: Path) -> None:
-    # In a process of its own: one that has a remote session cannot open another kind too.
-    home = Home.of(tmp_path / "home")
-    config = session_config(CatalogConfig.of(home))
-    done = subprocess.run(
-        [sys.executable, "-c", OWN_SPARK, json.dumps(config)],
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-    assert done.returncode == 0, done.stderr
-    key = {
-        "snapshot_id": "s",
-        "broker": "a",
-        "topic": "orders",
-        "queue_id": 1,
-    }
-    assert json.loads(done.stdout.splitlines()[-1]) == {
-        "failed": [
-            [
-                "raw.queue_offsets",
-                "min_offset_le_max_offset",
-                1,
-                2,
-                [{**key, "min_offset": 5, "max_offset": 4}],
-                None,
-            ],
-            [
-                "raw.consumer_offsets",
-                "queue_row_sound",
-                1,
-                2,
-                [{**key, "consumer_group": "billing", "client_id": None}],
-                None,
-            ],
-        ],
-        "good": {"raw.queue_offsets": 1, "raw.consumer_offsets": 1},
-        "bad": [
-            ["raw.consumer_offsets", "queue_row_sound"],
-            ["raw.queue_offsets", "min_offset_le_max_offset"],
-        ],
-    }

@@ -79,6 +79,17 @@ def test_replacing_leaves_what_is_outside(lake):
     assert [row["observed_at"] for row in lake.read(alerting.ALERTS).to_pylist()] == [minute(2)]
 
 
+def test_the_size_of_a_window_is_that_of_the_files_it_touches(lake):
+    """Minutes 0 and 1 are one file, 2 another, and 61 is in another hour."""
+    for minutes in ([0, 1], [2], [61]):
+        lake.append(alerting.ALERTS, [alert(number) for number in minutes])
+    sizes = {
+        (start, end): lake.at_most(alerting.ALERTS, Window(minute(start), minute(end)))
+        for start, end in ((0, 1), (1, 3), (3, 60), (0, 62))
+    }
+    assert sizes == {(0, 1): 2, (1, 3): 3, (3, 60): 0, (0, 62): 4}
+
+
 def test_appending_nothing_makes_no_commit(lake):
     assert lake.append(alerting.ALERTS, []) == 0
     assert lake.table("alerting.alerts").current_snapshot() is None
