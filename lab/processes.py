@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import psutil
 from pydantic import BaseModel
 
 _SAME_START_SECONDS = 2.0
+_LOOK_SECONDS = 0.02
 
 # Kept so that the end of a child is collected: otherwise it stays behind as a zombie.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -81,7 +83,8 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
 
     With ``graceful_seconds`` 0 they are killed at once. Returns when none is left.
     """
-    left = [found for process in processes if (found := process.find())]
+    running = list(processes)
+    left = [found for process in running if (found := process.find())]
     if graceful_seconds > 0:
         for process in left:
             _signal(process, signal.SIGTERM)
@@ -90,7 +93,9 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
         _, left = psutil.wait_procs(left, timeout=graceful_seconds)
     for process in left:
         _signal(process, signal.SIGKILL)
-    psutil.wait_procs(left)
+    # Another process may be the parent, and leave a zombie behind for as long as it lives itself.
+    while any(process.find() for process in running):
+        time.sleep(_LOOK_SECONDS)
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:

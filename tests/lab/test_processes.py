@@ -5,6 +5,7 @@ An id alone is not enough: after a reboot, or long enough, it belongs to somebod
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -65,3 +66,19 @@ def test_stopping_twice_does_nothing(run):
 def test_a_process_has_a_session_of_its_own(run):
     process = run(PATIENT)
     assert os.getsid(process.pid) == process.pid != os.getsid(0)
+
+
+def test_what_another_process_started_is_gone_when_killed():
+    """Its parent is busy and leaves a zombie, as a demo does with a broker killed by hand."""
+    text = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{text}; time.sleep(60)"], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        child = Process(pid=pid, started_at=psutil.Process(pid).create_time())
+        try:
+            processes.stop([child], graceful_seconds=0)
+            assert child.find() is None
+        finally:
+            parent.kill()
