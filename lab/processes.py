@@ -1,6 +1,6 @@
 """Processes that are known by id and start time, so that a reused id is never signalled."""
 
-import contextlib
+import math
 import signal
 import subprocess
 import time
@@ -36,7 +36,8 @@ class Process(BaseModel, frozen=True):
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started_at) < _SAME_START_SECONDS
-            ended = process.status() == psutil.STATUS_ZOMBIE
+            # The first thread may be a zombie while others still hold ports open.
+            ended = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
         except psutil.NoSuchProcess:
             return None
         return process if same and not ended else None
@@ -84,20 +85,26 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
     With ``graceful_seconds`` 0 they are killed at once. Returns when none is left.
     """
     running = list(processes)
-    left = [found for process in running if (found := process.find())]
     if graceful_seconds > 0:
-        for process in left:
-            _signal(process, signal.SIGTERM)
+        for process in running:
+            process.send(signal.SIGTERM)
             # A stopped process takes a SIGTERM only when it goes on.
-            _signal(process, signal.SIGCONT)
-        _, left = psutil.wait_procs(left, timeout=graceful_seconds)
-    for process in left:
-        _signal(process, signal.SIGKILL)
-    # Another process may be the parent, and leave a zombie behind for as long as it lives itself.
-    while any(process.find() for process in running):
+            process.send(signal.SIGCONT)
+        running = _left(running, graceful_seconds)
+    for process in running:
+        process.send(signal.SIGKILL)
+    _left(running, math.inf)
+
+
+def _left(processes: Iterable[Process], seconds: float) -> list[Process]:
+    """Wait until all have ended; those that have not within ``seconds``.
+
+    Not by waiting for their ids to go: another process may be the parent, and leave a zombie
+    behind for as long as it lives itself.
+    """
+    deadline = time.monotonic() + seconds
+    while left := [process for process in processes if process.find()]:
+        if time.monotonic() > deadline:
+            break
         time.sleep(_LOOK_SECONDS)
-
-
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.send_signal(number)
+    return left

@@ -4,6 +4,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self, TypeVar
@@ -72,8 +73,10 @@ class Service(ABC):
         """Its process, None when it is gone."""
         try:
             process = psutil.Process(self.pid)
-            alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-            return process if alive and abs(process.create_time() - self.created) < 1 else None
+            # The first thread may be a zombie while others still hold ports open.
+            ended = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+            same = abs(process.create_time() - self.created) < 1
+            return process if same and not ended else None
         except psutil.NoSuchProcess:
             return None
 
@@ -82,12 +85,20 @@ class Service(ABC):
         process = self.process()
         if process is None:
             return False
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_SECONDS)
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+            if not self._ends_within(STOP_SECONDS):
+                process.kill()
+                self._ends_within(STOP_SECONDS)
+        return True
+
+    def _ends_within(self, seconds: float) -> bool:
+        # Not by waiting for its id to go: another process may be its parent and leave a zombie.
+        deadline = time.monotonic() + seconds
+        while self.process() is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
         return True
 
 

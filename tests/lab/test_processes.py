@@ -68,7 +68,8 @@ def test_a_process_has_a_session_of_its_own(run):
     assert os.getsid(process.pid) == process.pid != os.getsid(0)
 
 
-def test_what_another_process_started_is_gone_when_killed():
+@pytest.mark.parametrize("graceful_seconds", [0, 600], ids=["killed", "asked to end"])
+def test_what_another_process_started_is_gone_when_stopped(graceful_seconds):
     """Its parent is busy and leaves a zombie, as a demo does with a broker killed by hand."""
     text = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
     with subprocess.Popen(
@@ -78,7 +79,22 @@ def test_what_another_process_started_is_gone_when_killed():
         pid = int(parent.stdout.readline())
         child = Process(pid=pid, started_at=psutil.Process(pid).create_time())
         try:
-            processes.stop([child], graceful_seconds=0)
+            processes.stop([child], graceful_seconds=graceful_seconds)
             assert child.find() is None
         finally:
             parent.kill()
+
+
+def test_a_process_runs_while_one_of_its_threads_does(run):
+    """A thread that ends late keeps the ports open when the first one is a zombie already."""
+    process = run(
+        "import ctypes, threading, time;"
+        "threading.Thread(target=time.sleep, args=[600]).start();"
+        "print('up', flush=True);"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert process.find() is not None
+    processes.stop([process], graceful_seconds=0)
+    assert not psutil.pid_exists(process.pid)
