@@ -20,6 +20,8 @@ from spark.session import SparkResource
 
 MAINTENANCE = dg.AssetKey("maintenance")
 
+RETENTION = Retention.of_environment()
+
 COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
 
@@ -46,8 +48,7 @@ def maintenance(
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
     now = datetime.now(UTC)
-    retention = Retention.of()
-    raw_before = retention.before(raw.SNAPSHOTS, now)
+    raw_before = RETENTION.before(raw.SNAPSHOTS, now)
     assert raw_before
     landings = remove_landed(lake.lake, raw_before)
     end = floor_hour(now)
@@ -59,7 +60,7 @@ def maintenance(
         known = lake.lake.table(table.name).metadata.snapshots
         if not known:
             continue
-        before = retention.before(table, now)
+        before = RETENTION.before(table, now)
         oldest = lake.lake.oldest(table)
         if before and oldest and oldest < before:
             if table is raw.SNAPSHOTS:

@@ -37,11 +37,12 @@ def replay(
     asked = variants(rules)
     if not looks or not asked:
         return []
-    session = spark.session_for(lake.at_most(progress.GROUPS, window))
+    rows_of_groups = lake.count(progress.GROUPS, window)
+    session = spark.session_for(rows_of_groups)
     by_name = {rule.name: rule for rule in rules}
     standing: list[Incident] = []
     finished: list[Incident] = []
-    for mine in _batches(lake, looks, window):
+    for mine in _batches(looks, rows_of_groups):
         part = Window(mine[0].observed_at, mine[-1].observed_at + timedelta(microseconds=1))
         rows = evaluate(asked, frames(session, lake, asked, part), part).toArrow().to_pylist()
         truths = sorted((Truth(**row) for row in rows), key=lambda each: each.observed_at)
@@ -54,11 +55,10 @@ def replay(
 
 
 def _batches(
-    lake: Lake, looks: Sequence[history.Look], window: Window
+    looks: Sequence[history.Look], rows_of_groups: int
 ) -> Iterator[Sequence[history.Look]]:
     """The snapshots in order of time, so many at a time as have `MOST_ROWS` rows of groups."""
-    rows = lake.count(progress.GROUPS, window)
-    size = max(1, MOST_ROWS * len(looks) // max(rows, 1))
+    size = max(1, MOST_ROWS * len(looks) // max(rows_of_groups, 1))
     for start in range(0, len(looks), size):
         yield looks[start : start + size]
 

@@ -34,4 +34,6 @@ def write_section(name: str, text: str) -> None:
     page = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n"
     before, found, rest = page.partition(first)
     after = rest.partition(last)[2] if found else ""
-    PAGE.write_text(f"{before.rstrip()}\n\n{first}\n{text.strip()}\n{last}\n{after.lstrip()}")
+    section = f"{first}\n{text.strip()}\n{last}"
+    parts = [part.strip() for part in (before, section, after)]
+    PAGE.write_text("\n\n".join(part for part in parts if part) + "\n")

@@ -1,8 +1,6 @@
 """How long rows are kept, and since when raw rows are no longer complete."""
 
-import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +9,7 @@ from lake.catalog import Lake, earlier_than
 from lake.home import Home, write_whole
 from lake.landing import landed
 from lake.schema import Table
+from lake.settings import whole_number
 from lake.tables import progress
 from lake.window import floor_hour
 
@@ -31,26 +30,20 @@ class Retention:
     progress: int = 90
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> "Retention":
+    def of_environment(cls) -> "Retention":
         """As the environment says.
 
         Raises:
-            ValueError: a number of days is none, or raw rows would outlive what is made of them.
+            SystemExit: in one line; a number of days is none, or raw rows would outlive what is
+                made of them.
         """
-        days = {}
-        for name, variable in (
-            ("raw", "TIDEMARK_RAW_DAYS"),
-            ("progress", "TIDEMARK_PROGRESS_DAYS"),
-        ):
-            text = environment.get(variable, "").strip()
-            if text and not (text.isdecimal() and int(text) > 0):
-                raise ValueError(f"{variable}={text}: give a number of days, 1 or more")
-            if text:
-                days[name] = int(text)
-        found = cls(**days)
+        found = cls(
+            raw=whole_number("TIDEMARK_RAW_DAYS", cls.raw),
+            progress=whole_number("TIDEMARK_PROGRESS_DAYS", cls.progress),
+        )
         if found.raw > found.progress:
-            raise ValueError(
-                f"TIDEMARK_RAW_DAYS={found.raw} is more than TIDEMARK_PROGRESS_DAYS="
+            raise SystemExit(
+                f"tidemark: TIDEMARK_RAW_DAYS={found.raw} is more than TIDEMARK_PROGRESS_DAYS="
                 f"{found.progress}: what is computed must stay at least as long"
             )
         return found

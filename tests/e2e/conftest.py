@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from lake.catalog import Lake
@@ -46,6 +47,20 @@ class Warm:
         hours = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
         done = run(self.home, ["recompute", *hours])
         assert done.returncode == 0, done.stderr
+
+
+def newest_check(home: Home, *table: str) -> dg.AssetCheckEvaluation:
+    """What the newest run of a home said about a table's suite."""
+    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
+        (newest,) = instance.get_runs(limit=1)
+        events = [entry.dagster_event for entry in instance.all_logs(newest.run_id)]
+    judged = [
+        event.asset_check_evaluation_data
+        for event in events
+        if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    ]
+    (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
+    return mine
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import time
 
-import dagster as dg
 import pytest
 
 from lab import faults
@@ -16,7 +15,7 @@ from rocketmq.collector import collect_snapshot
 from rocketmq.target import ClusterTarget
 from tests.asking import asked
 from tests.conftest import boot
-from tests.e2e.conftest import run
+from tests.e2e.conftest import newest_check, run
 from tidemark.lag import group_rows
 from tidemark.output import to_json
 
@@ -209,20 +208,12 @@ def check_silent(home, cluster, name, done):
     alerts = shown(home, "alerting.alerts", f"observed_at = '{header['observed_at']}'")
     down = [row["subject"] for row in alerts if row["rule"] == "broker-down"]
     assert len(down) == 1 and "broker-b" in down[0]
-    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
-        run_id = instance.get_runs(limit=1)[0].run_id
-        checks = [
-            event.dagster_event.asset_check_evaluation_data
-            for event in instance.all_logs(run_id)
-            if event.dagster_event
-            and event.dagster_event.event_type_value == "ASSET_CHECK_EVALUATION"
-        ]
-    (check,) = [item for item in checks if item.asset_key.path == ["raw", "snapshots"]]
+    check = newest_check(home, "raw", "snapshots")
     assert check.passed is False
     assert "every_broker_answered" in check.metadata["failed_expectations"].value
     assert address in str(check.metadata["sample"])
-    results = shown(home, "quality.results", f"run_id = '{run_id}'")
-    (judged,) = [row for row in results if row["expectation"] == "every_broker_answered"]
+    results = shown(home, "quality.results", "expectation = 'every_broker_answered'")
+    judged = max(results, key=lambda row: row["observed_at"])
     assert judged["success"] is False
     return last
 

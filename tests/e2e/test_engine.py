@@ -6,13 +6,12 @@ import subprocess
 import time
 from datetime import UTC, datetime
 
-import dagster as dg
 import pytest
 
 from lake.catalog import Lake
 from lake.home import Home
 from orchestration import warm
-from tests.e2e.conftest import TIDEMARK, environment, run
+from tests.e2e.conftest import TIDEMARK, environment, newest_check, run
 from tests.history import Minute, put, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
@@ -62,23 +61,20 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
         ("raw.consumer_offsets", "consumer_offset_ge_0"),
         ("raw.consumer_offsets", "queue_row_sound"),
     }
-    (sample,) = samples(home, "raw", "queue_offsets")["min_offset_le_max_offset"]
-    assert (sample["broker"], sample["queue_id"]) == ("broker-a", 0)
-    assert sample["min_offset"] > sample["max_offset"]
-
-
-def samples(home, *table):
-    """The rows that the check of a table's suite showed last, by rule."""
-    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
-        (newest,) = instance.get_runs(limit=1)
-        events = [each.dagster_event for each in instance.all_logs(newest.run_id)]
-    judged = [
-        event.asset_check_evaluation_data
-        for event in events
-        if event and event.event_type_value == "ASSET_CHECK_EVALUATION"
+    (landed,) = {row["snapshot_id"] for row in rows(lake, "progress.snapshots")}
+    key = {"snapshot_id": landed, "topic": "orders"}
+    queues = newest_check(home, "raw", "queue_offsets").metadata["sample"].value
+    assert queues["min_offset_le_max_offset"] == [
+        {**key, "broker": "broker-a", "queue_id": 0, "min_offset": 0, "max_offset": -1}
     ]
-    (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
-    return mine.metadata["sample"].value
+    consumers = newest_check(home, "raw", "consumer_offsets").metadata["sample"].value
+    assert consumers["consumer_offset_ge_0"] == [
+        {**key, "broker": "broker-b", "queue_id": 2, "consumer_offset": -7}
+        | {"consumer_group": "g-slow", "client_id": None}
+    ]
+    computed = rows(lake, "progress.queues", consumer_group="g-slow", topic="orders")
+    sound = {("broker-a", 1), ("broker-a", 2), ("broker-b", 0)}
+    assert {(row["broker"], row["queue_id"]) for row in computed} == sound
 
 
 def told_by(verdicts):

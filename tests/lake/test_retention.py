@@ -24,20 +24,22 @@ def test_raw_rows_go_first_and_alerts_never():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("name", "days", "said"),
     [
-        ({"TIDEMARK_RAW_DAYS": "0"}, "TIDEMARK_RAW_DAYS=0: give a number of days"),
-        ({"TIDEMARK_PROGRESS_DAYS": "ten"}, "TIDEMARK_PROGRESS_DAYS=ten"),
-        ({"TIDEMARK_RAW_DAYS": "100"}, "TIDEMARK_RAW_DAYS=100 is more than"),
+        ("TIDEMARK_RAW_DAYS", "0", "TIDEMARK_RAW_DAYS is '0'"),
+        ("TIDEMARK_PROGRESS_DAYS", "ten", "TIDEMARK_PROGRESS_DAYS is 'ten'"),
+        ("TIDEMARK_RAW_DAYS", "100", "TIDEMARK_RAW_DAYS=100 is more than"),
     ],
 )
-def test_wrong_days_are_one_line(settings, said):
-    with pytest.raises(ValueError, match=said):
-        Retention.of(settings)
+def test_wrong_days_are_one_line(monkeypatch, name, days, said):
+    monkeypatch.setenv(name, days)
+    with pytest.raises(SystemExit, match=said):
+        Retention.of_environment()
 
 
-def test_the_environment_says_how_many_days():
-    assert Retention.of({"TIDEMARK_RAW_DAYS": "2", "TIDEMARK_PROGRESS_DAYS": ""}).raw == 2
+def test_the_environment_says_how_many_days(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_RAW_DAYS", "2")
+    assert Retention.of_environment() == Retention(raw=2, progress=90)
 
 
 def test_only_what_is_computed_leaves_the_landing(lake):

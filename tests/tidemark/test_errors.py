@@ -106,16 +106,8 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("command", "place"),
-    [
-        pytest.param(command, place, id=f"{command}-{name}")
-        for command in ("lag", "snapshot", "tick")
-        for name, place in NOWHERE.items()
-        # Starting Dagster takes seconds: for one place that refuses and one that hangs.
-        if command != "tick" or name in ("closed port", "silent")
-    ],
-)
+@pytest.mark.parametrize("command", ["lag", "snapshot", "tick"])
+@pytest.mark.parametrize("place", NOWHERE.values(), ids=NOWHERE)
 def test_an_address_without_a_cluster_is_one_line(home, place, command):
     with place() as address:
         line = refused(home, [command, "--namesrv", address], 1)
