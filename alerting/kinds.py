@@ -27,7 +27,10 @@ class Kind:
         below: whether it is true below its threshold, not above.
         of_part: whether what is true of the known part of an incomplete row is true of all of it.
         for_observations: how many observations in a row it takes unless the rule says.
-        hint: the likely cause and the next step, in a sentence or two.
+        waiting: whether it is about messages that wait: then their worst queue, the oldest of them
+            and the reason of the group's health are told too.
+        cause: column of the row that says why, where health does not.
+        hint: what it mostly comes from and the next step, in a sentence or two.
     """
 
     source: str
@@ -38,6 +41,8 @@ class Kind:
     below: bool = False
     of_part: bool = True
     for_observations: int = 1
+    waiting: bool = True
+    cause: str = ""
     hint: str = ""
 
 
@@ -194,6 +199,7 @@ KINDS = {
         "messages",
         "{value} more were given up on (dead-letter topic)",
         only=_OF_RETRY_TOPIC,
+        waiting=False,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
     ),
     "rewound": Kind(
@@ -201,6 +207,8 @@ KINDS = {
         "coalesce(rewound_messages, 0)",
         "messages",
         "{value} will be consumed again: the offset went back",
+        waiting=False,
+        cause="rewound_cause",
         hint="Somebody reset the offset, or the broker lost what was committed. Handling has to "
         "bear seeing messages twice.",
     ),
@@ -209,6 +217,7 @@ KINDS = {
         "contested_queues",
         "",
         "{value} queues are held by more than one member",
+        waiting=False,
         hint="Members disagree on who is in the group: different client ids, versions or "
         "strategies. Messages of these queues are consumed twice.",
         for_observations=2,
@@ -218,6 +227,7 @@ KINDS = {
         "unowned_queues",
         "",
         "{value} queues are held by nobody",
+        waiting=False,
         hint="Members are online and none reads these queues: look for different strategies or a "
         "rebalance that does not end.",
         for_observations=2,
@@ -228,16 +238,21 @@ KINDS = {
         "CASE WHEN contested_queues IS NOT NULL THEN coalesce(idle_members, 0) END",
         "",
         "{value} members hold no queue",
+        waiting=False,
+        cause="idle_reasons",
         hint="More members than queues, or the strategy leaves some out: `tidemark plan` tells "
         "what another number of queues or another strategy gives.",
         for_observations=2,
     ),
     "inconsistent_subscription": Kind(
         GROUPS,
-        "subscription_differences",
+        # All of the group's topics know it: told of one in which they differ.
+        "CASE WHEN topic <> differing_topic THEN 0 * subscription_differences "
+        "ELSE subscription_differences END",
         "",
         "members differ in {value} of what they ask for",
-        only=_OF_RETRY_TOPIC,
+        waiting=False,
+        cause="differing_in",
         hint="Members of one group must subscribe to the same, else messages are lost to the "
         "filter of the wrong member: `tidemark show progress.subscriptions` has who asks what.",
     ),
@@ -246,6 +261,7 @@ KINDS = {
         "usual_share",
         "share",
         "it reads {value} of what it reads at this hour on former days",
+        waiting=False,
         below=True,
         of_part=False,
         hint="Less is produced, or the group reads less of it: compare hourly_tps with the "

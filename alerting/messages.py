@@ -114,7 +114,8 @@ def text(notice: Notice) -> str:
     """What, since when, how bad, why likely, on what evidence, what next."""
     incident = notice.incident
     told = incident.details
-    likely = incident.row.get("health_reason") or KINDS[incident.kind].hint
+    firing, hint = notice.state == "FIRING", KINDS[incident.kind].hint
+    likely = _cause(incident)
     lines = (
         notice.line,
         told.get("description"),
@@ -123,7 +124,8 @@ def text(notice: Notice) -> str:
         f"Worst: {amount(incident.peak_value, _unit(incident))}"
         if incident.peak_value != incident.last_value
         else "",
-        f"Likely: {likely}" if likely and notice.state == "FIRING" else "",
+        f"Likely: {likely}" if likely and firing else "",
+        f"Next: {hint}" if hint and firing else "",
         f"Evidence: {', '.join(_few(incident.snapshot_ids))}" if incident.snapshot_ids else "",
         f"Closed: {told['closed']}" if told.get("closed") and notice.state == "RESOLVED" else "",
         f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
@@ -144,14 +146,22 @@ def found(incident: Incident) -> str:
         parts[0] += f" (limit {amount(incident.threshold, unit)})"
     if row.get("status"):
         parts.append(f"the snapshot is {row['status']}")
-    if row.get("worst_broker"):
+    waiting = KINDS[incident.kind].waiting
+    if waiting and row.get("worst_broker"):
         queue = f"{row['worst_broker']} queue {row['worst_queue_id']}"
         parts.append(f"most on {queue}: {row['max_queue_lag']:,}")
-    if row.get("delay_ms") is not None and incident.kind != "delay":
+    if waiting and row.get("delay_ms") is not None and incident.kind != "delay":
         parts.append(f"the oldest for {amount(row['delay_ms'] / 1000, 'seconds')}")
     if row.get("queues_unknown"):
         parts.append(f"{row['queues_unknown']} of {row['queues']} queues not known, at least that")
     return ", ".join(parts)
+
+
+def _cause(incident: Incident) -> str:
+    """Why it is so, as far as the row tells."""
+    kind = KINDS[incident.kind]
+    found = incident.row.get("health_reason" if kind.waiting else kind.cause)
+    return ", ".join(found) if isinstance(found, list) else found or ""
 
 
 def amount(value: float | None, unit: str) -> str:

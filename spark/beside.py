@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.schema import Table
@@ -90,7 +90,21 @@ def _subscribed(subscriptions: DataFrame) -> DataFrame:
             "subscription_differences"
         ),
         F.col("differences").alias("differing_in"),
+        _differing_topic().alias("differing_topic"),
     )
+
+
+def _differing_topic() -> Column:
+    """The first topic that not all members who told ask for alike; if there is none, of all."""
+    told = F.filter("evidence.subscriptions", lambda each: each.isNotNull())
+    asked = F.flatten(told)
+
+    def judged(topic: Column) -> Column:
+        mine = F.filter(asked, lambda each: each["topic"] == topic)
+        alike = (F.size(mine) == F.size(told)) & (F.size(F.array_distinct(mine)) == 1)
+        return F.struct(alike.alias("alike"), topic.alias("topic"))
+
+    return F.array_min(F.transform(F.array_distinct(asked["topic"]), judged))["topic"]
 
 
 def _compared(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
@@ -152,7 +166,11 @@ ADDITIONS = (
     ),
     Addition(
         progress.SUBSCRIPTIONS,
-        {"subscription_differences": "int", "differing_in": "array<string>"},
+        {
+            "subscription_differences": "int",
+            "differing_in": "array<string>",
+            "differing_topic": "string",
+        },
         _GROUP,
         _subscribed,
     ),

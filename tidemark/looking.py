@@ -2,16 +2,19 @@
 
 import os
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from lake.clusters import Cluster, configured
 from lake.home import Home
+from lake.memory import Memory
 from rocketmq.collector import collect_snapshot
 from rocketmq.deep.options import DeepOptions
 from rocketmq.endpoint import split_endpoint
 from rocketmq.rows import Snapshot
+from rocketmq.target import ClusterTarget
 from tidemark.errors import CommandError
 
 NamesrvOption = Annotated[
@@ -73,6 +76,14 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
+def target_of(home: Home, cluster: Cluster) -> ClusterTarget:
+    """What to read of a cluster, with the brokers that this home's ticks remember.
+
+    A name server forgets a broker the moment it is killed.
+    """
+    return cluster.target(Memory.of(home, cluster.key).remembered(datetime.now(UTC)))
+
+
 def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True) -> Snapshot:
     """Takes one snapshot; problems of a partial one go to standard error.
 
@@ -86,8 +97,10 @@ def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
         SettingsError: when its settings cannot be used.
         CommandError: when nothing could be read.
     """
-    cluster = one_cluster(Home.of(), namesrv)
-    snapshot = collect_snapshot(replace(cluster.target(), deep=deep, counters=counters))
+    home = Home.of()
+    cluster = one_cluster(home, namesrv)
+    target = replace(target_of(home, cluster), deep=deep, counters=counters)
+    snapshot = collect_snapshot(target)
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
         raise CommandError(

@@ -11,6 +11,7 @@ import pytest
 
 from alerting.channels import AppriseChannel, LogChannel, open_channels
 from alerting.incidents import Incident, Transition, incident_id
+from alerting.kinds import KINDS
 from alerting.messages import MOST_IN_FULL, Notice, body, text, title
 from alerting.outbox import LONGEST_PAUSE, Entry, deliver, due, pause
 from alerting.rule_files import load_rules
@@ -177,7 +178,7 @@ def test_a_message_says_what_since_when_how_bad_why_on_what_evidence_and_what_ne
         "the oldest for 0:01:01, 2 of 8 queues not known, at least that",
         "Since: 2026-11-19 11:58:00 UTC, still so at 2026-11-19 12:00:00 UTC",
         "Worst: 2,500 messages",
-        "Likely: More is produced than consumed: look for slow or failing handling, then for too "
+        "Next: More is produced than consumed: look for slow or failing handling, then for too "
         "few clients or threads (tidemark plan).",
         "Evidence: s0, s1",
         "Labels: team=billing",
@@ -187,7 +188,40 @@ def test_a_message_says_what_since_when_how_bad_why_on_what_evidence_and_what_ne
     over = text(notice(OVER, 1)).split("\n")
     assert over[0] == "[critical] RESOLVED lag: lab/billing/orders"
     assert "Over: 2026-11-19 12:09:00 UTC, since 2026-11-19 11:58:00 UTC" in over
-    assert not any(line.startswith("Likely:") for line in over)
+    assert not any(line.startswith(("Likely:", "Next:")) for line in over)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "lines"),
+    [
+        (
+            "blocked",
+            12,
+            [
+                "Found: 12 messages wait and messages handed out are not finished, most on "
+                "broker-a queue 1: 12, the oldest for 0:00:07",
+                "Likely: broker-a/1: commit stands at 7",
+            ],
+        ),
+        ("rewound", 340, ["Found: 340 messages will be consumed again: the offset went back"]),
+        (
+            "idle_clients",
+            2,
+            ["Found: 2 members hold no queue", "Likely: HASH_LUCK, MORE_CLIENTS_THAN_QUEUES"],
+        ),
+    ],
+)
+def test_only_what_is_about_waiting_messages_tells_where_they_wait(kind, value, lines):
+    row = {
+        **{"worst_broker": "broker-a", "worst_queue_id": 1, "max_queue_lag": 12},
+        **{"delay_ms": 7_000, "health_reason": "broker-a/1: commit stands at 7"},
+        **{"idle_reasons": ["HASH_LUCK", "MORE_CLIENTS_THAN_QUEUES"], "rewound_cause": None},
+    }
+    evidence = json.dumps({"row": row})
+    fires = incident(("FIRING", 0), kind=kind, last_value=value, threshold=0.0, evidence=evidence)
+    told = text(notice(fires)).split("\n")
+    assert [line for line in told if line.startswith(("Found:", "Likely:"))] == lines
+    assert f"Next: {KINDS[kind].hint}" in told
 
 
 def test_many_are_one_message_the_worst_first():

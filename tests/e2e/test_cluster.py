@@ -229,6 +229,7 @@ def test_a_killed_broker_is_a_hole_until_it_is_back(home, cluster):
     faults.kill(cluster, "broker-b")
     try:
         check_silent(home, cluster, SHARED, tick(home, cluster, SHARED))
+        _lag_remembers_it(home, cluster)
     finally:
         faults.restart(cluster, "broker-b")
     assert tick(home, cluster, SHARED).returncode == 0
@@ -236,6 +237,18 @@ def test_a_killed_broker_is_a_hole_until_it_is_back(home, cluster):
     assert header["status"] == "COMPLETE"
     _, queues = newest(home, SHARED, "progress.queues")
     assert {row["broker"] for row in queues} == {"broker-a", "broker-b"}
+
+
+def _lag_remembers_it(home, cluster):
+    """The name server has forgotten the broker: without the ticks' memory all would look well."""
+    address = cluster.node("broker-b").address
+    here = {"TIDEMARK_NAMESRV": cluster.namesrv, "TIDEMARK_CLUSTER": SHARED}
+    done = run(home, ["lag", "--format", "json"], **here)
+    assert done.returncode == 0 and f"PARTIAL: {address}" in done.stderr
+    groups = json.loads(done.stdout)
+    assert groups and {row["complete"] for row in groups} == {False}
+    doctor = run(home, ["doctor"], **here)
+    assert doctor.returncode == 1 and f"PARTIAL: {address}" in doctor.stdout
 
 
 def test_a_broker_that_hangs_is_a_hole(home, cluster):

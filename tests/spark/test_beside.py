@@ -18,7 +18,6 @@ from tests.spark.test_alerts import named
 
 pytestmark = pytest.mark.spark
 
-RETRY = "%RETRY%billing"
 GROUP = {"consumer_group": "billing", "topic": "orders"}
 SUBJECT = "lab/billing/orders"
 DAY = 24 * 60
@@ -102,17 +101,34 @@ def test_idle_members_are_counted_where_members_told(spark: SparkSession) -> Non
     assert said(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
 
 
+def asks(**topics: str) -> dict[str, Any]:
+    """What a member told; a topic's name to its tags."""
+    given = [
+        {"topic": topic, "expression_type": "TAG", "expression": tags}
+        for topic, tags in topics.items()
+    ]
+    return {"client_id": "c", "subscriptions": given}
+
+
 def test_differing_subscriptions_are_told_once_a_group(spark: SparkSession) -> None:
+    """Of its topics the first in which members differ; all of them know what is so."""
+    silent = {"client_id": "d", "subscriptions": None}
+    both = [asks(audit="*", orders="A"), asks(audit="*", orders="B"), silent]
+    one = [asks(audit="*"), asks(audit="*", orders="*")]
+    same = [asks(audit="*", orders="*"), asks(audit="*", orders="*")]
     told = [
-        {"at": 0, "consistent": False, "differences": ["TOPICS", "EXPRESSION"]},
-        {"at": 1, "consistent": True, "differences": []},
-        {"at": 2, "consistent": None, "differences": None},
+        {"at": 0, "consistent": False, "differences": ["EXPRESSION", "TOPICS"], "evidence": both},
+        {"at": 1, "consistent": True, "differences": [], "evidence": same},
+        {"at": 2, "consistent": None, "differences": None, "evidence": [*same, silent]},
+        {"at": 4, "consistent": False, "differences": ["TOPICS"], "evidence": one},
+        {"at": 5, "consistent": False, "differences": ["MESSAGE_MODEL"], "evidence": same},
     ]
     rows = {"progress.subscriptions": [{"consumer_group": "billing"} | row for row in told]}
-    kind = "inconsistent_subscription"
-    found = said(spark, kind, rows, at=(0, 1, 2, 3), topic=RETRY)
-    assert found == {0: 2.0, 1: False, 2: None, 3: None}
-    assert said(spark, kind, rows, at=(0,)) == {0: False}, "the row of another topic"
+    kind, at = "inconsistent_subscription", (0, 1, 2, 3, 4, 5)
+    of_orders = {0: 2.0, 1: False, 2: None, 3: None, 4: 1.0, 5: False}
+    assert said(spark, kind, rows, at) == of_orders
+    of_audit = {0: False, 1: False, 2: None, 3: None, 4: False, 5: 1.0}
+    assert said(spark, kind, rows, at, topic="audit") == of_audit
 
 
 def hourly(at: float, tps: float) -> dict[str, Any]:
