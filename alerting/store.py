@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from filelock import FileLock
@@ -127,14 +127,10 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Incident]:
 
 
 def _incident(row: Mapping[str, Any]) -> Incident:
-    columns: dict[str, Any] = {
-        name: row[name].astimezone(UTC) if isinstance(row[name], datetime) else row[name]
-        for name in _NAMES
-    }
+    columns: dict[str, Any] = {name: row[name] for name in _NAMES}
     columns["labels"] = dict(row["labels"] or ())
     columns["snapshot_ids"] = tuple(row["snapshot_ids"] or ())
     columns["transitions"] = tuple(
-        Transition(each["transition"], each["at"].astimezone(UTC))
-        for each in row["transitions"] or ()
+        Transition(each["transition"], each["at"]) for each in row["transitions"] or ()
     )
     return Incident(**columns)
