@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -110,6 +113,20 @@ def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSess
     session = SparkResource(spark_config=config).session_for(rows=1)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def child_of_another() -> Iterator[psutil.Process]:
+    """A process whose parent is another one, which is busy: ended, it stays behind as a zombie."""
+    text = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{text}; time.sleep(60)"], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout
+        try:
+            yield psutil.Process(int(parent.stdout.readline()))
+        finally:
+            parent.kill()
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ class Warm:
         assert done.returncode == 0, done.stderr
 
 
-def newest_check(home: Home, *table: str) -> dg.AssetCheckEvaluation:
-    """What the newest run of a home said about a table's suite."""
+def newest_check(home: Home, *table: str) -> tuple[str, dg.AssetCheckEvaluation]:
+    """The id of a home's newest run, and what it said about a table's suite."""
     with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
         (newest,) = instance.get_runs(limit=1)
         events = [entry.dagster_event for entry in instance.all_logs(newest.run_id)]
@@ -60,7 +60,7 @@ def newest_check(home: Home, *table: str) -> dg.AssetCheckEvaluation:
         if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
     ]
     (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
-    return mine
+    return newest.run_id, mine
 
 
 @contextmanager

@@ -208,12 +208,12 @@ def check_silent(home, cluster, name, done):
     alerts = shown(home, "alerting.alerts", f"observed_at = '{header['observed_at']}'")
     down = [row["subject"] for row in alerts if row["rule"] == "broker-down"]
     assert len(down) == 1 and "broker-b" in down[0]
-    check = newest_check(home, "raw", "snapshots")
+    run_id, check = newest_check(home, "raw", "snapshots")
     assert check.passed is False
     assert "every_broker_answered" in check.metadata["failed_expectations"].value
     assert address in str(check.metadata["sample"])
-    results = shown(home, "quality.results", "expectation = 'every_broker_answered'")
-    judged = max(results, key=lambda row: row["observed_at"])
+    results = shown(home, "quality.results", f"run_id = '{run_id}'")
+    (judged,) = [row for row in results if row["expectation"] == "every_broker_answered"]
     assert judged["success"] is False
     return last
 

@@ -63,15 +63,22 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
     }
     (landed,) = {row["snapshot_id"] for row in rows(lake, "progress.snapshots")}
     key = {"snapshot_id": landed, "topic": "orders"}
-    queues = newest_check(home, "raw", "queue_offsets").metadata["sample"].value
+    queues, consumers = (
+        newest_check(home, "raw", name)[1].metadata["sample"].value
+        for name in ("queue_offsets", "consumer_offsets")
+    )
     assert queues["min_offset_le_max_offset"] == [
         {**key, "broker": "broker-a", "queue_id": 0, "min_offset": 0, "max_offset": -1}
     ]
-    consumers = newest_check(home, "raw", "consumer_offsets").metadata["sample"].value
     assert consumers["consumer_offset_ge_0"] == [
         {**key, "broker": "broker-b", "queue_id": 2, "consumer_offset": -7}
         | {"consumer_group": "g-slow", "client_id": None}
     ]
+    unsound = {**key, "broker": "broker-a", "queue_id": 0, "client_id": None}
+    groups = ["TOOLS_CONSUMER", "g-broadcast", "g-fast", "g-gone", "g-hung", "g-slow"]
+    sample = consumers["queue_row_sound"]
+    assert len({row["consumer_group"] for row in sample}) == len(sample) == 5
+    assert all(row in [unsound | {"consumer_group": group} for group in groups] for row in sample)
     computed = rows(lake, "progress.queues", consumer_group="g-slow", topic="orders")
     sound = {("broker-a", 1), ("broker-a", 2), ("broker-b", 0)}
     assert {(row["broker"], row["queue_id"]) for row in computed} == sound

@@ -5,7 +5,6 @@ An id alone is not enough: after a reboot, or long enough, it belongs to somebod
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -69,20 +68,11 @@ def test_a_process_has_a_session_of_its_own(run):
 
 
 @pytest.mark.parametrize("graceful_seconds", [0, 600], ids=["killed", "asked to end"])
-def test_what_another_process_started_is_gone_when_stopped(graceful_seconds):
-    """Its parent is busy and leaves a zombie, as a demo does with a broker killed by hand."""
-    text = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
-    with subprocess.Popen(
-        [sys.executable, "-c", f"{text}; time.sleep(60)"], stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdout
-        pid = int(parent.stdout.readline())
-        child = Process(pid=pid, started_at=psutil.Process(pid).create_time())
-        try:
-            processes.stop([child], graceful_seconds=graceful_seconds)
-            assert child.find() is None
-        finally:
-            parent.kill()
+def test_what_another_process_started_is_gone_when_stopped(child_of_another, graceful_seconds):
+    """As a broker of a demo that is killed by hand."""
+    child = Process(pid=child_of_another.pid, started_at=child_of_another.create_time())
+    processes.stop([child], graceful_seconds=graceful_seconds)
+    assert child.find() is None
 
 
 def test_a_process_runs_while_one_of_its_threads_does(run):

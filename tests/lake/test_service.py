@@ -60,21 +60,12 @@ def test_one_that_runs_is_found_again(start, tmp_path):
     assert up(start, tmp_path) != first
 
 
-def test_one_that_another_process_started_is_gone_when_stopped():
-    """Its parent is busy and leaves a zombie, as a demo does with its engine."""
-    text = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True)"
-    with subprocess.Popen(
-        [sys.executable, "-c", f"{text}; time.sleep(60)"], stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdout
-        pid = int(parent.stdout.readline())
-        service = Sleeper(pid, psutil.Process(pid).create_time(), "")
-        try:
-            assert service.stop()
-            assert service.process() is None
-            assert not service.stop()
-        finally:
-            parent.kill()
+def test_one_that_another_process_started_is_gone_when_stopped(child_of_another):
+    """As the engine of a demo that is stopped by hand."""
+    service = Sleeper(child_of_another.pid, child_of_another.create_time(), "")
+    assert service.stop()
+    assert service.process() is None
+    assert not service.stop()
 
 
 @pytest.mark.parametrize(
