@@ -1,9 +1,10 @@
 """What a look at a large cluster costs, beside `mqadmin` and beside a bare loop, in the same run.
 
-``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]``. It
-boots two real brokers that hold `lab.large.Large`, measures in turns, because machines drift, and
-writes its section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put
-into the brokers. Distance is a proxy before them; memory is measured by `bench.memory`.
+``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]
+[--exporter CHECKOUT]``, a checkout of Apache rocketmq-exporter that was built. It boots two real
+brokers that hold `lab.large.Large`, measures in turns, because machines drift, and writes its
+section of ``docs/benchmarks.md``. Every measured snapshot is compared with what was put into the
+brokers. Distance is a proxy before them; memory is measured by `bench.memory`.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench import delayed, report
+from bench import delayed, exporter, report
 from bench.bare import exchange
 from bench.tick import mqadmin
 from lab.cluster import LabCluster
@@ -68,12 +69,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--version", default="5.3.3")
     parser.add_argument("--times", type=int, default=1, help="so many times the size")
+    parser.add_argument("--exporter", type=exporter.built, help="a built checkout of it")
     options = parser.parse_args()
     large = Large(topics=400 * options.times, groups=300 * options.times)
     text = "\n\n".join(
         [
             _title(large, options.version, options.times),
-            _real(large, options.version, options.rounds),
+            _real(large, options),
             _without_brokers(),
         ]
     )
@@ -92,11 +94,14 @@ def _title(large: Large, version: str, times: int) -> str:
     )
 
 
-def _real(large: Large, version: str, rounds: int) -> str:
+def _real(large: Large, options: argparse.Namespace) -> str:
     """The rounds on real brokers."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = LabCluster.up(
-            Path(folder) / "lab", version, port_base=free_port_base(), files=large.files()
+            Path(folder) / "lab",
+            options.version,
+            port_base=free_port_base(),
+            files=large.files(),
         )
         try:
             masters = [broker.address for broker in cluster.brokers]
@@ -105,16 +110,33 @@ def _real(large: Large, version: str, rounds: int) -> str:
                 failed = [it.remark for it in map(_frame, sent) if it.code != 0]
                 if failed:
                     raise SystemExit(f"{len(failed)} messages not stored, such as: {failed[0]}")
-            return _rounds(large, version, cluster.namesrv, masters, Path(folder), rounds)
+            ours, text = _rounds(large, cluster.namesrv, masters, Path(folder), options.rounds)
+            theirs = _peers(options, cluster.namesrv, Path(folder))
+            return f"{report.table(['', 'wall', 'CPU', 'requests'], ours + theirs)}\n\n{text}"
         finally:
             cluster.down(graceful=False)
 
 
+def _peers(options: argparse.Namespace, namesrv: str, folder: Path) -> list[list[object]]:
+    """What others take on the same brokers, right after our rounds."""
+    mqadmins, exporters = Cost(), Cost()
+    for _ in range(3):
+        mqadmins.run(mqadmin(options.version, namesrv))
+    rows: list[list[object]] = [["`mqadmin consumerProgress`", *_cells(mqadmins), ""]]
+    if options.exporter:
+        for wall, cpu in exporter.cycles(options.exporter, namesrv, folder, 3):
+            exporters.walls.append(wall)
+            exporters.cpus.append(cpu)
+        rows.append(["Apache rocketmq-exporter, a cycle", *_cells(exporters), ""])
+    return rows
+
+
 def _rounds(
-    large: Large, version: str, namesrv: str, masters: list[str], folder: Path, rounds: int
-) -> str:
+    large: Large, namesrv: str, masters: list[str], folder: Path, rounds: int
+) -> tuple[list[list[object]], str]:
+    """Rows of the table for what we and the bare loop took, and what there is to say of them."""
     home, target = Home.of(folder / "home"), ClusterTarget((namesrv,), total_timeout=60)
-    bare, looks, landings, far, theirs = Cost(), Cost(), Cost(), Cost(), Cost()
+    bare, looks, landings, far = Cost(), Cost(), Cost(), Cost()
     taken: list[Snapshot] = []
     told: list[list[bytes]] = []
     landed: list[Path] = []
@@ -128,23 +150,19 @@ def _rounds(
             _require_right(taken[-1], landed[-1], large)
             at = ClusterTarget((listed,), total_timeout=60)
             far.measure(lambda at=at: landed.append(land(home, collect_snapshot(at))))
-    for _ in range(3):
-        theirs.run(mqadmin(version, namesrv))
     for cost in (bare, looks, landings, far):  # the first round imports and warms up
         del cost.walls[0], cost.cpus[0]
     ours = Cost(_sums(looks.walls, landings.walls), _sums(looks.cpus, landings.cpus))
     ratios = [mine / floor for mine, floor in zip(ours.walls, bare.walls, strict=True)]
     snapshot, requests = taken[-1], len(told[-1])
-    rows = [
+    rows: list[list[object]] = [
         ["bare loop, answers not looked at", *_cells(bare), requests],
         ["Tidemark, read and typed", *_cells(looks), snapshot.requests],
         ["Tidemark, landed as Parquet too", *_cells(ours), snapshot.requests],
         ["the same with 1 ms of round trip", *_cells(far), snapshot.requests],
-        ["`mqadmin consumerProgress`", *_cells(theirs), ""],
     ]
-    return (
-        report.table(["", "wall", "CPU", "requests"], rows)
-        + f"\n\nTidemark over the bare loop, round by round: {report.spread(ratios, '.1f')}. "
+    return rows, (
+        f"Tidemark over the bare loop, round by round: {report.spread(ratios, '.1f')}. "
         f"{len(snapshot.consumer_offsets)} rows of progress and {len(snapshot.queue_offsets)} "
         "queues, each as it was put into the brokers, "
         f"{snapshot.bytes / 1e6:.1f} MB on the wire.\n\n" + _decoding(told[-1])

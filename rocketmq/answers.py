@@ -7,7 +7,7 @@ that a version does not have is None here, never 0.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from rocketmq.rows import Subscription
 from rocketmq.typed import (
     boolean,
     instant,
+    instants,
     integer,
     object_of,
     optional,
@@ -207,17 +208,40 @@ def decode_topic_list(body: bytes) -> list[str]:
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
     found = object_of(loads(body))
-    mapped = object_of(found.get("topicQueueMappingDetailMap") or {})
-    return {
+    configs = {
         text(topic): TopicConfig(
             topic,
             small(config["readQueueNums"]),
             small(config["writeQueueNums"]),
             small(config["perm"]),
             optional(text, (config.get("attributes") or {}).get("message.type")),
-            tuple(map(small, mapped[topic].get("hostedQueues") or ())) if topic in mapped else None,
         )
         for topic, config in object_of(found["topicConfigTable"]).items()
+    }
+    return with_mappings(configs, _mappings(found.get("topicQueueMappingDetailMap")))
+
+
+def decode_queue_mappings(body: bytes) -> dict[str, tuple[int, ...]]:
+    """Decode a ``topicQueueMapping.json``: by static topic, its queues on that broker."""
+    return _mappings(object_of(loads(body))["topicQueueMappingInfoMap"])
+
+
+def with_mappings(
+    configs: dict[str, TopicConfig], mappings: dict[str, tuple[int, ...]]
+) -> dict[str, TopicConfig]:
+    """The same topics, those that have mappings as static ones."""
+    static = {
+        topic: replace(configs[topic], hosted=hosted)
+        for topic, hosted in mappings.items()
+        if topic in configs
+    }
+    return configs | static
+
+
+def _mappings(table: Any) -> dict[str, tuple[int, ...]]:
+    return {
+        text(topic): tuple(map(small, object_of(mapping.get("hostedQueues") or {})))
+        for topic, mapping in object_of(table or {}).items()
     }
 
 
@@ -289,8 +313,10 @@ def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
         and set(parts[2::6]) == {topic.encode()}
     ):
         tops = list(map(int, parts[4::6]))
-        pairs = zip(parts[3::6], tops, strict=True)
-        times = [instant(int(stored)) if top > 0 else None for stored, top in pairs]
+        times = instants(map(int, parts[3::6]))
+        if min(tops) <= 0:
+            pairs = zip(times, tops, strict=True)
+            times = [stored_at if top > 0 else None for stored_at, top in pairs]
         rows = zip(map(int, parts[5::6]), tops, times, strict=True)
         stats = dict(zip(map(int, parts[1::6]), map(_queue_stats, rows), strict=True))
         if len(stats) == len(tops):

@@ -159,6 +159,11 @@ class Reading:
         topics = (self.topics or {}).items()
         return {topic: it.hosted for topic, it in topics if it.hosted is not None}
 
+    def leave_static_unknown(self) -> None:
+        """Take the queues of static topics for there and their offsets for not known."""
+        for topic, queues in self.static_topics().items():
+            self.topic_stats[topic] = dict.fromkeys(queues, UNKNOWN_QUEUE)
+
     def topics_to_measure(self) -> list[str]:
         """Topics whose queues are read: all but RocketMQ's own, and of those what is consumed."""
         if self.topics is None:
@@ -230,7 +235,11 @@ class Reader:
         """
         if self.reading.taken_by:
             return
-        whole = [self._runtime(), self._config()]
+        # Its counters take a 5.x broker 0.2 s (it counts through its timer wheel): nothing waits.
+        await asyncio.gather(self._runtime(), self._state())
+
+    async def _state(self) -> None:
+        whole = [self._config()]
         if self.reading.is_master:
             whole = [self._offsets(), self._topics(), self._groups(), *whole]
         await asyncio.gather(*whole)
@@ -282,8 +291,7 @@ class Reader:
     async def _topics(self) -> None:
         with self.problems:
             self.reading.topics = await admin.topic_configs(self.client, self.reading.address)
-            for topic, queues in self.reading.static_topics().items():
-                self.reading.topic_stats[topic] = dict.fromkeys(queues, UNKNOWN_QUEUE)
+            self.reading.leave_static_unknown()
 
     async def _groups(self) -> None:
         with self.problems:

@@ -67,7 +67,7 @@ def read_store(
         look.leave_out_untold(reading, config.since_5)
         look.say_impossible(reading)
         fill(snapshot, [reading])
-        look.add_store_times(snapshot)
+        look.add_store_times(snapshot, reading)
         look.add_broker(snapshot.brokers[0])
     snapshot.problems = look.problems
     snapshot.brokers_expected = snapshot.brokers_answered = 1
@@ -108,6 +108,7 @@ class _Look:
         for topic, error in self.store.unlisted.items():
             self._add(error, f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}")
         self._check_commit_log()
+        reading.leave_static_unknown()
         consumed = reading.consumed_topics()
         for topic in reading.topics_to_measure():
             config = (reading.topics or {}).get(topic)
@@ -134,10 +135,13 @@ class _Look:
             key = reading.address, operation
             self._problems[key] = Problem(reading.address, operation, None, message)
 
-    def add_store_times(self, snapshot: Snapshot) -> None:
+    def add_store_times(self, snapshot: Snapshot, reading: Reading) -> None:
         """Write into consumer rows when the first message not consumed was stored."""
         known: dict[tuple[Queue, int], datetime | None] = {}
+        static = reading.static_topics()
         for row in snapshot.consumer_offsets:
+            if row.topic in static:
+                continue  # the files of its queues have other numbers and offsets
             queue, offset = (row.topic, row.queue_id), row.consumer_offset
             extent = self._extents.get(queue)
             if extent is None or extent.min_offset is None or offset is None:

@@ -1,7 +1,8 @@
 """The configuration files of a store that tell of progress, as the answers a broker gives of them.
 
 ``config/consumerOffset.json``, ``topics.json`` and ``subscriptionGroup.json`` are the bodies of
-requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45. A broker with light
+requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45. Which topics are
+static (5.x) stands in ``topicQueueMapping.json``, not in ``topics.json``. A broker with light
 queues (``enableLmq=true``, `LmqConsumerOffsetManager`) keeps the progress of all groups in
 ``lmqConsumerOffset.json`` instead.
 """
@@ -82,7 +83,11 @@ class StoreConfig:
         config.topics, attributed = topics or (None, False)
         # Consumer offsets are written every 5 s by whatever broker runs, topics when they change.
         config.since_5 = versioned if offsets else attributed
-        config._read_delay_offsets(folder / "delayOffset.json")
+        if config.topics is not None:
+            path = folder / "topicQueueMapping.json"
+            mapped = config._read_where_kept(path, answers.decode_queue_mappings) or {}
+            config.topics = answers.with_mappings(config.topics, mapped)
+        config.delay_offsets = config._read_where_kept(folder / "delayOffset.json", _delay_offsets)
         return config
 
     def _written_last(self, folder: Path, *names: str) -> str:
@@ -95,13 +100,16 @@ class StoreConfig:
             self.problems.append(left_over.problem(f"{READ} {name}"))
         return last
 
-    def _read_delay_offsets(self, path: Path) -> None:
+    def _read_where_kept(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        """Read a file that not every broker has: a slave no delays, one of 4.9 no mappings."""
+        found = None
         try:
-            self.delay_offsets, wrong = read_rewritten(path, _delay_offsets)
+            found, wrong = read_rewritten(path, decode)
         except FileError as error:
-            wrong = error if path.exists() else None  # a slave has none
+            wrong = error if path.exists() else None
         if wrong:
             self.problems.append(wrong.problem(f"{READ} {path.name}"))
+        return found
 
     @property
     def cluster(self) -> str | None:

@@ -10,7 +10,7 @@ from rocketmq import answers
 from rocketmq.broker_config import CONFIG_KEYS, decode_broker_config
 from rocketmq.names import OffsetKey
 from rocketmq.pop import decode_request_modes
-from rocketmq.typed import instant
+from rocketmq.typed import instant, instants
 
 
 def test_cluster_info(version, recorded):
@@ -191,8 +191,14 @@ def test_the_recorded_queues_take_the_pattern(version, recorded, monkeypatch):
 def test_an_instant_is_exact(milliseconds):
     expected = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     assert instant(milliseconds) == expected
+    assert instants([milliseconds]) == [expected]
 
 
 @pytest.mark.parametrize("value", [0, -1, None, "5", 10**30])
 def test_no_instant(value):
     assert instant(value) is None
+
+
+def test_instants_are_each_what_one_is():
+    values = [1, 0, -1, 10**30, 1_795_395_600_123]
+    assert instants(values) == [instant(value) for value in values]

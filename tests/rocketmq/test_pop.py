@@ -1,6 +1,8 @@
 """Groups that brokers hand messages to by POP (5.x): what a deep look finds of them."""
 
 import time
+from collections import defaultdict
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,12 +22,10 @@ HANDED_OUT_AGAIN = "%RETRY%g-pop-stuck_lab_orders"
 SECONDS = 90
 
 
-@pytest.fixture(scope="module")
-def looks(tmp_path_factory):
-    """Two deep looks: when messages came back to g-pop-stuck, and when g-pop has read all."""
-    cluster = LabCluster.up(
-        tmp_path_factory.mktemp("pop"), brokers=1, port_base=free_port_base(brokers=1)
-    )
+@contextmanager
+def popping(folder, **config):
+    """A broker whose groups pop, and deep looks at it until they show something."""
+    cluster = LabCluster.up(folder, brokers=1, port_base=free_port_base(brokers=1), config=config)
     target = ClusterTarget((cluster.namesrv,), deep=DeepOptions(groups=GROUPS))
 
     def look_until(condition):
@@ -37,13 +37,26 @@ def looks(tmp_path_factory):
 
     try:
         cluster.start_workload("pop")
-        handed_out = look_until(
-            lambda taken: any(row.topic == HANDED_OUT_AGAIN for row in taken.consumer_offsets)
-        )
-        cluster.stop_producers()
-        yield handed_out, look_until(lambda taken: set(lags(taken, "g-pop")) == {0})
+        yield cluster, look_until
     finally:
         cluster.down(graceful=False)
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory):
+    """Two deep looks: when messages came back to g-pop-stuck, and when g-pop has read all."""
+    with popping(tmp_path_factory.mktemp("pop")) as (cluster, look_until):
+        handed_out = look_until(lambda taken: HANDED_OUT_AGAIN in read_topics(taken))
+        cluster.stop_producers()
+        yield handed_out, look_until(lambda taken: set(lags(taken, "g-pop")) == {0})
+
+
+def read_topics(taken):
+    """The groups with progress on each topic."""
+    found = defaultdict(set)
+    for row in taken.consumer_offsets:
+        found[row.topic].add(row.consumer_group)
+    return found
 
 
 def lags(taken, group):
@@ -81,8 +94,26 @@ def test_what_comes_back_is_the_groups_own(looks):
     before, _ = looks
     kinds = {row.topic: row.kind for row in before.topics}
     assert kinds[HANDED_OUT_AGAIN] == "pop_retry"
-    read_by = {(row.topic, row.consumer_group) for row in before.consumer_offsets}
-    assert {group for topic, group in read_by if topic == HANDED_OUT_AGAIN} == {"g-pop-stuck"}
+    assert read_topics(before)[HANDED_OUT_AGAIN] == {"g-pop-stuck"}
+
+
+def test_a_broker_with_the_newer_names_and_account_of_pop_tells_the_same(tmp_path):
+    """The second naming (5.2) and the key-value store for what is handed out (5.3.2)."""
+    newer = {
+        "enableRetryTopicV2": "true",
+        "popConsumerKVServiceInit": "true",
+        "popConsumerKVServiceEnable": "true",
+    }
+    topic = "%RETRY%g-pop-stuck+lab_orders"
+    with popping(tmp_path, **newer) as (_, look_until):
+        taken = look_until(lambda taken: topic in read_topics(taken))
+    kinds = {row.topic: row.kind for row in taken.topics}
+    assert kinds[topic] == "pop_retry" and HANDED_OUT_AGAIN not in kinds
+    assert read_topics(taken)[topic] == {"g-pop-stuck"}
+    assert taken.brokers[0].config["enableRetryTopicV2"] == "true"
+    assert {(row.consumer_group, row.topic) for row in taken.client_queues if row.popped} >= {
+        (group, ORDERS) for group in GROUPS
+    }
 
 
 def test_members_tell_that_queues_are_handed_out(looks):

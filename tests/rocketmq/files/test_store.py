@@ -169,6 +169,27 @@ def test_configuration_of_real_brokers(version, tmp_path):
     assert kinds["LabCluster"] == kinds["broker-a"] == kinds["LabCluster_REPLY_TOPIC"] == "system"
 
 
+def test_a_static_topic_is_told_and_left_unknown(small):
+    """Its queues are mapped to those whose files lie here, under other numbers and offsets."""
+    hosted = '{3:[{"bname":"broker-a","endOffset":-1,"logicOffset":500,"queueId":0}]}'
+    mapping = f'{{"bname":"broker-a","hostedQueues":{hosted},"topic":"t","totalQueues":4}}'
+    # As a 5.3.3 broker writes it, without the fields that say nothing here.
+    small.config("topicQueueMapping.json", f'{{"topicQueueMappingInfoMap":{{"t":{mapping}}}}}')
+    found = read_store(small.root)
+    assert queues(found) == [QueueOffset("broker-a", "t", 3, None, None, None)]
+    assert {row.first_unconsumed_at for row in found.consumer_offsets} <= {None}
+    (problem,) = found.problems
+    assert (found.status, problem.operation) == ("PARTIAL", "GET_TOPIC_STATS_INFO t")
+    assert problem.message.startswith("a static topic")
+
+
+def test_mappings_that_cannot_be_read_are_told(small):
+    path = small.config("topicQueueMapping.json", "{")
+    found = read_store(small.root)
+    (problem,) = found.problems
+    assert (problem.endpoint, problem.operation) == (str(path), "READ topicQueueMapping.json")
+
+
 # What can be wrong
 
 
