@@ -77,9 +77,13 @@ def _rests_on(cause: "Incident", incident: "Incident") -> bool:
     """Whether a group's incident is about the silent broker's queues, or about not knowing them.
 
     What is known of other brokers' queues is so whatever the silent one would add. Only where no
-    queue is known, or any column may be looked at, it can be the unknown that made the rule true.
+    queue is known, or any column may be looked at, it can be the unknown that made the rule true;
+    and members that share fewer queues than there are.
     """
-    row = incident.row
-    if row.get("queues_unknown") and (incident.kind == "column" or not row.get("worst_broker")):
+    row, kind = incident.row, KINDS[incident.kind]
+    if kind.certain:
+        return False
+    of_the_unknown = not kind.waiting or incident.kind == "column" or not row.get("worst_broker")
+    if row.get("queues_unknown") and of_the_unknown:
         return True
     return cause.row.get("broker") == row.get("worst_broker")

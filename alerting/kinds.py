@@ -29,6 +29,8 @@ class Kind:
         for_observations: how many observations in a row it takes unless the rule says.
         waiting: whether it is about messages that wait: then their worst queue, the oldest of them
             and the reason of the group's health are told too.
+        certain: whether it is so whatever a broker that is silent would say: such a broker explains
+            nothing of it.
         cause: column of the row that says why, where health does not.
         hint: what it mostly comes from and the next step, in a sentence or two.
     """
@@ -42,6 +44,7 @@ class Kind:
     of_part: bool = True
     for_observations: int = 1
     waiting: bool = True
+    certain: bool = False
     cause: str = ""
     hint: str = ""
 
@@ -200,6 +203,7 @@ KINDS = {
         "{value} more were given up on (dead-letter topic)",
         only=_OF_RETRY_TOPIC,
         waiting=False,
+        certain=True,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
     ),
     "rewound": Kind(
@@ -208,6 +212,7 @@ KINDS = {
         "messages",
         "{value} will be consumed again: the offset went back",
         waiting=False,
+        certain=True,
         cause="rewound_cause",
         hint="Somebody reset the offset, or the broker lost what was committed. Handling has to "
         "bear seeing messages twice.",
@@ -252,6 +257,7 @@ KINDS = {
         "",
         "members differ in {value} of what they ask for",
         waiting=False,
+        certain=True,
         cause="differing_in",
         hint="Members of one group must subscribe to the same, else messages are lost to the "
         "filter of the wrong member: `tidemark show progress.subscriptions` has who asks what.",

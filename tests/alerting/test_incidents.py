@@ -45,6 +45,10 @@ rules:
   - {name: soon, kind: soon_lost, threshold: 2h}
   - {name: full, kind: disk, threshold: 0.85, for: 1}
   - {name: unknown, kind: column, column: queues_unknown, above: 0, for: 1}
+  - {name: rewound, kind: rewound, for: 1}
+  - {name: dead, kind: dlq_growth, for: 1}
+  - {name: differing, kind: inconsistent_subscription, for: 1}
+  - {name: idle, kind: idle_clients, for: 1}
   - name: over
     kind: lag
     threshold: 100
@@ -313,6 +317,21 @@ def test_a_silent_master_explains_what_is_its_own_and_not_what_is_known_of_other
         "lag lab/a/t": None,
         "unknown lab/b/t": "down",
         "lag lab/c/t": "down",
+    }
+
+
+def test_what_is_so_whatever_a_silent_master_would_say_is_not_explained(rules):
+    """Whichever broker most messages wait on; fewer queues to share leave members idle."""
+    certain = [on(1, "broker-b", "a", rule) for rule in ("rewound", "dead", "differing")]
+    hidden, known = (
+        on(1, "broker-a", group, "idle", queues_unknown=n) for group, n in (("b", 4), ("c", 0))
+    )
+    found = follow((), [at(0, silent(0, 0)), at(1, silent(1, 0), *certain, hidden, known)], rules)
+    assert causes(found) == {
+        "down lab/broker-b/10.0.0.20:10911": None,
+        **{f"{rule} lab/a/t": None for rule in ("rewound", "dead", "differing")},
+        "idle lab/b/t": "down",
+        "idle lab/c/t": None,
     }
 
 
