@@ -22,6 +22,7 @@ from alerting.digests import digest_body, digest_title
 from alerting.fields import seconds
 from alerting.messages import Notice, as_json, body, title, worst
 from alerting.pagers import about, is_pager, opened
+from alerting.robots import hear_refusals
 
 URLS = "TIDEMARK_NOTIFY_URLS"
 """Environment variable: apprise addresses, separated by white space, ``json://HOST/PATH`` for a
@@ -237,6 +238,8 @@ class _Hush(logging.Filter):
             lines.append(record.getMessage())
         return not ours and lines is None
 
+
+hear_refusals()
 
 _HUSH = _Hush()
 for _name in ("apprise", "urllib3.connectionpool"):

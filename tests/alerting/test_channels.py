@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from alerting import outbox
-from alerting.channels import AppriseChannel
+from alerting.channels import AppriseChannel, ChannelError
 from alerting.incidents import Incident
 from alerting.messages import MOST_IN_FULL, Notice, body
 from alerting.outbox import deliver
@@ -29,17 +29,18 @@ OPSGENIE = "opsgenie://api-key/@eve/@max"
 class Web:
     """What was posted, in order; from `refuses_from` on, nothing is taken.
 
-    Each answers that all is well in its own way: Opsgenie and PagerDuty with 202, WeCom with 200.
+    Each answers that all is well in its own way: Opsgenie and PagerDuty with 202, robots with 200.
     """
 
     posted: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     refuses_from: int = 1_000_000
+    says: bytes = b'{"requestId": "r"}'
 
     def post(self, url: str, *, data: Any, params: Any = None, **_: Any) -> requests.Response:
         answer = requests.Response()
-        well = 200 if "weixin" in url else 202
+        well = 202 if "pagerduty" in url or "opsgenie" in url else 200
         answer.status_code = well if len(self.posted) < self.refuses_from else 429
-        answer._content = b'{"requestId": "r"}'
+        answer._content = self.says
         if answer.ok:
             self.posted.append((url, json.loads(data), params))
         return answer
@@ -153,3 +154,33 @@ def test_where_there_is_little_room_the_worst_is_told_in_full_and_others_in_a_li
     assert short.endswith("[warning] FIRING lag: lab/g-2/orders")
     assert body(told, 100).endswith("lab/worst/orders\n\nand 3 more: tidemark incidents list")
     assert body(told, 1) == "and 4 more: tidemark incidents list"
+
+
+ROBOTS = {
+    "wecombot://b0t-key": ("errcode", "errmsg"),
+    "dingtalk://t0ken": ("errcode", "errmsg"),
+    "feishu://t0ken": ("code", "msg"),
+    "lark://t0ken-of-lark": ("StatusCode", "StatusMessage"),
+}
+
+
+@pytest.mark.parametrize("url", ROBOTS)
+def test_a_robot_that_says_no_in_a_good_answer_has_not_taken_it(url: str, web):
+    """As they answer who sends too much: with HTTP 200."""
+    code, text = ROBOTS[url]
+    channel = AppriseChannel(url)
+    web.says = json.dumps({code: 0, text: "ok"}).encode()
+    channel.send(notices(1))
+    web.says = json.dumps({code: 45009, text: "api freq out of limit"}).encode()
+    with pytest.raises(ChannelError, match=r"refused: api freq out of limit; .*45009"):
+        channel.send(notices(1))
+    assert len(web.posted) == 2
+
+
+@pytest.mark.parametrize("says", [b"ok", b"[1]", b"", b'{"errmsg": "ok"}'])
+def test_an_answer_without_a_number_is_taken_for_what_its_status_says(says: bytes, web):
+    web.says = says
+    AppriseChannel("wecombot://b0t-key").send(notices(1))
+    web.refuses_from = 0
+    with pytest.raises(ChannelError, match="429"):
+        AppriseChannel("wecombot://b0t-key").send(notices(1))
