@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.expressions import (
     AlwaysTrue,
     And,
@@ -307,7 +307,9 @@ def _arrow(table: Table, rows: pa.Table | list[dict[str, Any]]) -> pa.Table:
 def _ensure(catalog: Catalog, table: Table) -> None:
     """Creates the table, or adds the columns that its declaration has gained."""
     wanted = table.arrow_schema()
-    if not catalog.table_exists(table.name):
+    try:
+        existing = catalog.load_table(table.name)
+    except NoSuchTableError:
         catalog.create_namespace_if_not_exists(table.namespace)
         schema = _fresh(catalog, wanted)
         catalog.create_table_if_not_exists(
@@ -317,7 +319,6 @@ def _ensure(catalog: Catalog, table: Table) -> None:
             properties=PROPERTIES,
         )
         return
-    existing = catalog.load_table(table.name)
     if set(existing.schema().column_names) >= set(table.column_names):
         return
     with existing.update_schema() as update:

@@ -1,5 +1,6 @@
 """Dagster's own home: where its runs and events are kept, and how its daemon behaves."""
 
+import json
 import os
 from pathlib import Path
 
@@ -16,6 +17,11 @@ concurrency:
   runs:
     # Runs replace windows of the same tables and share one Spark, so they follow each other.
     max_concurrent_runs: 1
+event_log_storage:
+  module: orchestration.event_log
+  class: EventLog
+  config:
+    base_dir: {folder}
 run_launcher:
   module: orchestration.launching
   class: ForkingRunLauncher
@@ -37,8 +43,10 @@ def prepare(home: Home) -> Path:
     """Makes Dagster's home in ours and names it in the environment (``DAGSTER_HOME``)."""
     home.dagster.mkdir(parents=True, exist_ok=True)
     config = home.dagster / "dagster.yaml"
-    if not config.exists() or config.read_text() != CONFIG:
-        write_whole(config, CONFIG)
+    # Where Dagster itself would keep the log; JSON is YAML whatever the folder is called.
+    text = CONFIG.format(folder=json.dumps(str(home.dagster / "history" / "runs")))
+    if not config.exists() or config.read_text() != text:
+        write_whole(config, text)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     os.environ["TIDEMARK_HOME"] = str(home.path)
     return home.dagster
