@@ -114,7 +114,7 @@ _NAMES = [each.name for each in fields(Incident)]
 
 def _row(incident: Incident) -> dict[str, Any]:
     # asdict would copy every column deeply, which takes longer than all the rest.
-    return {name: getattr(incident, name) for name in _NAMES} | {
+    return vars(incident) | {
         "labels": list(incident.labels.items()),
         "transitions": [vars(each) for each in incident.transitions],
     }
