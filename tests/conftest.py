@@ -157,13 +157,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         RUNNING.pop().down(graceful=False)
 
 
+def chosen_version() -> str:
+    """The RocketMQ that clusters of the tests are of."""
+    return os.environ.get("TIDEMARK_TEST_VERSION", "5.3.3")
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     """Two masters and every group of the workload, on RocketMQ 5.3.3.
 
     ``TIDEMARK_TEST_VERSION=4.9.7 make test ARGS="-m cluster"`` holds another version to the same.
     """
-    version = os.environ.get("TIDEMARK_TEST_VERSION", "5.3.3")
-    for booted in boot(tmp_path_factory.mktemp("lab"), version, "all"):
+    for booted in boot(tmp_path_factory.mktemp("lab"), chosen_version(), "all"):
         RUNNING.append(booted)
         yield booted
