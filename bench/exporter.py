@@ -60,7 +60,7 @@ def cycles(jar: Path, namesrv: str, folder: Path, count: int) -> Iterator[tuple[
         try:
             measured = psutil.Process(process.pid)
             for number in range(count + 1):
-                _until_second(14)
+                _until_due()
                 before, begun = measured.cpu_times(), datetime.now()
                 wall = _cycle(log, begun)
                 after = measured.cpu_times()
@@ -71,10 +71,10 @@ def cycles(jar: Path, namesrv: str, folder: Path, count: int) -> Iterator[tuple[
             process.kill()
 
 
-def _until_second(second: int) -> None:
-    """Wait for that second of the next minute but this one when less than 15 s are left to it."""
+def _until_due() -> None:
+    """Wait until a second before a cycle of its own, at least 15 s: it takes some to boot."""
     now = datetime.now()
-    then = now.replace(second=second, microsecond=0)
+    then = now.replace(second=14, microsecond=0)
     while then - now < timedelta(seconds=15):
         then += _EVERY
     time.sleep((then - now).total_seconds())
@@ -93,4 +93,5 @@ def _cycle(log: Path, begun: datetime) -> float:
         ends = [instant for instant, what in told if what != "starting"]
         if 0 < len(starts) == len(ends) and datetime.now() - max(ends) > _QUIET:
             return (max(ends) - min(starts)).total_seconds()
-    raise SystemExit(f"rocketmq-exporter did not end a cycle within {_EVERY}, see {log}")
+    last = log.read_text().splitlines()[-1:]
+    raise SystemExit(f"rocketmq-exporter did not end a cycle within {_EVERY}: {last}")

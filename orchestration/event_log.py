@@ -8,14 +8,12 @@ from typing import Any, Self
 
 from dagster._core.storage.event_log import SqliteEventLogStorage, SqlPollingEventWatcher
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import StaticPool
 
 KEPT = 8
 """Databases kept open: that of all runs, and those of the runs that were asked about last."""
-
-BUSY_SECONDS = 60
-"""How long to wait for another process that writes."""
 
 
 class EventLog(SqliteEventLogStorage):
@@ -58,7 +56,10 @@ class EventLog(SqliteEventLogStorage):
                     engine = create_engine(
                         self.conn_string_for_shard(shard),
                         poolclass=StaticPool,
-                        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+                        connect_args={
+                            "timeout": SQLITE_BUSY_TIMEOUT_SECONDS,
+                            "check_same_thread": False,
+                        },
                     )
             self._engines[shard] = engine
             if len(self._engines) > KEPT:

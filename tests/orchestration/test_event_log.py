@@ -36,7 +36,7 @@ def texts(log, run_id="run"):
 
 
 def test_what_is_stored_is_there_at_once_for_dagsters_own(log, tmp_path):
-    """Also while the writer keeps its connection, and if it is killed the next moment."""
+    """Also while the writer keeps its connection."""
     for number in range(3):
         log.store_event(said(number))
     assert texts(log) == texts(SqliteEventLogStorage(str(tmp_path))) == ["0", "1", "2"]
@@ -69,7 +69,7 @@ def test_several_threads_write_one_after_the_other(log):
     assert sorted(map(int, texts(log))) == sorted([*range(20)] * 4)
 
 
-def test_who_watches_a_run_hears_of_what_another_process_stores(log, tmp_path):
+def test_who_watches_a_run_hears_of_what_another_writer_stores(log, tmp_path):
     writer, heard = EventLog(str(tmp_path)), []
     writer.store_event(said(0))
     log.watch("run", None, lambda entry, cursor: heard.append(entry.user_message))
