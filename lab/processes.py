@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,11 @@ from pydantic import BaseModel
 
 _SAME_START_SECONDS = 2.0
 _LOOK_SECONDS = 0.02
+
+_AT_REST = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+
+FREEZE_SECONDS = 10.0
+"""How long a process may take to stop working: milliseconds, unless it waits for a disk."""
 
 # Kept so that the end of a child is collected: otherwise it stays behind as a zombie.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -52,6 +58,21 @@ class Process(BaseModel, frozen=True):
         except psutil.NoSuchProcess:
             return False
         return True
+
+    def freeze(self) -> bool:
+        """SIGSTOP it; returns when none of its threads works on, which a busy one does for a while.
+
+        Returns:
+            False when it does not run any more, or still works after `FREEZE_SECONDS`.
+        """
+        if not self.send(signal.SIGSTOP):
+            return False
+        deadline = time.monotonic() + FREEZE_SECONDS
+        while (process := self.find()) and _works(process):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return process is not None
 
 
 def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Process:
@@ -94,6 +115,15 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
     for process in running:
         process.send(signal.SIGKILL)
     _left(running, math.inf)
+
+
+def _works(process: psutil.Process) -> bool:
+    """Whether a thread of it is neither stopped nor ended; each has a status, under its own id."""
+    for thread in process.threads():
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(thread.id).status() not in _AT_REST:
+                return True
+    return False
 
 
 def _left(processes: Iterable[Process], seconds: float) -> list[Process]:

@@ -55,6 +55,24 @@ def test_stop_leaves_no_process_not_even_a_stubborn_or_stopped_one(run):
     assert not any(psutil.pid_exists(process.pid) for process in (patient, stubborn, frozen))
 
 
+def test_a_frozen_process_works_no_more(run):
+    """A signal is taken by one thread after another: a busy broker answered some requests yet."""
+    busy = run(
+        "import hashlib, threading;"
+        "work = lambda: hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9);"
+        "[threading.Thread(target=work).start() for _ in range(40)];"
+        "print('up', flush=True)"
+    )
+    for _ in range(5):
+        assert busy.freeze()
+        threads = psutil.Process(busy.pid).threads()
+        states = {psutil.Process(thread.id).status() for thread in threads}
+        assert len(threads) > 40 and states == {psutil.STATUS_STOPPED}
+        busy.send(signal.SIGCONT)
+    processes.stop([busy], graceful_seconds=0)
+    assert not busy.freeze()
+
+
 def test_stopping_twice_does_nothing(run):
     process = run(PATIENT)
     processes.stop([process], graceful_seconds=5)
