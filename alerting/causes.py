@@ -1,8 +1,9 @@
 """What explains what: the incident that others follow from is told, and they are not."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from alerting.kinds import BROKERS, KINDS
 
@@ -23,9 +24,9 @@ def explained(incidents: Iterable["Incident"]) -> list["Incident"]:
     """
     found = list(incidents)
     causes: dict[str | None, list[Incident]] = {}
-    for each in sorted(found, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
-        if each.is_open and _rank(each) < _NO_CAUSE:
-            causes.setdefault(each.cluster, []).append(each)
+    strong = [each for each in found if each.is_open and _rank(each) < _NO_CAUSE]
+    for each in sorted(strong, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
+        causes.setdefault(each.cluster, []).append(each)
     return [
         replace(each, suppressed_by=cause)
         if each.is_open

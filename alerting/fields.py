@@ -111,14 +111,13 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 def fits(globs: Mapping[str, Sequence[str]], columns: Mapping[str, Any]) -> bool:
     """Whether of every column one glob fits; a column that is not there fits only ``*``."""
-    return all(_fits(patterns, columns.get(name)) for name, patterns in globs.items())
+    return all(
+        "*" in patterns or _fits(patterns, columns.get(name)) for name, patterns in globs.items()
+    )
 
 
 def _fits(globs: Iterable[str], value: Any) -> bool:
-    return any(
-        glob == "*" or (value is not None and _pattern(glob).match(str(value)) is not None)
-        for glob in globs
-    )
+    return value is not None and any(_pattern(glob).match(str(value)) for glob in globs)
 
 
 def _hour(value: Any) -> Any:

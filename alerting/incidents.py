@@ -13,10 +13,13 @@ same incidents, with the same ids, whoever computes them and however often.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from alerting.causes import explained
 from alerting.kinds import KINDS, PIPELINE
@@ -34,8 +37,7 @@ OPEN = ("PENDING", *FIRING)
 PIPELINE_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == PIPELINE)
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True):
     """A change that people are told of.
 
     Attributes:
@@ -47,8 +49,7 @@ class Transition:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True, dict=True):
     """A row of ``alerting.incidents``; its columns are described there."""
 
     incident_id: str
@@ -57,11 +58,11 @@ class Incident:
     severity: str
     state: str
     opened_at: datetime
-    cluster: str | None
     kind: str
-    threshold: float | None
     observed_at: datetime
     last_true_at: datetime
+    cluster: str | None = None
+    threshold: float | None = None
     fired_at: datetime | None = None
     acknowledged_at: datetime | None = None
     resolved_at: datetime | None = None
@@ -73,7 +74,7 @@ class Incident:
     reopened: int = 0
     suppressed_by: str | None = None
     acknowledged_by: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    labels: dict[str, str] = {}
     snapshot_ids: tuple[str, ...] = ()
     evidence: str = "{}"
     transitions: tuple[Transition, ...] = ()
@@ -91,7 +92,7 @@ class Incident:
     @cached_property
     def details(self) -> dict[str, Any]:
         """Its newest evidence, understood."""
-        return json.loads(self.evidence)
+        return msgspec.json.decode(self.evidence)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -99,17 +100,16 @@ class Incident:
         return self.details.get("row", {})
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(msgspec.Struct, frozen=True, dict=True):
     """An observation at which a rule is true of a subject: a row of ``alerting.alerts``."""
 
     observed_at: datetime
     rule: str
     severity: str
     subject: str
-    value: float | None
-    threshold: float | None
-    evidence: str
+    value: float | None = None
+    threshold: float | None = None
+    evidence: str = "{}"
 
     @cached_property
     def row(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Truth:
 
     @cached_property
     def _details(self) -> dict[str, Any]:
-        return json.loads(self.evidence)
+        return msgspec.json.decode(self.evidence)
 
 
 def incident_id(rule: str, subject: str, opened_at: datetime) -> str:
@@ -299,7 +299,7 @@ def closed(incident: Incident, at: datetime, reason: str) -> Incident | None:
 
     Nothing seen until then opens it again. The reason is in its evidence, as ``closed``.
     """
-    why = json.dumps(incident.details | {"closed": reason})
+    why = msgspec.json.encode(incident.details | {"closed": reason}).decode()
     return resolved(replace(incident, observed_at=max(at, incident.observed_at), evidence=why), at)
 
 

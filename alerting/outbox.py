@@ -15,11 +15,13 @@ counted from midnight UTC, weeks from Monday, so they outlast restarts.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
+import msgspec
 from filelock import FileLock, Timeout
+from msgspec.structs import replace
 
 from alerting.channels import Channel, ChannelError
 from alerting.ends import Told, unended, written
@@ -27,6 +29,7 @@ from alerting.incidents import FIRING, Incident
 from alerting.messages import Notice, severity_order
 from alerting.store import find, of_rows
 from lake.catalog import Lake, all_of, any_of, not_before, one_of
+from lake.records import of_table, to_rows
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 
 LOOK_BACK = timedelta(hours=1)
@@ -49,8 +52,7 @@ Withheld = Callable[[Incident], str | None]
 """Why an incident must not be told now, None when it may."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A row of ``alerting.notifications``; its columns are described there."""
 
     incident_id: str
@@ -130,7 +132,7 @@ def _due_of(
                 if reason:
                     noted.append(replace(known, next_attempt_at=next_digest))
                 else:
-                    notices.append(replace(notice, again=True))
+                    notices.append(Notice(incident, transition, again=True))
             continue
         entry = known or replace(_fresh(notice, channel), next_attempt_at=next_digest)
         if notice.state == "RESOLVED" and not told:
@@ -271,7 +273,7 @@ def _write(
     """Writes entries of a channel down; who is to be told of an end after that."""
     if not changed:
         return standing
-    lake.gather(NOTIFICATIONS, [asdict(entry) for entry in changed])
+    lake.gather(NOTIFICATIONS, to_rows(changed))
     of_changed = {each.incident_id for each in changed}
     known = {key: each for key, each in entries.items() if key[0] in of_changed}
     known |= {(each.incident_id, each.transition): each for each in changed}
@@ -337,8 +339,7 @@ def _to_tell(
     names = {each.name for each in channels}
     firing = one_of("state", FIRING)
     where = any_of(firing, not_before("resolved_at", now - LOOK_BACK))
-    rows = lake.read(INCIDENTS, where).to_pylist()
-    found = {each.incident_id: each for each in of_rows(rows)}
+    found = {each.incident_id: each for each in of_rows(lake.read(INCIDENTS, where))}
     pending = all_of(one_of("status", ["PENDING"]), one_of("channel", names))
     columns = ("incident_id", "next_attempt_at")
     # Looking for old incidents costs more the longer there are any: only those whose time has come.
@@ -352,16 +353,12 @@ def _to_tell(
     return [each for each in found.values() if each.transitions]
 
 
-_NAMES = tuple(each.name for each in fields(Entry))
-
-
 def _entries(lake: Lake, incidents: Sequence[Incident]) -> dict[str, dict[Key, Entry]]:
     """What was written down of the transitions of incidents, by channel."""
     first = min(each.transitions[0].at for each in incidents)
     since = not_before("transition_at", first)
     found: dict[str, dict[Key, Entry]] = {}
-    for row in lake.read(NOTIFICATIONS, since, columns=_NAMES).to_pylist():
-        entry = Entry(**row)
+    for entry in of_table(lake.read(NOTIFICATIONS, since), Entry):
         found.setdefault(entry.channel, {})[entry.incident_id, entry.transition] = entry
     return found
 

@@ -1,17 +1,18 @@
 """``alerting.incidents`` as it is read and changed: one writer at a time, whoever it is."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+import msgspec
+import pyarrow as pa
 from filelock import FileLock
 
-from alerting.incidents import OPEN, REOPEN, Evaluation, Incident, Transition, follow
+from alerting.incidents import OPEN, REOPEN, Evaluation, Incident, follow
 from alerting.rules import BaseRule
 from lake.catalog import Lake, any_of, not_before, one_of
+from lake.records import of_table, to_rows
 from lake.tables.alerting import INCIDENTS
 
 LOCK_SECONDS = 60
@@ -51,13 +52,13 @@ def standing(lake: Lake, now: datetime, known: Standing | None = None) -> Standi
     if known and known.state == state:
         return known
     where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN))
-    return Standing(of_rows(lake.read(INCIDENTS, where).to_pylist()), state)
+    return Standing(of_rows(lake.read(INCIDENTS, where)), state)
 
 
 def alerted_groups(lake: Lake) -> list[str]:
     """The consumer groups with an incident that is not over, by name."""
     told = lake.read(INCIDENTS, one_of("state", OPEN), columns=("evidence",))
-    rows = (json.loads(text).get("row", {}) for text in told["evidence"].to_pylist())
+    rows = (msgspec.json.decode(text).get("row", {}) for text in told["evidence"].to_pylist())
     return sorted({row["consumer_group"] for row in rows if row.get("consumer_group")})
 
 
@@ -96,7 +97,7 @@ def find(lake: Lake, incident_ids: Iterable[str]) -> list[Incident]:
     wanted = set(incident_ids)
     if not wanted:
         return []
-    return of_rows(lake.read(INCIDENTS, one_of("incident_id", wanted)).to_pylist())
+    return of_rows(lake.read(INCIDENTS, one_of("incident_id", wanted)))
 
 
 def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> int:
@@ -104,33 +105,11 @@ def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> i
     old = {each.incident_id: each for each in before}
     new = {each.incident_id: each for each in after}
     changed = [each for each in after if old.get(each.incident_id) != each]
-    gone = [vars(old[each]) for each in old.keys() - new.keys()]
-    lake.gather(INCIDENTS, [_row(each) for each in changed], gone)
+    gone = to_rows(old[each] for each in old.keys() - new.keys())
+    lake.gather(INCIDENTS, to_rows(changed), gone)
     return len(changed) + len(gone)
 
 
-_NAMES = [each.name for each in fields(Incident)]
-
-
-def _row(incident: Incident) -> dict[str, Any]:
-    # asdict would copy every column deeply, which takes longer than all the rest.
-    return vars(incident) | {
-        "labels": list(incident.labels.items()),
-        "transitions": [vars(each) for each in incident.transitions],
-    }
-
-
-def of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Incident]:
+def of_rows(rows: pa.Table) -> list[Incident]:
     """Rows of ``alerting.incidents`` as incidents, by opening."""
-    found = [_incident(row) for row in rows]
-    return sorted(found, key=lambda each: (each.opened_at, each.incident_id))
-
-
-def _incident(row: Mapping[str, Any]) -> Incident:
-    columns: dict[str, Any] = {name: row[name] for name in _NAMES}
-    columns["labels"] = dict(row["labels"] or ())
-    columns["snapshot_ids"] = tuple(row["snapshot_ids"] or ())
-    columns["transitions"] = tuple(
-        Transition(each["transition"], each["at"]) for each in row["transitions"] or ()
-    )
-    return Incident(**columns)
+    return sorted(of_table(rows, Incident), key=lambda each: (each.opened_at, each.incident_id))

@@ -74,7 +74,7 @@ def close_unwatched(lake: Lake, clusters: Collection[str], now: datetime) -> int
         return 0
     with changing(lake):
         where = all_of(one_of("cluster", gone), one_of("state", OPEN))
-        before = of_rows(lake.read(INCIDENTS, where).to_pylist())
+        before = of_rows(lake.read(INCIDENTS, where))
         after = [closed(each, now, REASON) for each in before]
         return save(lake, before, [each for each in after if each])
 

@@ -3,11 +3,12 @@
 Looked at by the clock, not by snapshots: that no snapshot comes is the very thing to be told.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from alerting.fields import fits
 from alerting.incidents import Evaluation, Truth
@@ -162,5 +163,5 @@ def _truth(rule: BaseRule, state: State) -> Truth:
         subject=state.subject,
         value=state.value,
         threshold=rule.limit,
-        evidence=json.dumps(evidence),
+        evidence=msgspec.json.encode(evidence).decode(),
     )

@@ -17,6 +17,7 @@ from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake
 from lake.memory import MEMORY
+from lake.records import of_table
 from lake.tables import alerting, progress
 from lake.window import Window
 from spark.alerts import SOURCES, evaluate, needs, verdicts
@@ -125,8 +126,7 @@ def _fresh(lake: Lake, plan: history.Plan) -> list[history.Look]:
 
 def _truths(lake: Lake, window: Window) -> list[Truth]:
     """The alerts of a window."""
-    rows = lake.read(alerting.ALERTS, window).select(alerting.ALERTS.column_names).to_pylist()
-    return [Truth(**row) for row in rows]
+    return of_table(lake.read(alerting.ALERTS, window), Truth)
 
 
 def evaluations(

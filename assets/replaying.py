@@ -8,6 +8,7 @@ from alerting.rules import Rule
 from assets.alerting import evaluations, frames, variants
 from lake import history
 from lake.catalog import Lake
+from lake.records import of_table
 from lake.tables import progress
 from lake.window import Window
 from spark.alerts import evaluate
@@ -44,8 +45,8 @@ def replay(
     finished: list[Incident] = []
     for mine in _batches(looks, rows_of_groups):
         part = Window(mine[0].observed_at, mine[-1].observed_at + timedelta(microseconds=1))
-        rows = evaluate(asked, frames(session, lake, asked, part), part).toArrow().to_pylist()
-        truths = sorted((Truth(**row) for row in rows), key=lambda each: each.observed_at)
+        rows = evaluate(asked, frames(session, lake, asked, part), part).toArrow()
+        truths = sorted(of_table(rows, Truth), key=lambda each: each.observed_at)
         said = evaluations(session, lake, asked, mine, truths, standing)
         after = follow(standing, said, by_name)
         standing = [each for each in after if _may_come_back(each, part.end)]

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from alerting.channels import DAY, AppriseChannel, open_channels
 from alerting.incidents import Incident, Transition, acknowledged, incident_id, resolved

@@ -1,13 +1,14 @@
 """What is told, once, to whom, and in what order; against real servers, one of which is gone."""
 
+import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from alerting.channels import AppriseChannel, LogChannel, open_channels
 from alerting.incidents import Incident, Transition, incident_id
@@ -411,9 +412,11 @@ def test_a_silence_by_a_column_that_an_incident_has_not_is_not_about_it():
     down = replace(FIRING, evidence=json.dumps({"row": {"cluster": "lab", "broker": "b"}}))
     about = Silence("x", {"topic": ("o*",)}, minute(60), "eve", "", NOON)
     assert not about.covers(down, NOON)
-    assert replace(about, match={"cluster": ("l?b",), "rule": ("lag",)}).covers(down, NOON)
-    assert replace(about, match={"broker": ("b",)}).covers(down, NOON)
-    assert not replace(about, match={"broker": ("b",)}).covers(FIRING, NOON)
+    assert dataclasses.replace(about, match={"cluster": ("l?b",), "rule": ("lag",)}).covers(
+        down, NOON
+    )
+    assert dataclasses.replace(about, match={"broker": ("b",)}).covers(down, NOON)
+    assert not dataclasses.replace(about, match={"broker": ("b",)}).covers(FIRING, NOON)
 
 
 @pytest.mark.parametrize(

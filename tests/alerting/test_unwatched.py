@@ -1,7 +1,8 @@
 """What becomes of the incidents of a cluster that somebody has taken out of the settings file."""
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from alerting.incidents import Incident, closed, follow
 from alerting.messages import Notice, text

@@ -34,7 +34,7 @@ def list_incidents(
 
     lake = _lake()
     where = None if everything else one_of("state", OPEN)
-    found = of_rows(lake.read(INCIDENTS, where).to_pylist())
+    found = of_rows(lake.read(INCIDENTS, where))
     found.sort(key=lambda each: each.opened_at, reverse=True)
     if not everything:
         found.sort(key=lambda each: SEVERITIES.index(each.severity))
@@ -219,7 +219,7 @@ def _one(lake: Any, incident_id: str) -> Any:
     from lake.tables.alerting import INCIDENTS
 
     where = StartsWith("incident_id", incident_id)  # pyright: ignore
-    found = of_rows(lake.read(INCIDENTS, where).to_pylist())
+    found = of_rows(lake.read(INCIDENTS, where))
     if len(found) != 1:
         what = "no incident" if not found else f"{len(found)} incidents"
         raise CommandError(f"{what} with id {incident_id!r}: `tidemark incidents list --all`")
@@ -227,9 +227,9 @@ def _one(lake: Any, incident_id: str) -> Any:
 
 
 def _row(incident: Any) -> dict[str, Any]:
-    from dataclasses import asdict
+    from lake.records import to_rows
 
-    return asdict(incident) | {"evidence": incident.details}
+    return to_rows([incident])[0] | {"evidence": incident.details}
 
 
 def _withholding(lake: Any) -> Callable[[Any], str | None]:
