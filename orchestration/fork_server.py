@@ -15,13 +15,26 @@ from typing import Any
 from orchestration import forking
 
 PRELOADED = (
+    "apprise",
     "dagster",
     "dagster._cli",
+    "dagster._core.execution.execute_in_process",
+    "dagster._core.instance.factory",
+    "dagster._core.storage.local_compute_log_manager",
+    "dagster._core.storage.sqlite_storage",
+    "dagster._core.storage.upath_io_manager",
     "dagster_pyspark",
-    "pyspark.sql.connect.session",
+    "great_expectations",
+    "msgspec",
+    "pyarrow.dataset",
     "pyarrow.parquet",
     "pyiceberg.catalog.sql",
-    "great_expectations",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.table.deletion_vector",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.connect.window",
+    "structlog",
+    "typer",
     "yaml",
 )
 """The libraries that a run spends its first seconds on; none of Tidemark's own modules, which must
