@@ -1,7 +1,7 @@
 """From ``progress.*`` to ``alerting.*``: which rules are true, and what that makes of incidents."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 import dagster as dg
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lake.tables import alerting, progress
 from lake.window import Window
 from spark.alerts import SOURCES, evaluate, needs, verdicts
 from spark.beside import ADDITIONS
+from spark.growth import HISTORY, NO_OUTAGE, Outages, grows
 from spark.session import SparkResource
 
 EVALUATED = (
@@ -29,6 +30,9 @@ EVALUATED = (
     *(addition.table for addition in ADDITIONS),
 )
 """The tables that rules look at."""
+
+MOST_ROWS = 100_000
+"""Rows that incidents are made of at a time: what is true of them has to fit into memory."""
 
 
 @asset_of(alerting.ALERTS, deps=keys(*EVALUATED))
@@ -46,7 +50,9 @@ def alerts(
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(plan.rows)
         asked = variants(rules)
-        return evaluate(asked, frames(session, lake.lake, asked, plan.window), plan.window)
+        cut = outages(lake.lake, asked, plan.window)
+        rows = frames(session, lake.lake, asked, plan.window, cut)
+        return evaluate(asked, rows, plan.window, cut)
 
     def told(window: Window) -> dict[str, int]:
         return {"rules": len(rules), "wrong_rules": len(mistakes)}
@@ -60,8 +66,20 @@ def variants(rules: Sequence[Rule]) -> list[Variant]:
     return [variant for variant in found if variant.source in SOURCES]
 
 
+def outages(lake: Lake, asked: Sequence[Variant], window: Window) -> Outages:
+    """What rules about growth compare with where nothing shortly before can be."""
+    if not grows(each.holds for each in asked):
+        return NO_OUTAGE
+    known = history.looks(lake, Window(window.start - MEMORY, window.end))
+    return history.complete_before(known, window, HISTORY)
+
+
 def frames(
-    session: SparkSession, lake: Lake, asked: Sequence[Variant], window: Window
+    session: SparkSession,
+    lake: Lake,
+    asked: Sequence[Variant],
+    window: Window,
+    cut: Outages = NO_OUTAGE,
 ) -> Mapping[str, DataFrame]:
     """The rows that rules are asked of, by full name of their table.
 
@@ -71,7 +89,7 @@ def frames(
     optional = {addition.table for addition in ADDITIONS}
     return {
         table.name: read_windows(session, table, windows)
-        for table, windows in needs(asked, window)
+        for table, windows in needs(asked, window, cut)
         if table not in optional or has_rows(lake, table, window)
     }
 
@@ -94,12 +112,7 @@ def incidents(
         return dg.MaterializeResult(metadata=written(0, plan.window))
     rules, mistakes = alert_rules.rules()
     session = spark.session_for(plan.rows)
-    truths = _truths(lake.lake, plan.window)
-    before = standing(lake.lake, fresh[0].observed_at)
-    said = evaluations(session, lake.lake, variants(rules), fresh, truths, before.incidents)
-    # Now alone with them: somebody may have taken one on meanwhile.
-    after, changed = live_on(lake.lake, said, rules, all_rules=not mistakes, known=before)
-    still_open = sum(each.is_open for each in after)
+    changed, still_open = live_through(lake.lake, session, rules, fresh, all_rules=not mistakes)
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 
 
@@ -122,6 +135,41 @@ def _fresh(lake: Lake, plan: history.Plan) -> list[history.Look]:
         for look in plan.looks
         if look.cluster not in newest or look.observed_at > newest[look.cluster]
     ]
+
+
+def live_through(
+    lake: Lake,
+    session: SparkSession,
+    rules: Sequence[Rule],
+    looks: Sequence[history.Look],
+    *,
+    all_rules: bool,
+) -> tuple[int, int]:
+    """Lets incidents live on through snapshots; how many changed, and how many are not over.
+
+    Args:
+        lake: the tables, with the alerts of the snapshots.
+        session: see `evaluations`.
+        rules: as they are now.
+        looks: the snapshots, in order of time.
+        all_rules: see `alerting.incidents.follow`.
+    """
+    changed = still_open = 0
+    for part in batches(looks, lake.at_most(alerting.ALERTS, history.window_of(looks))):
+        truths = _truths(lake, history.window_of(part))
+        before = standing(lake, part[0].observed_at)
+        said = evaluations(session, lake, variants(rules), part, truths, before.incidents)
+        # Now alone with them: somebody may have taken one on meanwhile.
+        after, more = live_on(lake, said, rules, all_rules=all_rules, known=before)
+        changed, still_open = changed + more, sum(each.is_open for each in after)
+    return changed, still_open
+
+
+def batches(looks: Sequence[history.Look], rows: int) -> Iterator[Sequence[history.Look]]:
+    """Snapshots that share some rows, in order, so many at a time as have `MOST_ROWS` of them."""
+    size = max(1, MOST_ROWS * len(looks) // max(rows, 1))
+    for start in range(0, len(looks), size):
+        yield looks[start : start + size]
 
 
 def _truths(lake: Lake, window: Window) -> list[Truth]:
@@ -193,11 +241,11 @@ def _answers(
         return {}
     rules, names = zip(*sorted(questions), strict=True)
     subjects = pa.table({"rule": pa.array(rules), "subject": pa.array(names)})
-    window = Window(looks[0].observed_at, looks[-1].observed_at + timedelta(microseconds=1))
+    window = history.window_of(looks)
     mine = [each for each in asked if each.rule.name in set(rules)]
-    said = verdicts(
-        mine, frames(session, lake, mine, window), window, session.createDataFrame(subjects)
-    )
+    cut = outages(lake, mine, window)
+    rows = frames(session, lake, mine, window, cut)
+    said = verdicts(mine, rows, window, session.createDataFrame(subjects), cut)
     return {
         (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
         for row in said.toArrow().to_pylist()

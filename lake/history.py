@@ -253,6 +253,35 @@ def looks(lake: Lake, window: Window) -> list[Look]:
     )
 
 
+def window_of(found: Sequence[Look]) -> Window:
+    """The smallest window with all of some snapshots, which are in order of time."""
+    return Window(found[0].observed_at, found[-1].observed_at + _TICK)
+
+
+def complete_before(
+    known: Iterable[Look], window: Window, longer_ago: timedelta
+) -> dict[str, Look]:
+    """The newest complete look at its cluster before each snapshot of a window, by snapshot id.
+
+    Args:
+        known: snapshots of the window and of `MEMORY` before it, in order of time.
+        window: looks at single brokers' files have none.
+        longer_ago: only where it is longer ago than that; never longer than `MEMORY`.
+    """
+    newest: dict[str, Look] = {}
+    found: dict[str, Look] = {}
+    for look in known:
+        if not look.is_of_all_brokers:
+            continue
+        before = newest.get(look.cluster)
+        lies_back = look.observed_at - before.observed_at if before else timedelta(0)
+        if before and look.observed_at in window and longer_ago < lies_back <= MEMORY:
+            found[look.snapshot_id] = before
+        if look.status == "COMPLETE":
+            newest[look.cluster] = look
+    return found
+
+
 def _spoilt(lake: Lake, window: Window) -> set[str]:
     """Snapshots of a window of which rows are quarantined, or were until they were dropped."""
     found = lake.read(quality.QUARANTINE, window, columns=("snapshot_id",))

@@ -1,8 +1,8 @@
 """Which rules are true: ``alerting.alerts`` from the rows that rules look at.
 
 A rule is a comparison of one row, so a tick reads its own window and nothing else (but for growth,
-which needs the observation before, and what `spark.beside` adds). For how long a rule has been
-true, and what that makes of it, is the life cycle's business (`alerting.incidents`).
+which needs an observation before, `spark.growth`, and what `spark.beside` adds). For how long a
+rule has been true, and what that makes of it, is the life cycle's business (`alerting.incidents`).
 
 Unknown is never true and never false: an observation at which the number is not known gives no
 alert and ends none. An incomplete sum (a broker was silent) is a lower bound: above the threshold
@@ -13,12 +13,10 @@ says nothing.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as Rows
 from pyspark.sql import functions as F
 
 from lake.schema import Table
@@ -28,13 +26,8 @@ from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 from spark.beside import Addition, additions, join
 from spark.columns import fits, inside
+from spark.growth import NO_OUTAGE, Outages, windows, with_growth
 from spark.unread import is_silent, with_unread
-
-HISTORY = timedelta(minutes=10)
-"""How far back growth looks for the observation before."""
-
-GROWTH = "_growth"
-"""Ending of a column that tells by how much another one grew since all of it was last known."""
 
 INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
@@ -177,19 +170,16 @@ SOURCES = {
 """Source by the name that rules know it by."""
 
 
-def reach(variants: Sequence[Variant], window: Window) -> Window:
-    """The window whose rows of sources evaluating a window needs."""
-    grows = any(GROWTH in variant.holds for variant in variants)
-    return Window(window.start - HISTORY, window.end) if grows else window
-
-
-def needs(variants: Sequence[Variant], window: Window) -> list[tuple[Table, list[Window]]]:
+def needs(
+    variants: Sequence[Variant], window: Window, outages: Outages = NO_OUTAGE
+) -> list[tuple[Table, list[Window]]]:
     """The tables that evaluating a window reads, and the windows of each."""
     names = sorted({variant.source for variant in variants} or {GROUPS_SOURCE})
     sources = [SOURCES[name] for name in names]
     added = _added(variants)
     own = [table for each in sources for table in (each.table, *each.asks)]
-    found = {table: [reach(variants, window)] for table in own}
+    of_own = windows([variant.holds for variant in variants], window, outages)
+    found = {table: of_own for table in own}
     found |= {each.table: each.windows(window) for each in added}
     found |= {table: [window] for each in added for table in each.asks if table not in found}
     return list(found.items())
@@ -201,7 +191,10 @@ def _added(variants: Sequence[Variant]) -> list[Addition]:
 
 
 def evaluate(
-    variants: Sequence[Variant], rows: Mapping[str, DataFrame], window: Window
+    variants: Sequence[Variant],
+    rows: Mapping[str, DataFrame],
+    window: Window,
+    outages: Outages = NO_OUTAGE,
 ) -> DataFrame:
     """The alerts of a window.
 
@@ -211,6 +204,7 @@ def evaluate(
             that have any. A row of ``raw.brokers`` with nothing but its names is a broker that did
             not answer.
         window: evaluations that come out.
+        outages: those that snapshots of the window end, or lie in.
 
     Returns:
         A row of ``alerting.alerts`` for each rule, subject and evaluation of the window that is
@@ -218,7 +212,7 @@ def evaluate(
         ``observations``, the one that is true (``snapshot_id, observed_at, value``); and ``row``,
         its columns.
     """
-    found = _asked(variants, rows, window, lambda each: each["holds"])
+    found = _asked(variants, rows, window, outages, lambda each: each["holds"])
     return found.select(*ALERTS.column_names)
 
 
@@ -227,6 +221,7 @@ def verdicts(
     rows: Mapping[str, DataFrame],
     window: Window,
     subjects: DataFrame,
+    outages: Outages = NO_OUTAGE,
 ) -> DataFrame:
     """What rules say of some subjects, true or not.
 
@@ -235,12 +230,13 @@ def verdicts(
         rows: see `evaluate`.
         window: evaluations that come out.
         subjects: ``rule, subject`` of those that are asked about.
+        outages: see `evaluate`.
 
     Returns:
         ``snapshot_id, rule, subject, holds`` for each evaluation with a row of the subject;
         ``holds`` is NULL where it is not known.
     """
-    found = _asked(variants, rows, window, lambda each: each.isNotNull())
+    found = _asked(variants, rows, window, outages, lambda each: each.isNotNull())
     return found.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
         "snapshot_id", "rule", "subject", "holds"
     )
@@ -250,11 +246,12 @@ def _asked(
     variants: Sequence[Variant],
     rows: Mapping[str, DataFrame],
     window: Window,
+    outages: Outages,
     wanted: Callable[[Column], Column],
 ) -> DataFrame:
     """One row per rule, subject and evaluation whose verdict is wanted, over all sources."""
     found = [
-        _of_source(source, mine, rows, window, wanted)
+        _of_source(source, mine, rows, window, outages, wanted)
         for name, source in SOURCES.items()
         for mine in [[each for each in variants if each.source == name]]
         if mine
@@ -275,13 +272,14 @@ def _of_source(
     variants: Sequence[Variant],
     rows: Mapping[str, DataFrame],
     window: Window,
+    outages: Outages,
     wanted: Callable[[Column], Column],
 ) -> DataFrame:
     """Every rule of every row that it is about: one pass, and only what is wanted multiplies."""
     added = _added(variants)
     own = source.prepare(*(rows[table.name] for table in (source.table, *source.asks)))
     prepared = join(own, added, rows)
-    prepared = _with_growth(prepared, source.key, variants)
+    prepared = with_growth(prepared, source.key, [variant.holds for variant in variants], outages)
     evidence = [*source.evidence, *(name for each in added for name in each.columns)]
     asked = F.array(*[_verdict(variant) for variant in variants])
     return (
@@ -299,31 +297,6 @@ def _of_source(
             *("value", "threshold"),
             _evidence().alias("evidence"),
         )
-    )
-
-
-def _with_growth(rows: DataFrame, key: Sequence[str], variants: Sequence[Variant]) -> DataFrame:
-    """The rows with the growth that a rule asks for; NULL without an observation shortly before.
-
-    Only an observation of everything is compared with: what a silent broker hid meanwhile would
-    come back as growth.
-    """
-    names = {
-        name for name in rows.columns if any(name + GROWTH in variant.holds for variant in variants)
-    }
-    if not names:
-        return rows
-    before = (
-        Rows.partitionBy(*key)
-        .orderBy(F.unix_micros("observed_at"))
-        .rangeBetween(-HISTORY // timedelta(microseconds=1), -1)
-    )
-    return rows.withColumns(
-        {
-            name + GROWTH: F.col(name)
-            - F.last(F.when(F.col("complete"), F.col(name)), ignorenulls=True).over(before)
-            for name in sorted(names)
-        }
     )
 
 

@@ -6,10 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from alerting.rule_files import load_rules
-from assets import replaying
+from alerting.store import of_rows
+from assets import alerting, replaying
+from lake import history
 from lake.catalog import Lake
 from lake.tables import progress, raw
+from lake.tables.alerting import ALERTS, INCIDENTS
 from lake.window import Window
+from spark.alerts import evaluate
 from tests.builders import arrow, minute
 
 pytestmark = pytest.mark.spark
@@ -56,12 +60,18 @@ def past(session_home) -> Lake:
     return lake
 
 
-def replayed(lake, spark, tmp_path):
+WINDOW = Window(minute(at(0)), minute(at(100)))
+
+
+@pytest.fixture
+def rules(tmp_path):
     file = tmp_path / "rules.yaml"
     file.write_text("rules:\n  - {name: lag, kind: lag, threshold: 100, for: 3, clear_for: 5}\n")
-    given = SimpleNamespace(session_for=lambda rows: spark)
-    window = Window(minute(at(0)), minute(at(100)))
-    found = replaying.replay(lake, given, load_rules(file), window)
+    return load_rules(file)
+
+
+def told(found):
+    """Subject, opening, transitions and observations of incidents."""
     noon = minute(at(0))
     return [
         (
@@ -74,25 +84,62 @@ def replayed(lake, spark, tmp_path):
     ]
 
 
-def test_a_past_read_piece_by_piece_makes_the_same_incidents(past, spark, tmp_path, monkeypatch):
-    expected = [
-        (
-            "lab/back/orders",
-            0,
-            # What came back takes twice as long to be over.
-            [("FIRING", 2), ("RESOLVED", 10), ("FIRING_2", 23), ("RESOLVED_2", 40)],
-            16,
-        ),
-        ("lab/late/orders", 3, [("FIRING", 5), ("RESOLVED", 25)], 18),
-        # More than an hour later it is another one.
-        ("lab/late/orders", 91, [("FIRING", 93)], 9),
-    ]
-    assert replayed(past, spark, tmp_path) == expected
+EXPECTED = [
+    (
+        "lab/back/orders",
+        0,
+        # What came back takes twice as long to be over.
+        [("FIRING", 2), ("RESOLVED", 10), ("FIRING_2", 23), ("RESOLVED_2", 40)],
+        16,
+    ),
+    ("lab/late/orders", 3, [("FIRING", 5), ("RESOLVED", 25)], 18),
+    # More than an hour later it is another one.
+    ("lab/late/orders", 91, [("FIRING", 93)], 9),
+]
+
+
+def test_a_past_read_piece_by_piece_makes_the_same_incidents(past, spark, rules, monkeypatch):
+    given = SimpleNamespace(session_for=lambda rows: spark)
+    assert told(replaying.replay(past, given, rules, WINDOW)) == EXPECTED
     asked = []
-    evaluate = replaying.evaluate
-    monkeypatch.setattr(replaying, "MOST_ROWS", 30)
+    monkeypatch.setattr(alerting, "MOST_ROWS", 30)
     monkeypatch.setattr(
         replaying, "evaluate", lambda *given: asked.append(given[2]) or evaluate(*given)
     )
-    assert replayed(past, spark, tmp_path) == expected
+    assert told(replaying.replay(past, given, rules, WINDOW)) == EXPECTED
     assert len(asked) == 7, "fifteen snapshots of two groups at a time"
+
+
+@pytest.fixture
+def alerted(past, spark, rules):
+    """The past with the alerts of the rules."""
+    asked = alerting.variants(rules)
+    rows = alerting.frames(spark, past, asked, WINDOW)
+    past.append(ALERTS, evaluate(asked, rows, WINDOW).toArrow().cast(ALERTS.arrow_schema()))
+    yield past
+    for table in (ALERTS, INCIDENTS):
+        past.replace(table, WINDOW, [])
+
+
+@pytest.mark.parametrize(("most_rows", "parts"), [(100_000, 1), (5, 10)])
+def test_incidents_catch_up_with_a_past_in_parts(
+    alerted, spark, rules, monkeypatch, most_rows, parts
+):
+    """43 alerts of 100 snapshots: as many at a time as are allowed."""
+    lived = []
+    live_on = alerting.live_on
+    monkeypatch.setattr(alerting, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(
+        alerting, "live_on", lambda *given, **named: lived.append(1) or live_on(*given, **named)
+    )
+    looks = history.looks(alerted, WINDOW)
+
+    def caught_up():
+        return alerting.live_through(alerted, spark, rules, looks, all_rules=True)
+
+    assert caught_up()[1] == 1, "still open"
+    found = of_rows(alerted.read(INCIDENTS, WINDOW))
+    assert sorted(told(found)) == EXPECTED
+    assert len(lived) == parts
+    assert caught_up() == (0, 1)
+    assert of_rows(alerted.read(INCIDENTS, WINDOW)) == found

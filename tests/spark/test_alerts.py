@@ -22,7 +22,8 @@ from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
-from spark.alerts import HISTORY, SOURCES, evaluate, reach, verdicts
+from spark.alerts import SOURCES, evaluate, needs, verdicts
+from spark.growth import HISTORY
 from tests.builders import NOON, frame, minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -341,7 +342,8 @@ def test_growth_is_the_difference_to_when_it_was_last_known(spark: SparkSession)
         for topic in (retry, "orders")
     ]
     asked = [*named("dlq_growth"), *named("retry_growth", 1.0)]
-    assert reach(asked, minutes(0, 60)).start == minute(0) - HISTORY
+    ((_, (given,)),) = needs(asked, minutes(0, 60))
+    assert given == Window(minute(0) - HISTORY, minute(60))
     found = evaluate(asked, groups(spark, rows), minutes(0, 60))
     subject = f"lab/billing/{retry}"
     assert_alerts(
@@ -592,7 +594,7 @@ def test_ticks_and_one_window_give_the_same_rows(spark: SparkSession) -> None:
 
     def computed(first: float, last: float) -> list[Any]:
         window = minutes(first, last)
-        given = Window(reach(asked, window).start, window.end)
+        ((_, (given,)),) = needs(asked, window)
         kept = [row for row in rows if minute(row["at"]) in given]
         return evaluate(asked, groups(spark, kept), window).collect()
 
