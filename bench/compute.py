@@ -1,9 +1,9 @@
 """What computing costs: one question in three engines, whole hours of the past, a large tick.
 
-``make bench-compute`` or ``python -m bench.compute [--rounds N] [--hours 1 6 24]``. All of it is
-about `bench.past.Past`, 16,000 group queues looked at every minute, and is written into its section
-of ``docs/benchmarks.md``. Engines answer in turns, because machines drift; that they answer the
-same is checked.
+``make bench-compute`` or ``python -m bench.compute [--parts question ticks hours] [--rounds N]
+[--hours 1 6 24]``. All of it is about `bench.past.Past`, 16,000 group queues looked at every
+minute, and each part is written into its section of ``docs/benchmarks.md``. Engines answer in
+turns, because machines drift; that they answer the same is checked.
 """
 
 import argparse
@@ -37,20 +37,33 @@ from spark import engine
 
 QUESTION_HOURS = 12
 
+PARTS = ("question", "ticks", "hours")
+"""What is measured, each for itself."""
+
 
 def main() -> None:
-    """Measures, prints the section and writes it."""
+    """Measures, and prints and writes each section when it is known: all of it takes an hour."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=3, help="warm answers of each engine")
     parser.add_argument("--hours", type=int, nargs="+", default=[1, 6, 24])
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [_title(), _question(Path(folder), options.rounds)]
-        with warm_home(Path(folder) / "home") as home:
-            parts += [_ticks(home), _hours(home, options.hours)]
-    text = "\n\n".join(parts)
-    sys.stdout.write(text + "\n")
-    report.write_section("compute", text)
+    _write("compute", _title())
+    if "question" in options.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            _write("compute question", _question(Path(folder), options.rounds))
+    if "ticks" in options.parts:
+        with tempfile.TemporaryDirectory() as folder, warm_home(Path(folder)) as home:
+            _write("compute ticks", _ticks(home))
+    if "hours" in options.parts:
+        with tempfile.TemporaryDirectory() as folder, warm_home(Path(folder)) as home:
+            _write("compute hours", _hours(home, options.hours))
+
+
+def _write(section: str, text: str) -> None:
+    sys.stdout.write(text + "\n\n")
+    sys.stdout.flush()
+    report.write_section(section, text)
 
 
 def _title() -> str:
