@@ -15,7 +15,7 @@ from assets.frames import has_rows, read_windows
 from assets.metadata import described, key_of, written
 from assets.resources import LakeResource, RulesResource
 from lake import history
-from lake.catalog import Lake
+from lake.catalog import Lake, not_before
 from lake.memory import MEMORY
 from lake.records import of_table
 from lake.tables import alerting, progress
@@ -124,8 +124,11 @@ notifications = dg.AssetSpec(
 
 def _fresh(lake: Lake, plan: history.Plan) -> list[history.Look]:
     """The snapshots of a window that are newer than all that was computed of their cluster."""
-    reach = Window(plan.window.start - MEMORY, plan.window.end)
-    computed = lake.read(progress.SNAPSHOTS, reach, columns=("cluster", "observed_at"))
+    computed = lake.read(
+        progress.SNAPSHOTS,
+        not_before("observed_at", plan.window.start - MEMORY),
+        columns=("cluster", "observed_at"),
+    )
     newest = {
         row["cluster"]: row["observed_at_max"]
         for row in computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()

@@ -10,6 +10,7 @@ from alerting.store import of_rows
 from assets import alerting, replaying
 from lake import history
 from lake.catalog import Lake
+from lake.home import Home
 from lake.tables import progress, raw
 from lake.tables.alerting import ALERTS, INCIDENTS
 from lake.window import Window
@@ -143,3 +144,21 @@ def test_incidents_catch_up_with_a_past_in_parts(
     assert len(lived) == parts
     assert caught_up() == (0, 1)
     assert of_rows(alerted.read(INCIDENTS, WINDOW)) == found
+
+
+def test_what_is_older_than_what_was_computed_is_not_lived_through(tmp_path):
+    """An hour that is computed for the first time when the one after it already was."""
+    lake = Lake(Home.of(tmp_path))
+    looks = [{"at": at, "status": "COMPLETE", "cluster": "lab"} for at in (0, 1, 70)]
+    looks.append({"at": 2, "status": "COMPLETE", "cluster": "west"})
+    lake.append(raw.SNAPSHOTS, arrow(raw.SNAPSHOTS, looks))
+
+    def fresh():
+        plan = history.plan(lake, Window(minute(0), minute(60)))
+        return [(look.cluster, look.observed_at) for look in alerting._fresh(lake, plan)]
+
+    assert fresh() == [("lab", minute(0)), ("lab", minute(1)), ("west", minute(2))]
+    lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 0, "cluster": "lab"}]))
+    assert fresh() == [("lab", minute(1)), ("west", minute(2))]
+    lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 70, "cluster": "lab"}]))
+    assert fresh() == [("west", minute(2))]
