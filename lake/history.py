@@ -33,7 +33,6 @@ with them, never reach further back than `MEMORY`."""
 WITHOUT_QUEUES = ("local_offsets", "stats_log")
 """Sources of snapshots that never hold queues."""
 
-_TICK = timedelta(microseconds=1)
 _END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -203,7 +202,7 @@ def pending_window(lake: Lake, hours_back: int) -> Window | None:
     late = any(look.snapshot_id in computed and look.observed_at >= start for look in loaded)
     if late:
         return Window(start, loaded[-1].observed_at).whole_hours(inclusive=True)
-    return Window(start, max(missing) + _TICK)
+    return Window.through(start, max(missing))
 
 
 def plan(lake: Lake, window: Window) -> Plan:
@@ -255,7 +254,7 @@ def looks(lake: Lake, window: Window) -> list[Look]:
 
 def window_of(found: Sequence[Look]) -> Window:
     """The smallest window with all of some snapshots, which are in order of time."""
-    return Window(found[0].observed_at, found[-1].observed_at + _TICK)
+    return Window.through(found[0].observed_at, found[-1].observed_at)
 
 
 def complete_before(

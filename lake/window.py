@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 HOUR = timedelta(hours=1)
 
+MICROSECOND = timedelta(microseconds=1)
+"""The least by which two instants differ."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -17,6 +20,11 @@ class Window:
 
     start: datetime
     end: datetime
+
+    @classmethod
+    def through(cls, first: datetime, last: datetime) -> "Window":
+        """From an instant through another, both inside; of one alone when they are the same."""
+        return cls(first, last + MICROSECOND)
 
     def __post_init__(self) -> None:
         if self.start > self.end:
@@ -36,8 +44,8 @@ class Window:
         Args:
             inclusive: whether `end` itself is to lie inside.
         """
-        end = self.end + timedelta(microseconds=1) if inclusive else self.end
-        return Window(floor_hour(self.start), ceil_hour(end))
+        around = Window.through(self.start, self.end) if inclusive else self
+        return Window(floor_hour(around.start), ceil_hour(around.end))
 
 
 def floor_hour(instant: datetime) -> datetime:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lake.history import Look
 from lake.memory import MEMORY
-from lake.window import Window
+from lake.window import MICROSECOND, Window
 
 GROWTH = "_growth"
 """Ending of a column that tells by how much another one grew since all of it was last known."""
@@ -28,8 +28,6 @@ look at which it was (`lake.history.complete_before`)."""
 
 NO_OUTAGE: Outages = {}
 
-_TICK = timedelta(microseconds=1)
-
 
 def grows(asked: Iterable[str]) -> bool:
     """Whether one of some SQL expressions looks at growth."""
@@ -42,7 +40,7 @@ def windows(asked: Iterable[str], window: Window, outages: Outages) -> list[Wind
         return [window]
     reach = Window(window.start - HISTORY, window.end)
     instants = sorted({look.observed_at for look in outages.values()})
-    return [*(Window(at, at + _TICK) for at in instants if at not in reach), reach]
+    return [*(Window.through(at, at) for at in instants if at not in reach), reach]
 
 
 def with_growth(
@@ -70,12 +68,14 @@ def _before(name: str, key: Sequence[str], outages: Outages) -> Column:
     """The value of a column when all of it was last known."""
     earlier = Rows.partitionBy(*key).orderBy(F.unix_micros("observed_at"))
     value = F.when(F.col("complete"), F.col(name))
-    shortly = F.last(value, ignorenulls=True).over(earlier.rangeBetween(-HISTORY // _TICK, -1))
+    minutes = earlier.rangeBetween(-HISTORY // MICROSECOND, -1)
+    shortly = F.last(value, ignorenulls=True).over(minutes)
     if not outages:
         return shortly
     looks = sorted({look.snapshot_id for look in outages.values()})
     known = F.when(F.col("snapshot_id").isin(looks), F.struct("snapshot_id", value.alias("value")))
-    newest = F.last(known, ignorenulls=True).over(earlier.rangeBetween(-MEMORY // _TICK, -1))
+    day = earlier.rangeBetween(-MEMORY // MICROSECOND, -1)
+    newest = F.last(known, ignorenulls=True).over(day)
     of_row = F.create_map(
         *[F.lit(text) for row, look in outages.items() for text in (row, look.snapshot_id)]
     )[F.col("snapshot_id")]

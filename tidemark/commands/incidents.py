@@ -251,7 +251,7 @@ def _queues(lake: Any, incident: Any) -> list[dict[str, Any]]:
 
     if KINDS[incident.kind].source != GROUPS:
         return []
-    moment = Window(incident.last_true_at, incident.last_true_at + timedelta(microseconds=1))
+    moment = Window.through(incident.last_true_at, incident.last_true_at)
     rows = lake.read(QUEUES, window_filter(QUEUES, moment)).to_pylist()
     subject = {name: incident.row.get(name) for name in ("cluster", "consumer_group", "topic")}
     mine = [row for row in rows if all(row[name] == value for name, value in subject.items())]

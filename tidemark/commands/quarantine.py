@@ -1,7 +1,7 @@
 """`tidemark quarantine`: what was set aside, why, and what a person says of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -180,7 +180,7 @@ def _same_key(lake: Any, row: Any) -> list[dict[str, Any]]:
     if row.snapshot_id is None:
         return []
     table = TABLES[row.table]
-    moment = Window(row.observed_at, row.observed_at + timedelta(microseconds=1))
+    moment = Window.through(row.observed_at, row.observed_at)
     of_snapshot = one_of("snapshot_id", [row.snapshot_id])
     found = lake.read(table, all_of(window_filter(table, moment), of_snapshot)).to_pylist()
     return [each for each in found if {name: each[name] for name in table.key} == row.key]
