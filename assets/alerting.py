@@ -11,13 +11,14 @@ from alerting.incidents import PIPELINE_KINDS, Evaluation, Incident, Truth
 from alerting.rules import Rule, Variant
 from alerting.store import live_on, standing
 from assets.computing import asset_of, keys, replace
-from assets.frames import has_rows, read_windows
+from assets.frames import has_rows, read_looks, read_windows
 from assets.metadata import described, key_of, written
 from assets.resources import LakeResource, RulesResource
 from lake import history
 from lake.catalog import Lake, not_before
 from lake.memory import MEMORY
 from lake.records import of_table
+from lake.schema import Table
 from lake.tables import alerting, progress
 from lake.window import Window
 from spark.alerts import SOURCES, evaluate, needs, verdicts
@@ -50,8 +51,9 @@ def alerts(
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(plan.rows)
         asked = variants(rules)
-        cut = outages(lake.lake, asked, plan.window)
-        rows = frames(session, lake.lake, asked, plan.window, cut)
+        known = history.looks(lake.lake, history.remembered(plan.window))
+        cut = outages(known, asked, plan.window)
+        rows = frames(session, lake.lake, asked, plan.window, known, cut)
         return evaluate(asked, rows, plan.window, cut)
 
     def told(window: Window) -> dict[str, int]:
@@ -66,11 +68,16 @@ def variants(rules: Sequence[Rule]) -> list[Variant]:
     return [variant for variant in found if variant.source in SOURCES]
 
 
-def outages(lake: Lake, asked: Sequence[Variant], window: Window) -> Outages:
-    """What rules about growth compare with where nothing shortly before can be."""
+def outages(known: Iterable[history.Look], asked: Sequence[Variant], window: Window) -> Outages:
+    """What rules about growth compare with where nothing shortly before can be.
+
+    Args:
+        known: snapshots of what is remembered of the window, in order of time.
+        asked: the rules.
+        window: what they are asked of.
+    """
     if not grows(each.holds for each in asked):
         return NO_OUTAGE
-    known = history.looks(lake, Window(window.start - MEMORY, window.end))
     return history.complete_before(known, window, HISTORY)
 
 
@@ -79,16 +86,28 @@ def frames(
     lake: Lake,
     asked: Sequence[Variant],
     window: Window,
+    known: Sequence[history.Look],
     cut: Outages = NO_OUTAGE,
 ) -> Mapping[str, DataFrame]:
     """The rows that rules are asked of, by full name of their table.
+
+    Those of what is remembered are picked by snapshot, so that Spark asks them in the same code at
+    every tick; those of former days by time.
 
     Most windows hold no deep look and no event: tables without a row are left out, which costs a
     look at their metadata instead of a join.
     """
     optional = {addition.table for addition in ADDITIONS}
+    since = history.remembered(window).start
+
+    def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
+        if min(each.start for each in windows) < since:
+            return read_windows(session, table, windows)
+        mine = [look for look in known if any(look.observed_at in each for each in windows)]
+        return read_looks(session, table, mine)
+
     return {
-        table.name: read_windows(session, table, windows)
+        table.name: rows(table, windows)
         for table, windows in needs(asked, window, cut)
         if table not in optional or has_rows(lake, table, window)
     }
@@ -246,8 +265,9 @@ def _answers(
     subjects = pa.table({"rule": pa.array(rules), "subject": pa.array(names)})
     window = history.window_of(looks)
     mine = [each for each in asked if each.rule.name in set(rules)]
-    cut = outages(lake, mine, window)
-    rows = frames(session, lake, mine, window, cut)
+    known = history.looks(lake, history.remembered(window))
+    cut = outages(known, mine, window)
+    rows = frames(session, lake, mine, window, known, cut)
     said = verdicts(mine, rows, window, session.createDataFrame(subjects), cut)
     return {
         (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]

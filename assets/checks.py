@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from assets.computing import asset_of, keys
-from assets.frames import has_rows, read_snapshots, read_window, verdicts_of
+from assets.frames import has_rows, read_snapshots, verdicts_of
 from assets.metadata import key_of, written
 from assets.resources import LakeResource, QualityResource
 from expectations.adapter import Verdict, judge, nothing_found, result_rows
@@ -88,14 +88,11 @@ def _judge(
     """The verdicts on a table's rows of a window; of none, without asking Spark."""
     if not has_rows(lake, table, plan.window):
         return nothing_found(table.name, rules)
-    others = {other: _rows(session, TABLES[other], plan) for other in looks_at(table.name, rules)}
-    return judge(_rows(session, table, plan), table.name, others, rules, plan.decisions)
-
-
-def _rows(session: SparkSession, table: Table, plan: history.Plan) -> DataFrame:
-    if table.namespace == "raw":
-        return read_snapshots(session, table, plan)
-    return read_window(session, table, plan.window)
+    others = {
+        name: read_snapshots(session, TABLES[name], plan) for name in looks_at(table.name, rules)
+    }
+    rows = read_snapshots(session, table, plan)
+    return judge(rows, table.name, others, rules, plan.decisions)
 
 
 def spec_of(

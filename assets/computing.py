@@ -13,12 +13,10 @@ from assets.frames import (
     numbers_frame,
     quarantine_frame,
     raw_frames,
-    read_before,
     read_fit,
+    read_hours,
     read_of,
     read_snapshots,
-    read_window,
-    read_with_before,
     silent_frame,
     write_window,
 )
@@ -123,7 +121,7 @@ def progress_queues(
         session = spark.session_for(plan.rows)
         measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
         frames = raw_frames(session, plan, plan.earlier, fit=measured, doubts=lake.doubts(context))
-        before = read_window(session, progress.TIMELINE, plan.dated)
+        before = read_hours(session, progress.TIMELINE, plan.dated)
         return queues(frames, plan.window, timeline=before)
 
     return replace(context, lake, progress.QUEUES, compute)
@@ -162,7 +160,7 @@ def progress_groups(
             of_silent = read_of(session, raw.CONSUMER_OFFSETS, plan, last)
             frames = dataclasses.replace(frames, consumer_offsets=of_silent)
         found = groups(
-            read_window(session, progress.QUEUES, plan.window),
+            read_snapshots(session, progress.QUEUES, plan),
             frames,
             silent_frame(session, plan.silent),
             plan.window,
@@ -170,8 +168,8 @@ def progress_groups(
         )
         return with_health(
             found,
-            read_before(session, progress.GROUPS, plan, plan.recent),
-            read_with_before(session, progress.QUEUES, plan, plan.recent),
+            read_of(session, progress.GROUPS, plan, plan.recent),
+            read_snapshots(session, progress.QUEUES, plan, plan.recent),
             read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
             numbers_frame(session, plan.observations),
             plan.window,

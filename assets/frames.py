@@ -6,16 +6,16 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.quarantine import split
 from lake.catalog import Lake, all_of, one_of, window_filter
-from lake.history import Observation, Plan, Silent, Step
+from lake.history import Look, Observation, Plan, Silent, Step, window_of
 from lake.schema import Table
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window
-from spark.columns import inside
+from spark.columns import inside, is_before, stored_in
 from spark.filtering import SERVES, Evidence
 from spark.progress import RawFrames
 
@@ -37,67 +37,50 @@ def read_window(session: SparkSession, table: Table, window: Window) -> DataFram
 def read_windows(session: SparkSession, table: Table, windows: Sequence[Window]) -> DataFrame:
     """The rows of a table in any of at least one window."""
     return session.table(table.name).where(
-        reduce(or_, (inside(window, table.instant) for window in windows))
+        reduce(or_, (stored_in(window, table.instant) for window in windows))
     )
+
+
+def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame:
+    """The same, asked in code that does not name the window; files are picked by whole hours."""
+    rows = read_window(session, table, window.whole_hours())
+    return rows.where(inside(window, table.instant))
 
 
 def read_snapshots(
     session: SparkSession, table: Table, plan: Plan, more: Iterable[str] = ()
 ) -> DataFrame:
-    """The rows of a raw table that belong to loaded snapshots of the plan's window, or to `more`.
+    """The rows of a table that belong to loaded snapshots of the plan's window, or to `more`.
 
-    Rows of a load that died half-way belong to no loaded snapshot yet.
+    Those of `more` are from before the window. Rows of a load that died half-way belong to no
+    loaded snapshot yet; what tells of no snapshot is for the quarantine.
     """
-    return session.table(table.name).where(
-        inside(plan.window, table.instant) & _of_loaded(plan) | _before(table, plan, more)
-    )
+    earlier = sorted(set(more) - set(plan.snapshots))
+    reach = plan.reach if earlier else plan.window
+    snapshot_id = F.col("snapshot_id")
+    of_window = snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshots))
+    rows = read_hours(session, table, reach)
+    if not earlier:
+        return rows.where(of_window)
+    of_earlier = snapshot_id.isNotNull() & snapshot_id.isin(earlier)
+    lies_before = is_before(plan.window.start, table.instant)
+    return rows.where(of_window | of_earlier).where(lies_before == of_earlier)
 
 
-def read_with_before(
-    session: SparkSession, table: Table, plan: Plan, more: Iterable[str]
-) -> DataFrame:
-    """The rows of a table in the plan's window, and those before it that belong to `more`.
-
-    One condition, and not a union of two reads: a scan more costs a tick more than its rows do.
-    """
-    return session.table(table.name).where(
-        inside(plan.window, table.instant) | _before(table, plan, more)
-    )
+def read_looks(session: SparkSession, table: Table, looks: Sequence[Look]) -> DataFrame:
+    """The rows of a table that belong to some snapshots, which are in order of time."""
+    rows = read_hours(session, table, window_of(looks))
+    return rows.where(F.col("snapshot_id").isin([look.snapshot_id for look in looks]))
 
 
 def read_of(
     session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
 ) -> DataFrame:
     """The rows of a table that belong to these snapshots, of the plan's window or before it."""
-    reach = Window(plan.reach.start, plan.window.end)
-    return session.table(table.name).where(_among(table, reach, snapshot_ids))
-
-
-def read_before(
-    session: SparkSession, table: Table, plan: Plan, snapshot_ids: Iterable[str]
-) -> DataFrame:
-    """The rows of a table from before the plan's window that belong to these snapshots."""
-    return session.table(table.name).where(_before(table, plan, snapshot_ids))
-
-
-def _before(table: Table, plan: Plan, snapshot_ids: Iterable[str]) -> Column:
-    """Whether a row is of one of these snapshots and from before the plan's window."""
-    before = Window(plan.reach.start, plan.window.start)
-    return _among(table, before, set(snapshot_ids) - set(plan.snapshots))
-
-
-def _among(table: Table, window: Window, snapshot_ids: Iterable[str]) -> Column:
-    """Whether a row of a window is of one of these snapshots."""
     wanted = sorted(snapshot_ids)
     # Of nothing Spark need not plan a scan.
-    is_one = F.col("snapshot_id").isin(wanted) if wanted else F.lit(False)
-    return inside(window, table.instant) & is_one
-
-
-def _of_loaded(plan: Plan) -> Column:
-    """Whether a row is of a loaded snapshot of the plan, or tells of none and is for quarantine."""
-    snapshot_id = F.col("snapshot_id")
-    return snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshots))
+    found = F.col("snapshot_id").isin(wanted) if wanted else F.lit(False)
+    return read_hours(session, table, plan.reach).where(found)
 
 
 def verdicts_of(lake: Lake, run_id: str) -> list[dict[str, Any]]:
@@ -207,8 +190,8 @@ def silent_frame(session: SparkSession, silent: Iterable[Silent]) -> DataFrame:
 def numbers_frame(session: SparkSession, observations: Iterable[Observation]) -> DataFrame:
     """The observations of a plan as rows: ``snapshot_id, number, counts_for``."""
     return session.createDataFrame(
-        [(it.snapshot_id, it.number, list(it.counts_for)) for it in observations],
-        "snapshot_id string, number bigint, counts_for array<string>",
+        [(it.snapshot_id, it.number, dict(it.counts_for)) for it in observations],
+        "snapshot_id string, number bigint, counts_for map<string,int>",
     )
 
 
@@ -241,7 +224,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     """
     lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
     rows = frame.select(*table.column_names).writeTo(table.name)
-    rows.overwrite(inside(window, table.instant))
+    rows.overwrite(stored_in(window, table.instant))
     snapshot = lake.table(table.name).current_snapshot()
     summary = snapshot.summary if snapshot else None
     return int(summary["added-records"] or 0) if summary else 0

@@ -4,7 +4,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.computing import asset_of, keys, replace
-from assets.frames import read_snapshots, read_with_before, steps_frame
+from assets.frames import read_snapshots, steps_frame
 from assets.resources import LakeResource
 from lake import history
 from lake.tables import progress, quality, raw
@@ -35,8 +35,8 @@ def progress_events(
         before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
 
         return events(
-            read_with_before(session, progress.QUEUES, plan, before),
-            read_with_before(session, progress.GROUPS, plan, before),
+            read_snapshots(session, progress.QUEUES, plan, before),
+            read_snapshots(session, progress.GROUPS, plan, before),
             read_snapshots(session, raw.CLIENTS, plan, before),
             read_snapshots(session, raw.BROKERS, plan),
             read_snapshots(session, raw.BROKER_STATS, plan),

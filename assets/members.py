@@ -6,7 +6,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.computing import keys, replace
-from assets.frames import read_snapshots, read_window
+from assets.frames import read_snapshots
 from assets.metadata import described
 from assets.partitions import BACKFILL, HOURLY
 from assets.resources import LakeResource
@@ -59,7 +59,7 @@ def _computed(
     return {
         progress.ASSIGNMENTS: lambda _: assignments(clients, held, topics, window),
         progress.IDLE_CLIENTS: lambda _: idle_clients(
-            read_window(session, progress.ASSIGNMENTS, window), clients, window
+            read_snapshots(session, progress.ASSIGNMENTS, plan), clients, window
         ),
         progress.SUBSCRIPTIONS: lambda _: subscriptions(clients, window),
     }

@@ -42,8 +42,9 @@ def replay(
     finished: list[Incident] = []
     for mine in batches(looks, rows_of_groups):
         part = history.window_of(mine)
-        cut = outages(lake, asked, part)
-        rows = evaluate(asked, frames(session, lake, asked, part, cut), part, cut).toArrow()
+        known = history.looks(lake, history.remembered(part))
+        cut = outages(known, asked, part)
+        rows = evaluate(asked, frames(session, lake, asked, part, known, cut), part, cut).toArrow()
         truths = sorted(of_table(rows, Truth), key=lambda each: each.observed_at)
         said = evaluations(session, lake, asked, mine, truths, standing)
         after = follow(standing, said, by_name)

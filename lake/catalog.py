@@ -28,6 +28,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.transforms import HourTransform
 
@@ -102,6 +103,18 @@ class CatalogConfig:
             )
         properties = {"type": kind, "uri": uri, "warehouse": warehouse}
         return cls(python=properties, spark=properties)
+
+
+def _shared(state: Snapshot, memo: Any) -> Snapshot:
+    """A state in place of its copy.
+
+    PyIceberg hands out deep copies of a table's metadata with all its states, which never change
+    (they are frozen): with those of an hour that took half of a commit.
+    """
+    return state
+
+
+Snapshot.__deepcopy__ = _shared  # pyright: ignore
 
 
 class _Commit(Transaction):

@@ -4,7 +4,7 @@ All of it follows from ``raw.snapshots`` and ``progress.snapshots``, a row per s
 them costs milliseconds, and no run has to search the large tables for their past.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -124,12 +124,13 @@ class Observation:
         snapshot_id: its snapshot.
         number: its place. Numbers count one by one in a cluster, and jump by `OBSERVATIONS` over a
             pause; only their differences mean something.
-        counts_for: ids of the window's snapshots whose health is told from it too.
+        counts_for: ids of the window's snapshots whose health is told from it too, and how many
+            observations each is later.
     """
 
     snapshot_id: str
     number: int
-    counts_for: tuple[str, ...]
+    counts_for: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def pending_window(lake: Lake, hours_back: int) -> Window | None:
 
 def plan(lake: Lake, window: Window) -> Plan:
     """What computing a window takes from before it."""
-    known = looks(lake, Window(window.start - MEMORY, window.end))
+    known = looks(lake, remembered(window))
     before_window = Window(window.start - MEMORY, window.start)
     inside = [look for look in known if look.observed_at in window]
     before = [look for look in known if look.observed_at < window.start]
@@ -229,8 +230,13 @@ def measured_rows(lake: Lake, window: Window) -> int:
 
 def steps(lake: Lake, window: Window) -> list[Step]:
     """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
-    reach = Window(window.start - MEMORY, window.end)
+    reach = remembered(window)
     return list(_steps(looks(lake, reach), window, _spoilt(lake, reach)))
+
+
+def remembered(window: Window) -> Window:
+    """The window and `MEMORY` before it."""
+    return Window(window.start - MEMORY, window.end)
 
 
 def looks(lake: Lake, window: Window) -> list[Look]:
@@ -263,7 +269,7 @@ def complete_before(
     """The newest complete look at its cluster before each snapshot of a window, by snapshot id.
 
     Args:
-        known: snapshots of the window and of `MEMORY` before it, in order of time.
+        known: snapshots of what is `remembered` of the window, in order of time.
         window: looks at single brokers' files have none.
         longer_ago: only where it is longer ago than that; never longer than `MEMORY`.
     """
@@ -351,8 +357,8 @@ def _observations(known: Sequence[Look], window: Window) -> Iterator[Observation
             told.setdefault(look.cluster, {})[number] = look.snapshot_id
     for cluster, later in told.items():
         for snapshot_id, number in numbers[cluster].items():
-            those = [later.get(at) for at in range(number, number + OBSERVATIONS)]
-            counts_for = tuple(each for each in those if each)
+            those = {later.get(number + after): after for after in range(OBSERVATIONS)}
+            counts_for = {each: after for each, after in those.items() if each}
             if counts_for:
                 yield Observation(snapshot_id, number, counts_for)
 

@@ -19,7 +19,25 @@ QUEUE = ("cluster", "broker", "topic", "queue_id")
 
 
 def inside(window: Window, instant: str = "observed_at") -> Column:
-    """Whether an instant of a row lies in the window."""
+    """Whether an instant of a row lies in the window; to a data source this says nothing."""
+    return ~is_before(window.start, instant) & is_before(window.end, instant)
+
+
+def is_before(moment: datetime, instant: str = "observed_at") -> Column:
+    """Whether an instant of a row lies before a moment, as one that is not known does.
+
+    Compared as structs of one field. A bare moment stands as a number in the code that Spark makes
+    of an expression, so each tick's would be made, compiled and warmed up anew; of a struct there
+    is a reference.
+    """
+    return F.struct(F.col(instant).alias("at")) < F.struct(timestamp(moment).alias("at"))
+
+
+def stored_in(window: Window, instant: str = "observed_at") -> Column:
+    """Whether an instant lies in the window, so that a data source can pick files by it.
+
+    Of whole hours the files say it all, and no row is asked.
+    """
     at = F.col(instant)
     return (at >= timestamp(window.start)) & (at < timestamp(window.end))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lake.settings import whole_number
 from lake.tables import progress
 from lake.window import Window
-from spark.columns import QUEUE, at_least_zero, inside, milliseconds, timestamp
+from spark.columns import QUEUE, at_least_zero, inside, is_before, milliseconds
 
 RUN = (*QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
@@ -113,8 +113,8 @@ def _asked(queue_offsets: DataFrame, consumer_offsets: DataFrame, window: Window
     Returns:
         `QUEUE`, ``since`` the instant of the first of them, and the offsets ``asked``.
     """
-    is_before = F.col("max_offset").isNotNull() & (F.col("observed_at") < timestamp(window.start))
-    at = F.when(is_before, F.col("observed_at"))
+    told_before = F.col("max_offset").isNotNull() & is_before(window.start)
+    at = F.when(told_before, F.col("observed_at"))
     first = queue_offsets.groupBy(*QUEUE).agg(
         F.min_by("max_offset", at).alias("first"),
         F.min(at).alias("since"),

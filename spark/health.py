@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lake.history import OBSERVATIONS
 from lake.window import Window
 from spark.columns import SNAPSHOT, inside, milliseconds
-from spark.groups import FACTS, PAIR, QUEUE_OF_PAIR
+from spark.groups import FACTS, QUEUE_OF_PAIR
 from spark.progress import CONSUMED_QUEUE
 from spark.thresholds import DEFAULTS, ForSome, Thresholds, column
 
@@ -64,13 +64,12 @@ def with_health(
     Returns:
         The rows of `groups` with the columns of `lake.tables.progress.HEALTH`.
     """
-    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for"))
+    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
     limit = partial(column, of_all=thresholds, of_some=of_some)
     rows = groups.unionByName(earlier.select(*FACTS))
     return (
         rows.join(F.broadcast(numbers.drop("counts_for")), on="snapshot_id", how="left")
-        .join(_stepped(queues), on=list(PAIR), how="left")
-        .join(_of_queues(queues, held, counting, limit), on=list(PAIR), how="left")
+        .join(_of_queues(queues, held, counting, limit), on=["snapshot_id", *GROUP], how="left")
         .withColumns(_observed())
         .withColumns(_trend())
         .where(inside(window))
@@ -84,25 +83,21 @@ def with_health(
 # What single queues tell.
 
 
-def _stepped(queues: DataFrame) -> DataFrame:
-    """One row per observation of a pair: whether a commit advanced since the one before."""
-    stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
-    return queues.groupBy(*PAIR).agg(_any(stepped).alias("stepped"))
-
-
 def _of_queues(
     queues: DataFrame, held: DataFrame | None, counting: DataFrame, limit: Limit
 ) -> DataFrame:
     """One row per observation of a pair in the window: what happened to its queues up to then.
 
-    Over all observations that count for it: ``progressed``, whether a commit advanced; ``written``,
-    whether a message was; ``losing``, the queues that lost messages, and ``standing``, those that
-    stand.
+    Over all observations that count for it: ``stepped``, with a bit for each, the newest lowest,
+    whether a commit advanced since the one before; ``progressed``, whether one did over all;
+    ``written``, whether a message was; ``losing``, the queues that lost messages, and ``standing``,
+    those that stand.
     """
     return (
         _with_cache(_over_all(queues, counting), held, counting)
-        .groupBy(*PAIR)
+        .groupBy("snapshot_id", *GROUP)
         .agg(
+            F.bit_or("stepped").alias("stepped"),
             _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
             _queues_that(F.col("lost") > F.col("lowest_lost")).alias("losing"),
@@ -119,7 +114,8 @@ def _over_all(queues: DataFrame, counting: DataFrame) -> DataFrame:
     """
     commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
     waits_at = F.when(F.col("lag_upper") > 0, F.col("observed_at"))
-    is_now = F.col("snapshot_id") == F.col("counts_for")
+    stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
+    is_now = F.col("ago") == 0
     now = {
         **{name: F.col(name) for name in NOW},
         "commit": commit,
@@ -131,6 +127,7 @@ def _over_all(queues: DataFrame, counting: DataFrame) -> DataFrame:
         .groupBy(*CONSUMED_QUEUE, "counts_for")
         .agg(
             *(F.max(F.when(is_now, value)).alias(name) for name, value in now.items()),
+            F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
             F.min(commit).alias("lowest_commit"),
             F.max(commit).alias("highest_commit"),
             F.min("pull_offset").alias("lowest_pull"),
@@ -139,9 +136,12 @@ def _over_all(queues: DataFrame, counting: DataFrame) -> DataFrame:
             F.count(waits_at).alias("waited"),
             F.min(waits_at).alias("waits_since"),
         )
-        .where(F.col("observed_at").isNotNull())
         .withColumnRenamed("counts_for", "snapshot_id")
     )
+
+
+def _bit(place: str) -> Column:
+    return F.call_function("shiftleft", F.lit(1), F.col(place))
 
 
 def _with_cache(queues: DataFrame, held: DataFrame | None, counting: DataFrame) -> DataFrame:
@@ -219,7 +219,7 @@ def _trend() -> dict[str, Column]:
         "observations": F.count(F.lit(1)).over(over),
         "since": F.min("observed_at").over(over),
         "known": F.collect_list(known).over(over),
-        "stepped_alone": _any(alone & F.col("stepped")).over(steps),
+        "alone": F.collect_list(F.when(alone, F.col("number"))).over(steps),
         "produced_tps": F.avg(F.when(F.col("value").isNotNull(), F.col("produce_tps"))).over(over),
     }
 
@@ -231,6 +231,16 @@ def _any(condition: Column) -> Column:
 
 def _newest(array: str) -> Column:
     return F.size(array) - 1
+
+
+def _stepped_alone() -> Column:
+    """Whether a commit advanced while nobody was online."""
+
+    def stepped(number: Column) -> Column:
+        ago = (F.col("number") - number).cast("int")
+        return F.getbit("stepped", ago) == 1
+
+    return F.coalesce(F.exists("alone", stepped), F.lit(False))
 
 
 def _rising_steps() -> Column:
@@ -248,7 +258,7 @@ def _verdict(limit: Limit) -> Column:
     first, last = F.col("first.value"), F.col("last.value")
     progressed = F.coalesce("progressed", F.lit(False))
     traffic = progressed | F.coalesce("written", F.lit(False))
-    stopped = ~progressed | (~F.col("was_online") & ~F.col("stepped_alone"))
+    stopped = ~progressed | (~F.col("was_online") & ~_stepped_alone())
     blocked = F.filter("standing", _is_blocked)
     stalled = F.filter("standing", lambda queue: ~_is_blocked(queue))
     rise, minute = last - first, F.col("produced_tps") * limit("rise_seconds")

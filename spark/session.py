@@ -15,18 +15,16 @@ from spark.packages import PACKAGES, fetched_once
 
 LOCAL_MASTER = "local[*]"
 
-FEW_ROWS, MANY_ROWS = 25_000, 200_000
+FEW_ROWS, MANY_ROWS = 5_000, 200_000
 """Up to how many measured rows a window is small, and from how many on it is large."""
 
 SMALL = {
-    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.constraintPropagation.enabled": "false",
 }
 LARGE = {
-    "spark.sql.codegen.wholeStage": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
@@ -34,13 +32,27 @@ LARGE = {
 }
 
 COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    # Java interprets longer methods for ever; Spark then splits them where it can.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.subexpressionElimination.enabled": "true",
 }
 INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
 }
+
+JAVA_OPTIONS = (
+    # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
+    # dozens of scans of few manifests each, planned within a millisecond or two.
+    "-Diceberg.scan.plan-in-worker-pool=false",
+    # Nobody waits for milliseconds here. Java's default marks all the time beside two cores' work.
+    "-XX:+UseParallelGC",
+    # All code of a tick stays compiled, also that of whole hours: half of the default is used.
+    "-XX:ReservedCodeCacheSize=512m",
+)
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -84,9 +96,9 @@ def driver_config(catalog: CatalogConfig) -> dict[str, str]:
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
         "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
         "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
-        # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
-        # dozens of scans of few manifests each, planned within a millisecond or two.
-        "spark.driver.extraJavaOptions": "-Diceberg.scan.plan-in-worker-pool=false",
+        "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
+        # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
+        "spark.buffer.pageSize": "2m",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -130,7 +142,7 @@ class SparkResource(LazyPySparkResource):
         """The session, set for work on about that many rows of offsets.
 
         Planning anew between the stages of a plan takes longer than a tick's thousands of rows
-        take, and so does making code of expressions, even where an engine has it compiled already.
+        take, and making code of expressions longer than some hundreds do.
         """
         session = self.spark_session
         config = (LARGE if rows > MANY_ROWS else SMALL) | (

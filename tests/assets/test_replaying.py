@@ -115,7 +115,7 @@ def test_a_past_read_piece_by_piece_makes_the_same_incidents(past, spark, rules,
 def alerted(past, spark, rules):
     """The past with the alerts of the rules."""
     asked = alerting.variants(rules)
-    rows = alerting.frames(spark, past, asked, WINDOW)
+    rows = alerting.frames(spark, past, asked, WINDOW, history.looks(past, WINDOW))
     past.append(ALERTS, evaluate(asked, rows, WINDOW).toArrow().cast(ALERTS.arrow_schema()))
     yield past
     for table in (ALERTS, INCIDENTS):

@@ -121,7 +121,7 @@ def test_the_previous_observation_is_the_newest_before_the_window(lake):
         Window(at(3), at(4)),
         earlier=(name(2),),
         observations=tuple(
-            Observation(name(minute), minute - 1, (name(3),)) for minute in (1, 2, 3)
+            Observation(name(minute), minute - 1, {name(3): 3 - minute}) for minute in (1, 2, 3)
         ),
     )
 
@@ -239,12 +239,16 @@ def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
     loaded(lake, of_files(11.5, "stats_log"), of_files(11.7, "local_offsets"))
     found = {it.snapshot_id: it for it in plan(lake, Window(at(12), at(14))).observations}
     start = found[name(12)].number
-    assert found.pop(name(12.5, "other")).counts_for == (name(12.5, "other"),)
+    assert found.pop(name(12.5, "other")).counts_for == {name(12.5, "other"): 0}
     assert {key: it.number - start for key, it in found.items()} == {
         name(minute): minute - 12 for minute in range(3, 14)
     }
-    both = (name(12), name(13))
-    assert [it.counts_for for it in found.values()] == [both[:1], *[both] * 9, both[1:]]
+    counts_for = {key: dict(it.counts_for) for key, it in found.items()}
+    assert counts_for.pop(name(3)) == {name(12): 9}
+    assert counts_for.pop(name(13)) == {name(13): 0}
+    assert counts_for == {
+        name(minute): {name(12): 12 - minute, name(13): 13 - minute} for minute in range(4, 13)
+    }
     assert set(plan(lake, Window(at(12), at(14))).recent) == {name(m) for m in range(3, 12)}
 
 
@@ -253,7 +257,7 @@ def test_what_was_observed_before_a_pause_counts_no_more(lake):
     loaded(lake, look(0), look(1), look(1 + pause), look(2 + 2 * pause))
     whole = plan(lake, Window(at(0), at(3 + 2 * pause))).observations
     assert [it.number - whole[0].number for it in whole] == [0, 1, 2, 12]
-    assert whole[2].counts_for == (name(1 + pause),)
+    assert whole[2].counts_for == {name(1 + pause): 0}
     assert plan(lake, Window(at(2 + 2 * pause), at(3 + 2 * pause))).recent == ()
 
 

@@ -279,7 +279,7 @@ def computed(spark, rows, first, end, numbers, of_some=()):
     groups, queues, held = rows
     inside = {number: snapshot_id(at) for at, number in numbers.items() if first <= at < end}
     counts_for = {
-        at: tuple(inside[later] for later in range(number, number + 10) if later in inside)
+        at: {inside[number + ago]: ago for ago in range(10) if number + ago in inside}
         for at, number in numbers.items()
         if at < end and number > min(inside) - 10
     }

@@ -8,14 +8,17 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from assets.frames import numbers_frame, silent_frame
-from lake.history import Observation, Silent
+from assets.frames import numbers_frame, read_hours, read_of, read_snapshots, silent_frame
+from assets.frames import raw_frames as stored_frames
+from lake.catalog import Lake
+from lake.history import Look, Observation, Plan, Silent
 from lake.tables import progress, raw
-from spark.columns import QUEUE, inside, with_previous
+from spark.columns import QUEUE, inside, stored_in, with_previous
 from spark.delay import observations
 from spark.groups import groups
 from spark.health import with_health
 from spark.progress import CONSUMED_QUEUE, queues
+from spark.session import COMPILED, INTERPRETED
 from tests.builders import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -31,13 +34,24 @@ PAIR = {"topic": "orders", "consumer_group": "billing"}
 QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
-def nodes(found):
-    """How many operators of each name the plan has that would be run."""
+def explained(found, mode="simple"):
+    """What Spark tells of the plan that would be run."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        found.explain()
+        found.explain(mode)
+    return text.getvalue()
+
+
+def nodes(found):
+    """How many operators of each name the plan has."""
     # An operator's name follows the branches of the tree that it hangs on.
-    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", text.getvalue(), re.MULTILINE))
+    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", explained(found), re.MULTILINE))
+
+
+def codes(found):
+    """The code that Spark makes of the plan."""
+    of_stages = explained(found, "codegen").split("== Subtree ")
+    return [text.partition("Generated code:")[2] for text in of_stages[1:]]
 
 
 def frames(spark):
@@ -73,7 +87,7 @@ def of_groups(spark):
         stored,
         frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
         numbers_frame(
-            spark, [Observation(snapshot_id(at), at, (snapshot_id(1),)) for at in (0, 1)]
+            spark, [Observation(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
         ),
         WINDOW,
     )
@@ -120,3 +134,57 @@ def test_messages_are_dated_without_a_join(spark):
     found = nodes(of_queues(spark))
     assert found["SortMergeJoin"] == 1
     assert found["Window"] <= 8
+
+
+@pytest.fixture
+def compiling(spark, session_home):
+    """The session as for larger windows, on tables without a row."""
+    Lake(session_home).catalog  # noqa: B018  makes the tables
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+
+
+def planned(at):
+    """What computing the look of a minute takes, with the look before."""
+    look = Look(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
+    numbers = (Observation(snapshot_id(at), 1, {snapshot_id(at): 0}),)
+    return Plan(minutes(at, at + 1), (look,), earlier=(snapshot_id(at - 1),), observations=numbers)
+
+
+def stored_queues(spark, at):
+    """``progress.queues`` of a minute, read as ticks do."""
+    plan = planned(at)
+    found = stored_frames(spark, plan, plan.earlier, fit=(), doubts=())
+    return queues(found, plan.window, timeline=read_hours(spark, progress.TIMELINE, plan.dated))
+
+
+def stored_groups(spark, at):
+    """``progress.groups`` of a minute, read as ticks do."""
+    plan = planned(at)
+    mine = read_snapshots(spark, progress.QUEUES, plan, plan.earlier)
+    found = stored_frames(spark, plan, fit=(), doubts=())
+    return with_health(
+        groups(mine, found, silent_frame(spark, []), plan.window),
+        read_of(spark, progress.GROUPS, plan, plan.earlier),
+        mine,
+        None,
+        numbers_frame(spark, plan.observations),
+        plan.window,
+    )
+
+
+@pytest.mark.parametrize("computed", [stored_queues, stored_groups])
+def test_every_tick_runs_the_same_code(compiling, computed):
+    # Code that names its window would be compiled and warmed up at every tick.
+    first, later = (codes(computed(compiling, at)) for at in (1, 2))
+    assert len(first) > 10
+    assert first == later
+
+
+def test_code_that_names_its_window_would_be_seen(compiling):
+    rows = compiling.table(raw.QUEUE_OFFSETS.name)
+    first, later = (codes(rows.where(stored_in(minutes(at, at + 1)))) for at in (1, 2))
+    assert first != later

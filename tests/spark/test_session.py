@@ -24,5 +24,5 @@ def test_few_rows_are_interpreted_and_many_are_planned_anew(spark, spark_engine,
     finally:
         resource.session_for(1)  # the session is that of the other tests
     assert few == again == ("NO_CODEGEN", "false", "false")
-    assert more == ("FALLBACK", "false", "false")
+    assert more == ("FALLBACK", "true", "false")
     assert many == ("FALLBACK", "true", "true")
