@@ -219,7 +219,7 @@ def _ticks(home: Home) -> str:
     for minute in range(30, 60):
         _tick(past, lake, minute)
     hour = [_tick(past, lake, minute) for minute in range(60, 120)]
-    shown = [hour[1:4], hour[28:31], hour[57:60]]
+    shown = [hour[:10], hour[25:35], hour[50:]]
     rows = []
     for name, begins in STAGES.items():
         if name != "collect":
@@ -231,7 +231,7 @@ def _ticks(home: Home) -> str:
         ["process start, imports, Dagster's own", *(report.spread(it, ".1f") for it in rest)]
     )
     rows.append(["whole tick", *(report.spread(it, ".1f") for it in walls)])
-    head = ["seconds", "minutes 1 to 3", "minutes 28 to 30", "minutes 57 to 59"]
+    head = ["seconds", "minutes 0 to 9", "minutes 25 to 34", "minutes 50 to 59"]
     return "### A tick on the warm engine\n\n" + report.table(head, rows)
 
 

@@ -46,6 +46,9 @@ class Process(BaseModel, frozen=True):
             ended = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
         except psutil.NoSuchProcess:
             return None
+        if ended and self.pid in _children:
+            # Its last thread has gone since it was asked for: nothing but the zombie is left.
+            _children.pop(self.pid).wait()
         return process if same and not ended else None
 
     def send(self, number: signal.Signals) -> bool:

@@ -1,6 +1,7 @@
 """How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -48,11 +49,15 @@ JAVA_OPTIONS = (
     # Iceberg plans a scan in a pool and looks every 10 ms whether it is done; a query here has
     # dozens of scans of few manifests each, planned within a millisecond or two.
     "-Diceberg.scan.plan-in-worker-pool=false",
-    # Nobody waits for milliseconds here. Java's default marks all the time beside two cores' work.
-    "-XX:+UseParallelGC",
-    # All code of a tick stays compiled, also that of whole hours: half of the default is used.
+    # An hour of ticks fills more than half of the default with compiled code.
     "-XX:ReservedCodeCacheSize=512m",
 )
+COLLECTOR = "-XX:+UseParallelGC"
+"""Nobody waits for milliseconds here, and Java's default marks all the time beside two cores' work.
+Not set where somebody has chosen one: Java refuses to start with two."""
+
+CHOSEN_IN = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""Where the environment gives options to every Java."""
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -70,6 +75,13 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
     }
+
+
+def java_options(environment: Mapping[str, str]) -> list[str]:
+    """What a driver's Java is told."""
+    told = " ".join(environment.get(name, "") for name in CHOSEN_IN)
+    chosen = re.search(r"-XX:\+Use\w+GC\b", told)
+    return [*JAVA_OPTIONS] if chosen else [*JAVA_OPTIONS, COLLECTOR]
 
 
 def driver_config(catalog: CatalogConfig) -> dict[str, str]:
@@ -96,7 +108,7 @@ def driver_config(catalog: CatalogConfig) -> dict[str, str]:
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
         "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
         "spark.driver.memory": os.environ.get("TIDEMARK_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
+        "spark.driver.extraJavaOptions": " ".join(java_options(os.environ)),
         # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
         "spark.buffer.pageSize": "2m",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -24,7 +24,7 @@ from spark.session import SparkResource, session_config
 # processor time then went into sweeping code out, and more into compiling it anew.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC",
 )
 
 

@@ -3,11 +3,30 @@
 import pytest
 
 from lake.catalog import CatalogConfig
-from spark.session import FEW_ROWS, MANY_ROWS, SparkResource, session_config
+from spark.session import (
+    COLLECTOR,
+    FEW_ROWS,
+    MANY_ROWS,
+    SparkResource,
+    java_options,
+    session_config,
+)
 
-pytestmark = pytest.mark.spark
+
+@pytest.mark.parametrize(
+    ("environment", "chosen"),
+    [
+        ({}, True),
+        ({"JAVA_TOOL_OPTIONS": "-Xss4m -XX:+UseStringDeduplication"}, True),
+        ({"JAVA_TOOL_OPTIONS": "-Xss4m -XX:+UseG1GC"}, False),
+        ({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -Xss4m"}, False),
+    ],
+)
+def test_java_is_told_of_one_collector_only(environment, chosen):
+    assert (COLLECTOR in java_options(environment)) == chosen
 
 
+@pytest.mark.spark
 def test_few_rows_are_interpreted_and_many_are_planned_anew(spark, spark_engine, session_home):
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     resource = SparkResource(spark_config=config)
