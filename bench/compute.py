@@ -40,6 +40,9 @@ QUESTION_HOURS = 12
 PARTS = ("question", "ticks", "hours")
 """What is measured, each for itself."""
 
+WARMING = 50
+"""Ticks of an engine before those that count."""
+
 
 def main() -> None:
     """Measures, and prints and writes each section when it is known: all of it takes an hour."""
@@ -53,8 +56,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             _write("compute question", _question(Path(folder), options.rounds))
     if "ticks" in options.parts:
-        with tempfile.TemporaryDirectory() as folder, warm_home(Path(folder)) as home:
-            _write("compute ticks", _ticks(home))
+        with tempfile.TemporaryDirectory() as folder:
+            _write("compute ticks", _ticks(Path(folder)))
     if "hours" in options.parts:
         with tempfile.TemporaryDirectory() as folder, warm_home(Path(folder)) as home:
             _write("compute hours", _hours(home, options.hours))
@@ -201,7 +204,7 @@ def _require_same(totals: Sequence[Sequence[float]]) -> None:
 def warm_home(path: Path) -> Iterator[Home]:
     """A home with a warm engine."""
     home = Home.of(path)
-    os.environ["TIDEMARK_HOME"] = str(path)
+    _use(home)
     prepare(home)
     warm.up(home)
     try:
@@ -210,35 +213,54 @@ def warm_home(path: Path) -> Iterator[Home]:
         warm.down(home)
 
 
-def _ticks(home: Home) -> str:
-    """Every minute of an hour, as a schedule ticks, after half an hour that warms the engine.
+def _ticks(folder: Path) -> str:
+    """Ticks at the beginning of an hour beside those at its end, of equally warm engines, in turns.
 
-    Java compiles what it runs often: the thirtieth tick takes a tenth less than the tenth.
+    Java compiles what it runs often, so engines are warm after some dozens of ticks.
     """
-    past, lake = Past(floor_hour(datetime.now(UTC)) - 3 * HOUR), Lake(home)
-    for minute in range(30, 60):
-        _tick(past, lake, minute)
-    hour = [_tick(past, lake, minute) for minute in range(60, 120)]
-    shown = [hour[:10], hour[25:35], hour[50:]]
+    start = floor_hour(datetime.now(UTC)) - 3 * HOUR
+    # Both end their warming, after as many ticks, at the minute that counts.
+    begins = {"minutes 0 to 9": 60 - WARMING, "minutes 50 to 59": 110 - WARMING}
+    seen: dict[str, list[tuple[float, dict[str, float]]]] = {name: [] for name in begins}
+    with ExitStack() as stack:
+        lakes = {
+            name: Lake(stack.enter_context(warm_home(folder / str(minute))))
+            for name, minute in begins.items()
+        }
+        for number in range(WARMING + 10):
+            for name, lake in lakes.items():
+                seen[name].append(tick(Past(start), lake, begins[name] + number))
+    shown = {name: ticks[WARMING:] for name, ticks in seen.items()}
+    walls = {name: [wall for wall, _ in ticks] for name, ticks in shown.items()}
     rows = []
-    for name, begins in STAGES.items():
-        if name != "collect":
-            told = [[stage_seconds(steps, begins) for _, steps in ticks] for ticks in shown]
-            rows.append([name, *(report.spread(each, ".1f") for each in told)])
-    walls = [[wall for wall, _ in ticks] for ticks in shown]
-    rest = [[wall - sum(steps.values()) for wall, steps in ticks] for ticks in shown]
+    for stage, starts in STAGES.items():
+        if stage != "collect":
+            told = [[stage_seconds(it, starts) for _, it in ticks] for ticks in shown.values()]
+            rows.append([stage, *(report.spread(each, ".1f") for each in told)])
+    rest = [[wall - sum(it.values()) for wall, it in ticks] for ticks in shown.values()]
     rows.append(
         ["process start, imports, Dagster's own", *(report.spread(it, ".1f") for it in rest)]
     )
-    rows.append(["whole tick", *(report.spread(it, ".1f") for it in walls)])
-    head = ["seconds", "minutes 0 to 9", "minutes 25 to 34", "minutes 50 to 59"]
-    return "### A tick on the warm engine\n\n" + report.table(head, rows)
+    rows.append(["whole tick", *(report.spread(it, ".1f") for it in walls.values())])
+    ratios = [end / begin for begin, end in zip(*walls.values(), strict=True)]
+    return (
+        "### A tick on the warm engine\n\n"
+        + report.table(["seconds", *shown], rows)
+        + f"\n\nEnd over beginning, pair by pair: {report.spread(ratios, '.2f')}."
+    )
 
 
-def _tick(past: Past, lake: Lake, minute: int) -> tuple[float, dict[str, float]]:
+def tick(past: Past, lake: Lake, minute: int) -> tuple[float, dict[str, float]]:
     """Puts a minute and ticks: seconds on the clock, and of each step."""
     past.put(lake, minute, minute + 1)
+    _use(lake.home)
     return command(["tick", "--no-collect"])
+
+
+def _use(home: Home) -> None:
+    """Makes it the home of the processes started from here on."""
+    os.environ["TIDEMARK_HOME"] = str(home.path)
+    os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 
 def command(arguments: Sequence[str]) -> tuple[float, dict[str, float]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from alerting.channels import AppriseChannel
 from alerting.outbox import deliver
 from bench import report
-from bench.compute import command, warm_home
+from bench.compute import tick, warm_home
 from bench.past import Past
 from bench.tick import STAGES, stage_seconds
 from lake.catalog import Lake
@@ -50,11 +50,8 @@ class Side:
 
     def tick(self, past: Past, minute: int) -> tuple[float, float]:
         """Puts a minute and ticks: seconds of all, and of what makes alerts and incidents."""
-        past.put(self.lake, minute, minute + 1)
-        os.environ["TIDEMARK_HOME"] = str(self.lake.home.path)
-        os.environ["DAGSTER_HOME"] = str(self.lake.home.dagster)
         os.environ["TIDEMARK_RULES"] = str(self.rules)
-        wall, steps = command(["tick", "--no-collect"])
+        wall, steps = tick(past, self.lake, minute)
         return wall, stage_seconds(steps, STAGES["alert"])
 
 
