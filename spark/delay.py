@@ -65,8 +65,14 @@ def thinned(history: DataFrame) -> DataFrame:
     )
 
 
-def observations(queue_offsets: DataFrame) -> DataFrame:
+def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataFrame:
     """Adds to ``raw.queue_offsets`` what came before.
+
+    Args:
+        queue_offsets: the rows.
+        since: of what was seen before this window each queue's last observation is taken alone,
+            because ``progress.timeline`` knows all steps up to it. A queue that has an older one
+            too would seem to have made them in one, and its falls would not be seen.
 
     Returns:
         The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
@@ -74,10 +80,26 @@ def observations(queue_offsets: DataFrame) -> DataFrame:
     """
     order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at")
     earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
+    whole = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.unboundedFollowing)
     known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
-    before = F.last(known, ignorenulls=True).over(earlier)
-    seen = queue_offsets.withColumn("before", before)
-    return seen.withColumn("run", F.count_if(_fell()).over(order))
+    seen = {"before": F.last(known, ignorenulls=True).over(earlier)}
+    if since is None:
+        rows = queue_offsets.withColumns(seen)
+    else:
+        seen["last_before"] = F.max(_told_before(since)).over(whole)
+        rows = (
+            queue_offsets.withColumns(seen)
+            .where(inside(since) | (F.col("observed_at") >= F.col("last_before")))
+            .withColumn("before", F.when(inside(since), F.col("before")))
+            .drop("last_before")
+        )
+    return rows.withColumn("run", F.count_if(_fell()).over(order))
+
+
+def _told_before(window: Window) -> Column:
+    """When a row told the end of its queue, if that was before the window."""
+    told = F.col("max_offset").isNotNull() & is_before(window.start)
+    return F.when(told, F.col("observed_at"))
 
 
 def steps(
@@ -97,7 +119,7 @@ def steps(
     Returns:
         One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
     """
-    seen = observations(queue_offsets).where(_is_step())
+    seen = observations(queue_offsets, None if history is None else window).where(_is_step())
     grown = seen.select(*RUN, F.struct(*_STEP).alias("step"))
     if history is None:
         return grown
@@ -111,17 +133,16 @@ def _asked(queue_offsets: DataFrame, consumer_offsets: DataFrame, window: Window
     A queue that has none there was not there: what history tells is of another one.
 
     Returns:
-        `QUEUE`, ``since`` the instant of the first of them, and the offsets ``asked``.
+        `QUEUE`, ``since`` the instant of the last of them, and the offsets ``asked``.
     """
-    told_before = F.col("max_offset").isNotNull() & is_before(window.start)
-    at = F.when(told_before, F.col("observed_at"))
-    first = queue_offsets.groupBy(*QUEUE).agg(
-        F.min_by("max_offset", at).alias("first"),
-        F.min(at).alias("since"),
+    at = _told_before(window)
+    last = queue_offsets.groupBy(*QUEUE).agg(
+        F.max_by("max_offset", at).alias("last"),
+        F.max(at).alias("since"),
         F.collect_set("min_offset").alias("readable"),
     )
-    old = consumer_offsets.join(F.broadcast(first), on=list(QUEUE)).where(
-        F.least("consumer_offset", "pull_offset") < F.col("first")
+    old = consumer_offsets.join(F.broadcast(last), on=list(QUEUE)).where(
+        F.least("consumer_offset", "pull_offset") < F.col("last")
     )
     offsets = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))
     asked = F.array_union(offsets, F.first("readable"))

@@ -79,7 +79,8 @@ def queues(
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
         of `lake.tables.progress.QUEUES`. System topics and groups are left out.
     """
-    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"))
+    since = None if timeline is None else window
+    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"), since)
     read = with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
     joined = (
         read.where(inside(window) & of_users())
