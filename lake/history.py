@@ -7,6 +7,7 @@ them costs milliseconds, and no run has to search the large tables for their pas
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from lake.catalog import Lake
 from lake.decisions import DROPPED, Decision, decisions
@@ -25,6 +26,9 @@ DATED = timedelta(hours=whole_number("TIDEMARK_TIMELINE_HOURS", 72))
 
 OBSERVATIONS = 10
 """How many observations of a group, with the newest, its health is told from."""
+
+SOUGHT = 3
+"""How many looks from before the longest hole are read for what may have come back after it."""
 
 PAUSE = MEMORY / (OBSERVATIONS - 1)
 """Observations further apart do not belong together; so those of a window, and the ones that count
@@ -216,7 +220,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         window,
         looks=tuple(inside),
         rows=measured_rows(lake, window) if inside else 0,
-        earlier=tuple(sorted(_previous(before, _spoilt(lake, before_window)))),
+        earlier=tuple(sorted(_previous(before, inside, _spoilt(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=tuple(_observations(known, window)),
         decisions=decisions(lake, _reach(window)),
@@ -298,12 +302,15 @@ def _spoilt(lake: Lake, window: Window) -> set[str]:
     return set(found["snapshot_id"].to_pylist()) | dropped
 
 
-def _previous(before: Sequence[Look], spoilt: Collection[str]) -> Iterable[str]:
+def _previous(
+    before: Sequence[Look], inside: Sequence[Look], spoilt: Collection[str]
+) -> Iterable[str]:
     """Snapshots that hold the last observation of every queue before a window.
 
     That is the newest of each broker, and what was seen in the minutes before it and not in it: a
     topic deleted meanwhile, what only deep looks find, a broker silent for once. Of looks that
-    hold the same keys the newest has them all, unless rows of it are quarantined.
+    hold the same keys the newest has them all, unless rows of it are quarantined. Where the window
+    holds keys that none of these has, some may have come back after longer: a few older ones too.
     """
     newest: dict[tuple[str, str], Look] = {}
     for look in before:
@@ -311,17 +318,28 @@ def _previous(before: Sequence[Look], spoilt: Collection[str]) -> Iterable[str]:
             newest[look.cluster, broker] = look
     chosen = {look.snapshot_id for look in newest.values()}
     for last in newest.values():
+        back = [
+            look
+            for look in reversed(before)
+            if look.cluster == last.cluster and look.observed_at <= last.observed_at
+        ]
+        holes_end = last.observed_at - HOLE
         covered: set[str | None] = set()
-        for look in reversed(before):
-            if look.observed_at < last.observed_at - HOLE:
-                break
-            after = look.observed_at > last.observed_at
-            if look.cluster != last.cluster or after or look.keys_read in covered:
-                continue
-            chosen.add(look.snapshot_id)
-            told = look.keys_read is not None or look.status == "COMPLETE"
-            if told and look.snapshot_id not in spoilt:
-                covered.add(look.keys_read)
+        for look in back:
+            if look.observed_at >= holes_end and look.keys_read not in covered:
+                chosen.add(look.snapshot_id)
+                told = look.keys_read is not None or look.status == "COMPLETE"
+                if told and look.snapshot_id not in spoilt:
+                    covered.add(look.keys_read)
+        wanted = {look.keys_read for look in inside if look.cluster == last.cluster} - {None}
+        if wanted <= covered:
+            continue
+        older: dict[str | None, str] = {}
+        for look in back:
+            if look.observed_at < holes_end and look.snapshot_id not in spoilt:
+                older.setdefault(look.keys_read, look.snapshot_id)
+        others = (found for read, found in older.items() if read and read not in covered)
+        chosen.update(islice(others, SOUGHT))
     return chosen
 
 

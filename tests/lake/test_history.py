@@ -179,6 +179,23 @@ def test_what_the_newest_snapshot_does_not_hold_is_read_where_it_was_last_seen(l
     assert plan(lake, Window(at(1), at(2))).earlier == (name(-1), name(-7), name(0))
 
 
+def test_what_comes_back_after_long_is_read_where_it_was_last_seen(lake):
+    """A topic deleted for longer than the longest hole, and created again."""
+    keys = {-60: "with", -50: "with", -40: "others", -12: "without", -1: "without", 0: "without"}
+    loaded(lake, *(look(minute) | {"keys_read": read} for minute, read in keys.items()))
+    loaded(lake, look(1) | {"keys_read": "with, and new"}, look(2) | {"keys_read": "without"})
+    assert set(plan(lake, Window(at(1), at(2))).earlier) == {name(-50), name(-40), name(0)}
+    assert plan(lake, Window(at(2), at(3))).earlier == (name(0), name(1))
+
+
+def test_what_came_back_is_looked_for_in_few_looks(lake):
+    loaded(lake, *(look(-15 - back) | {"keys_read": str(back)} for back in range(20)))
+    loaded(lake, look(0) | {"keys_read": "now"}, look(1) | {"keys_read": "new"})
+    assert set(plan(lake, Window(at(1), at(2))).earlier) == {
+        name(0), name(-15), name(-16), name(-17)
+    }  # fmt: skip
+
+
 def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(lake):
     """A quarantined queue has no observation there; a backfill would find the one before."""
     loaded(lake, look(-11), look(-9), look(0), look(1))
