@@ -36,7 +36,9 @@ def progress_throughput(
     def compute(plan: history.Plan) -> DataFrame:
         session = spark.session_for(plan.rows)
         starts = counters.starts(lake.lake, plan.window)
-        earlier = {name for start in starts for name in (start.before_id, start.after_id)}
+        earlier = {
+            name for start in starts for name in (start.before_id, start.after_id) if name
+        }
         return throughput(
             read_snapshots(session, raw.BROKER_STATS, plan),
             read_fit(session, raw.QUEUE_OFFSETS, plan, earlier, doubts=lake.doubts(context)),

@@ -26,7 +26,9 @@ class Start:
         snapshot_id: the snapshot the window ends in.
         broker: the broker whose queues it is about.
         stats_window: one of `STATS_WINDOWS`.
-        before_id: the last snapshot of the broker at or before the beginning.
+        before_id: the last snapshot of the broker at or before the beginning. None, with the
+            others, where history is shorter, or where that snapshot lies more than `HOLE` before
+            the beginning: what happened since could be of any time.
         after_id: the first at or after it.
         share: how far from the one to the other the beginning lies, 0 to 1.
     """
@@ -34,17 +36,13 @@ class Start:
     snapshot_id: str
     broker: str
     stats_window: str
-    before_id: str
-    after_id: str
-    share: float
+    before_id: str | None = None
+    after_id: str | None = None
+    share: float | None = None
 
 
 def starts(lake: Lake, window: Window) -> list[Start]:
-    """Where the windows of counters begin that end in a window's snapshots.
-
-    There is none where history is shorter, or where the last observation lies more than `HOLE`
-    before the beginning: what happened since could be of any time.
-    """
+    """Where the windows of counters begin that end in a window's snapshots, of each broker."""
     longest = max(STATS_WINDOWS.values()) + HOLE
     seen: dict[tuple[str, str, str], list[Look]] = {}
     found: list[Start] = []
@@ -65,9 +63,9 @@ def _starts(seen: Sequence[Look], broker: str) -> Iterator[Start]:
         number = bisect_left(seen, begin, key=attrgetter("observed_at"))
         after = seen[number]
         before = after if after.observed_at == begin else seen[number - 1] if number else None
-        if before is not None and begin - before.observed_at <= HOLE:
-            between = after.observed_at - before.observed_at
-            share = (begin - before.observed_at) / between if between else 0.0
-            yield Start(
-                last.snapshot_id, broker, name, before.snapshot_id, after.snapshot_id, share
-            )
+        if before is None or begin - before.observed_at > HOLE:
+            yield Start(last.snapshot_id, broker, name)
+            continue
+        between = after.observed_at - before.observed_at
+        share = (begin - before.observed_at) / between if between else 0.0
+        yield Start(last.snapshot_id, broker, name, before.snapshot_id, after.snapshot_id, share)

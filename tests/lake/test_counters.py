@@ -11,7 +11,7 @@ def begun(lake, minutes, broker="a"):
     return {
         start.stats_window: (start.before_id, start.after_id, round(start.share, 3))
         for start in found
-        if (start.snapshot_id, start.broker) == (name(minutes), broker)
+        if (start.snapshot_id, start.broker) == (name(minutes), broker) and start.before_id
     }
 
 
@@ -42,11 +42,13 @@ def test_only_looks_of_the_same_kind_at_the_same_broker_count(lake):
     assert begun(lake, 3) == {"minute": (name(1), name(3), 0.5)}
     assert begun(lake, 3, "b") == {"minute": (name(2), name(2), 0)}
     found = starts(lake, Window(at(1), at(4)))
-    assert {start.snapshot_id for start in found} == {name(2), name(3)}
+    assert {start.snapshot_id for start in found if start.before_id} == {name(2), name(3)}
 
 
-def test_starts_name_what_they_begin_in(lake):
+def test_starts_name_what_they_begin_in_and_where_that_is_not_known(lake):
     loaded(lake, look(1, ["a"]), look(2, ["a"]))
     assert starts(lake, Window(at(2), at(3))) == [
-        Start(name(2), "a", "minute", name(1), name(1), 0.0)
+        Start(name(2), "a", "minute", name(1), name(1), 0.0),
+        Start(name(2), "a", "hour"),
+        Start(name(2), "a", "day"),
     ]

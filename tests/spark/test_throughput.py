@@ -127,6 +127,7 @@ def computed(spark):
     stats += [counter("long", 60, 1.0, 1.0, stats_window=name) for name in STATS_WINDOWS]
     stats += [counter("long", 60, 1.0, 1.0, stats_name="TOPIC_PUT_SIZE")]
     stats += [counter("two queues", 60, 1.0, 1.0, snapshot_id=log) for log in LOGS.values()]
+    stats += [counter("also on a new broker", 60, 1.0, 1.0)]
     stats += [counter("another time", 60, 1.0, 1.0, at=130)]
     offsets = [
         queue(at, topic, offset, number)
@@ -135,6 +136,8 @@ def computed(spark):
         for at, offset in zip((69, NOW), pair, strict=True)
     ]
     offsets += [queue(at, "long", at * 60) for at in (69, NOW)]
+    offsets += [queue(at, "also on a new broker", at * 60) for at in (69, NOW)]
+    offsets += [queue(NOW, "also on a new broker", 5000, broker="broker-b")]
     offsets += [queue(8, "long", 0), queue(16, "long", 400)]
     progressed = [
         read(at, group, *pair)
@@ -148,6 +151,7 @@ def computed(spark):
         (snapshot_id(NOW), "broker-a", name, snapshot_id(before), snapshot_id(after), share)
         for name, (before, after, share) in LOOKS.items()
     ]
+    starts += [(snapshot_id(NOW), "broker-b", "minute", None, None, None)]
     found = throughput(
         frame(spark, raw.BROKER_STATS, stats),
         frame(spark, raw.QUEUE_OFFSETS, offsets),
@@ -193,6 +197,10 @@ def test_a_window_begins_between_two_looks(computed):
         name: computed["TOPIC_PUT_NUMS", "long", name]["tps_observed"] for name in STATS_WINDOWS
     }
     assert found == {"minute": 1.0, "hour": pytest.approx(4100 / 3600), "day": None}
+
+
+def test_nothing_is_observed_where_one_broker_has_no_history_yet(computed):
+    assert computed["TOPIC_PUT_NUMS", "also on a new broker", "minute"]["tps_observed"] is None
 
 
 def test_what_offsets_do_not_count_is_not_observed(computed):
