@@ -68,9 +68,12 @@ def groups(
     hidden = _hidden(raw, silent)
     unknown = (
         hidden.unionByName(_excluded(raw.consumer_offsets.where(inside(window)), queues))
-        .unionByName(_unseen_broadcast(members, known, raw.queue_offsets.where(inside(window))))
+        .unionByName(
+            _read_by_all(members, raw.queue_offsets.where(inside(window))), allowMissingColumns=True
+        )
         .where(of_users())
-        .distinct()
+        .groupBy(*QUEUE_OF_PAIR)
+        .agg(F.max("read_by_all").alias("read_by_all"))
     )
     about_groups = _gathered(
         members.select("snapshot_id", "consumer_group", *COMMON),
@@ -102,10 +105,16 @@ COMMON = ("message_model", "consume_type", "version", "place_of_version")
 def _pairs(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
     """Every group on every topic: of which queues are known, or not, or which is subscribed to.
 
-    One aggregation of all three, where joins would sort each of them.
+    One aggregation of all three, where joins would sort each of them. Among the unknown are all
+    queues that a broadcasting group reads: what is known of its worst client is taken off.
     """
+    found = F.col("queues_known") + F.col("queues_unmeasured")
+    read_by_all = F.max("read_by_all") > 0
     return (
-        sums.unionByName(unknown.select(*PAIR, F.lit(1).alias("unknown")), allowMissingColumns=True)
+        sums.unionByName(
+            unknown.select(*PAIR, F.lit(1).alias("unknown"), "read_by_all"),
+            allowMissingColumns=True,
+        )
         .unionByName(
             members.where(of_users()).select(*PAIR, F.col("client_id").alias("member")),
             allowMissingColumns=True,
@@ -115,6 +124,7 @@ def _pairs(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame
             (
                 F.coalesce(F.sum("unknown"), F.lit(0))
                 + F.coalesce(F.max("queues_unmeasured"), F.lit(0))
+                - F.when(read_by_all, F.coalesce(F.max(found), F.lit(0))).otherwise(0)
             ).alias("queues_unknown"),
             F.size(F.collect_set("member")).alias("subscribers"),
             *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
@@ -191,17 +201,18 @@ def _excluded(consumer_offsets: DataFrame, queues: DataFrame) -> DataFrame:
     return named.join(queues.select(*QUEUE_OF_PAIR), on=list(QUEUE_OF_PAIR), how="left_anti")
 
 
-def _unseen_broadcast(members: DataFrame, known: DataFrame, queue_offsets: DataFrame) -> DataFrame:
-    """Queues that broadcasting members read without the broker knowing how far."""
-    unseen = (
+def _read_by_all(members: DataFrame, queue_offsets: DataFrame) -> DataFrame:
+    """The queues that each broadcasting member reads, whether it is known how far or not."""
+    broadcasting = (
         members.where(F.col("message_model") == "BROADCASTING")
         .where(~F.col("topic").startswith(names.RETRY_PREFIX))
         .select(*PAIR)
         .distinct()
-        .join(known.select(*PAIR), on=list(PAIR), how="left_anti")
     )
     read = queue_offsets.select("snapshot_id", "topic", "broker", "queue_id")
-    return unseen.join(read, on=["snapshot_id", "topic"], how="inner").select(*QUEUE_OF_PAIR)
+    return broadcasting.join(read, on=["snapshot_id", "topic"], how="inner").select(
+        *QUEUE_OF_PAIR, F.lit(1).alias("read_by_all")
+    )
 
 
 def _sums(known: DataFrame) -> DataFrame:

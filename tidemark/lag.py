@@ -43,8 +43,7 @@ def group_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
         else:
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
-        seen = (group, topic) in known or topic.startswith(names.RETRY_PREFIX)
-        if group in broadcasting and not seen:
+        if group in broadcasting and not topic.startswith(names.RETRY_PREFIX):
             unknown[group, topic] |= {(b, q) for b, t, q in written if t == topic}
     pairs = [pair for pair in known.keys() | unknown.keys() | members.keys() if _of_users(*pair)]
     gaps = _Gaps.of(snapshot)

@@ -310,6 +310,25 @@ def test_broadcast_progress_that_only_clients_know_is_unknown(spark):
     assert row["online"] is True
 
 
+def test_what_is_not_known_of_the_worst_client_of_a_broadcasting_group_is_unknown(spark):
+    """Nor what one broker keeps of its clients, and another does not."""
+    rows = compute(
+        spark,
+        clients=[member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
+        + [member("c3", "orders", consumer_group="audit", message_model="BROADCASTING")],
+        queue_offsets=[written(100), written(100, queue_id=1)],
+        consumer_offsets=[
+            read(10, client_id="c1", offset_store="client_file"),
+            read(90, client_id="c2", offset_store="client_file"),
+            read(95, client_id="c2", offset_store="client_file", queue_id=1),
+            read(70, consumer_group="audit", offset_store="broker_broadcast"),
+        ],
+    )
+    names = ("lag", "queues", "queues_unknown", "complete")
+    assert [rows["billing", "orders"][name] for name in names] == [90, 2, 1, False]
+    assert [rows["audit", "orders"][name] for name in names] == [30, 2, 1, False]
+
+
 def test_a_sum_beyond_64_bits_is_unknown(spark):
     huge = 2**63 - 1
     row = compute(
