@@ -198,9 +198,9 @@ def numbers_frame(session: SparkSession, observations: Iterable[Observation]) ->
 def steps_frame(session: SparkSession, steps: Iterable[Step]) -> DataFrame:
     """Steps as rows, a column per field."""
     return session.createDataFrame(
-        [tuple(vars(step).values()) for step in steps],
+        [tuple((vars(step) | {"lacking": list(step.lacking)}).values()) for step in steps],
         "snapshot_id string, observed_at timestamp, cluster string, broker string, "
-        "previous_snapshot_id string, previous_at timestamp, sound boolean, down boolean",
+        "previous_snapshot_id string, previous_at timestamp, lacking array<string>, down boolean",
     )
 
 

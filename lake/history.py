@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from json import loads
 
 from lake.catalog import Lake
 from lake.decisions import DROPPED, Decision, decisions
@@ -36,6 +37,18 @@ with them, never reach further back than `MEMORY`."""
 
 WITHOUT_QUEUES = ("local_offsets", "stats_log")
 """Sources of snapshots that never hold queues."""
+
+EVERY = "*"
+"""Stands for all topics; no topic can have that name."""
+
+HIDING = (raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name)
+"""Tables of which a row that is set aside hides a queue."""
+
+MANY = 20_000
+"""Of more rows that are set aside nobody asks one by one which queues they hide."""
+
+Place = tuple[str | None, str | None]
+"""A broker and a topic; None where a row does not tell which."""
 
 _END = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -106,7 +119,8 @@ class Step:
         broker: the broker group.
         previous_snapshot_id: the newest earlier snapshot that holds it.
         previous_at: its start.
-        sound: whether no row of either is quarantined; else a row that is not there says nothing.
+        lacking: topics of which rows of either are quarantined, or `EVERY`: that a row of them is
+            not there says nothing.
         down: whether the later one is the first that asked it and got no answer.
     """
 
@@ -116,7 +130,7 @@ class Step:
     broker: str
     previous_snapshot_id: str
     previous_at: datetime
-    sound: bool = True
+    lacking: tuple[str, ...] = ()
     down: bool = False
 
 
@@ -220,7 +234,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         window,
         looks=tuple(inside),
         rows=measured_rows(lake, window) if inside else 0,
-        earlier=tuple(sorted(_previous(before, inside, _spoilt(lake, before_window)))),
+        earlier=tuple(sorted(_previous(before, inside, _lacking(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=tuple(_observations(known, window)),
         decisions=decisions(lake, _reach(window)),
@@ -235,7 +249,7 @@ def measured_rows(lake: Lake, window: Window) -> int:
 def steps(lake: Lake, window: Window) -> list[Step]:
     """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
     reach = remembered(window)
-    return list(_steps(looks(lake, reach), window, _spoilt(lake, reach)))
+    return list(_steps(looks(lake, reach), window, _lacking(lake, reach)))
 
 
 def remembered(window: Window) -> Window:
@@ -291,19 +305,23 @@ def complete_before(
     return found
 
 
-def _spoilt(lake: Lake, window: Window) -> set[str]:
-    """Snapshots of a window of which rows are quarantined, or were until they were dropped."""
-    found = lake.read(quality.QUARANTINE, window, columns=("snapshot_id",))
-    dropped = {
-        each.snapshot_id
-        for each in decisions(lake, window)
-        if each.decision == DROPPED and each.snapshot_id
-    }
-    return set(found["snapshot_id"].to_pylist()) | dropped
+def _lacking(lake: Lake, window: Window) -> Mapping[str, set[Place]]:
+    """What snapshots lack queues of, by id: their rows are quarantined, or were until dropped."""
+    many = lake.at_most(quality.QUARANTINE, window) > MANY
+    columns = ("snapshot_id", "table") if many else ("snapshot_id", "table", "row")
+    found = lake.read(quality.QUARANTINE, window, columns=columns).to_pylist()
+    found += [vars(each) for each in decisions(lake, window) if each.decision == DROPPED]
+    lacking: dict[str, set[Place]] = {}
+    for row in found:
+        if row["table"] in HIDING and row["snapshot_id"]:
+            told = {} if many else loads(row["row"])
+            places = lacking.setdefault(row["snapshot_id"], set())
+            places.add((told.get("broker"), told.get("topic")))
+    return lacking
 
 
 def _previous(
-    before: Sequence[Look], inside: Sequence[Look], spoilt: Collection[str]
+    before: Sequence[Look], inside: Sequence[Look], lacking: Collection[str]
 ) -> Iterable[str]:
     """Snapshots that hold the last observation of every queue before a window.
 
@@ -329,14 +347,14 @@ def _previous(
             if look.observed_at >= holes_end and look.keys_read not in covered:
                 chosen.add(look.snapshot_id)
                 told = look.keys_read is not None or look.status == "COMPLETE"
-                if told and look.snapshot_id not in spoilt:
+                if told and look.snapshot_id not in lacking:
                     covered.add(look.keys_read)
         wanted = {look.keys_read for look in inside if look.cluster == last.cluster} - {None}
         if wanted <= covered:
             continue
         older: dict[str | None, str] = {}
         for look in back:
-            if look.observed_at < holes_end and look.snapshot_id not in spoilt:
+            if look.observed_at < holes_end and look.snapshot_id not in lacking:
                 older.setdefault(look.keys_read, look.snapshot_id)
         others = (found for read, found in older.items() if read and read not in covered)
         chosen.update(islice(others, SOUGHT))
@@ -381,7 +399,9 @@ def _observations(known: Sequence[Look], window: Window) -> Iterator[Observation
                 yield Observation(snapshot_id, number, counts_for)
 
 
-def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> Iterable[Step]:
+def _steps(
+    known: Sequence[Look], window: Window, lacking: Mapping[str, set[Place]]
+) -> Iterable[Step]:
     newest: dict[tuple[str, str], Look] = {}
     down: set[tuple[str, str]] = set()
     for look in known:
@@ -394,6 +414,12 @@ def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> It
             if falls:
                 down.add((cluster, broker))
             if look.observed_at in window:
+                places = [
+                    place
+                    for snapshot_id in (last.snapshot_id, look.snapshot_id)
+                    for place in lacking.get(snapshot_id, ())
+                    if place[0] in (broker, None)
+                ]
                 yield Step(
                     look.snapshot_id,
                     look.observed_at,
@@ -401,7 +427,7 @@ def _steps(known: Sequence[Look], window: Window, spoilt: Collection[str]) -> It
                     broker,
                     last.snapshot_id,
                     last.observed_at,
-                    sound=not {look.snapshot_id, last.snapshot_id} & set(spoilt),
+                    lacking=tuple(sorted({topic or EVERY for _, topic in places})),
                     down=falls,
                 )
         for broker in look.brokers_read:

@@ -9,6 +9,7 @@ day) has no event, for nobody saw it happen.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.history import EVERY
 from lake.tables import progress
 from spark.columns import SNAPSHOT, at_least_zero, milliseconds
 
@@ -242,7 +243,8 @@ def _found() -> Column:
     was_ahead = F.coalesce(before > F.col("before.max_offset"), F.lit(False))
     was_lost = F.coalesce(F.col("before.lost") > 0, F.lit(False))
     # What only some snapshots ask clients for is not gone from the others.
-    told = F.col("sound") & (F.col("client_key") == "")
+    lacking = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
+    told = ~lacking & (F.col("client_key") == "")
     booted = F.col("booted_at") > F.col("previous_at")
     again = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))
     skipped = commit - F.greatest(was, minimum)

@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lake import history
 from lake.history import (
+    EVERY,
     PAUSE,
     Observation,
     Plan,
@@ -24,6 +26,10 @@ BOTH = ("a", "b")
 
 def at(minutes):
     return NOON + timedelta(minutes=minutes)
+
+
+def window(first, end):
+    return Window(at(first), at(end))
 
 
 def name(minutes, cluster="lab"):
@@ -212,7 +218,7 @@ def test_rows_that_were_dropped_are_missing_as_those_in_quarantine_are(lake):
     made = plan(lake, Window(at(1), at(2)))
     assert made.earlier == (name(-9), name(0))
     assert [each.decision for each in made.decisions] == ["dropped"]
-    assert [step.sound for step in steps(lake, Window(at(1), at(2)))] == [False, False]
+    assert [step.lacking for step in steps(lake, Window(at(1), at(2)))] == [(EVERY,), (EVERY,)]
     lake.append(quality.DECISIONS, [row | {"decision": "released", "decided_at": at(10)}])
     assert plan(lake, Window(at(1), at(2))).earlier == (name(0),)
 
@@ -314,9 +320,33 @@ def test_only_a_look_that_asked_the_broker_finds_it_down(lake):
     assert [step for step in told(lake, 4, 5) if step[3]] == [(4, "a", 2, True), (4, "b", 0, True)]
 
 
-def test_a_step_from_or_to_quarantined_rows_is_not_sound(lake):
-    loaded(lake, *(look(minute, ["a"], "COMPLETE") for minute in range(4)))
-    row = {"observed_at": at(1), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
-    lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(1)}])
-    sound = {step.snapshot_id: step.sound for step in steps(lake, Window(at(0), at(5)))}
-    assert sound == {name(1): False, name(2): False, name(3): True}
+ORDERS_OF_A = '{"broker": "a", "topic": "orders"}'
+
+
+@pytest.mark.parametrize(
+    "table, row, lacking",
+    [
+        ("raw.queue_offsets", ORDERS_OF_A, {"a": ("orders",), "b": ()}),
+        ("raw.consumer_offsets", ORDERS_OF_A, {"a": ("orders",), "b": ()}),
+        ("raw.queue_offsets", '{"broker": null}', {"a": (EVERY,), "b": (EVERY,)}),
+        ("raw.clients", '{"client_id": null}', {"a": (), "b": ()}),
+    ],
+)
+def test_a_step_from_or_to_a_look_tells_what_is_set_aside(lake, table, row, lacking):
+    loaded(lake, *(look(minute) for minute in range(4)))
+    found = {"observed_at": at(1), "table": table, "reason": "x", "row": row}
+    lake.append(quality.QUARANTINE, [found | {"snapshot_id": name(1)}])
+    told = {(step.snapshot_id, step.broker): step.lacking for step in steps(lake, window(0, 5))}
+    assert told == {
+        (name(minute), broker): lacking[broker] if minute in (1, 2) else ()
+        for minute in (1, 2, 3)
+        for broker in BOTH
+    }
+
+
+def test_of_very_many_rows_set_aside_no_one_is_asked_which_queue_it_hides(lake, monkeypatch):
+    monkeypatch.setattr(history, "MANY", 1)
+    loaded(lake, look(0), look(1))
+    row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": ORDERS_OF_A}
+    lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(0)}] * 2)
+    assert [step.lacking for step in steps(lake, window(0, 5))] == [(EVERY,), (EVERY,)]

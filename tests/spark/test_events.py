@@ -3,7 +3,7 @@
 import pytest
 
 from assets.frames import steps_frame
-from lake.history import Step
+from lake.history import EVERY, Step
 from lake.tables import progress, raw
 from spark.events import events
 from tests.builders import frame, minute, snapshot_id
@@ -112,7 +112,11 @@ CASES = {
         queue(10), queue(None), ("DISAPPEARED", 10, None, None, None)
     ),
     "never there": case(queue(None), None),
-    "not fit to compute on": case(queue(10), None, broker="c"),
+    "rows of the topic set aside": case(queue(10), None, broker="c"),
+    "rows of any topic set aside": case(queue(10), None, broker="e"),
+    "rows of another topic set aside": case(
+        queue(10), None, ("DISAPPEARED", 10, None, None, None), broker="f"
+    ),
     "a client that was not asked": case(queue(10, store="client_file"), None, client="a1"),
     "first commit": case(queue(None), queue(5), ("FIRST_COMMIT", None, 5, None, None)),
     "first commit of a new group": case(None, queue(5), ("FIRST_COMMIT", None, 5, None, None)),
@@ -120,11 +124,15 @@ CASES = {
     "a client that is asked now": case(None, queue(10, store="client_file"), client="a1"),
 }
 
+LACKING = {"c": ("orders",), "e": (EVERY,), "f": ("refunds",)}
+
 STEPS = [
     Step(
-        snapshot_id(1), minute(1), "lab", name, snapshot_id(0), minute(0), name != "c", name == "d"
+        *(snapshot_id(1), minute(1), "lab", name, snapshot_id(0), minute(0)),
+        lacking=LACKING.get(name, ()),
+        down=name == "d",
     )
-    for name in "abcd"
+    for name in "abcdef"
 ]
 
 
