@@ -129,7 +129,7 @@ def _over_all(queues: DataFrame, counting: DataFrame) -> DataFrame:
             *(F.max(F.when(is_now, value)).alias(name) for name, value in now.items()),
             F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
             F.min(commit).alias("lowest_commit"),
-            F.max(commit).alias("highest_commit"),
+            F.max("ago").alias("oldest"),
             F.min("pull_offset").alias("lowest_pull"),
             F.min("max_offset").alias("lowest_written"),
             F.min("lost").alias("lowest_lost"),
@@ -162,10 +162,14 @@ def _with_cache(queues: DataFrame, held: DataFrame | None, counting: DataFrame) 
 
 
 def _stands(limit: Limit) -> Column:
+    """Whether messages wait and the commit did not advance; going back is no progress."""
     waited = milliseconds("waits_since", "observed_at")
+    # The step into the oldest observation began before it.
+    steps = F.coalesce("stepped", F.lit(0)).bitwiseAND(_bit("oldest") - 1)
     return (
         (F.col("lag_upper") > 0)
-        & (F.col("lowest_commit") == F.col("highest_commit"))
+        & (F.col("commit") == F.col("lowest_commit"))
+        & (steps == 0)
         & (F.col("waited") >= limit("standing"))
         & (waited >= limit("standing_for"))
     )
@@ -269,7 +273,7 @@ def _verdict(limit: Limit) -> Column:
         return F.when(condition, verdict)
 
     return F.coalesce(
-        state("LOSING", F.col("last.lost") > F.col("first.lost"), _why_losing()),
+        state("LOSING", F.col("last.lost") > _was_lost(), _why_losing()),
         state("UNKNOWN", value.isNull() | (F.size("known") < limit("known")), _why_unknown(value)),
         state("STOPPED", (value > 0) & ~online & stopped, _why_stopped()),
         state("BLOCKED", F.size(blocked) > 0, _named(blocked, _why_blocked)),
@@ -315,8 +319,13 @@ def _movement() -> Column:
     return F.concat_ws(" ", text, _over())
 
 
+def _was_lost() -> Column:
+    """What was lost first: before the first commit of a group nobody can say."""
+    return F.get(F.filter("known.lost", lambda lost: lost.isNotNull()), F.lit(0))
+
+
 def _why_losing() -> Column:
-    text = F.format_string("lost messages %s, were %s", F.col("last.lost"), F.col("first.lost"))
+    text = F.format_string("lost messages %s, were %s", F.col("last.lost"), _was_lost())
 
     def lost(queue: Column) -> Column:
         return F.format_string("%s lost, were %s", queue["lost"], queue["lowest_lost"])

@@ -97,6 +97,11 @@ CASES = {
         "LOSING",
         "lost messages 5, were 0",
     ),
+    "loses after its first commit": (
+        [Seen((Queue(commit, 100, minimum=low),)) for commit, low in ((None, 0), (10, 0), (10, 60))],
+        "LOSING",
+        "lost messages 50, were 0",
+    ),
     "lost long ago": ([Seen((Queue(10, 100, minimum=40),))] * 3, "STALLED", None),
     # Unknown.
     "hidden now": (
@@ -164,6 +169,16 @@ CASES = {
     "rewound and going": (
         [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 70)],
         "FALLING_BEHIND|OK|CATCHING_UP",
+        None,
+    ),
+    "rewound and stalled": (
+        [*stands(100), *stands(*[100] * 3, commit=20)],
+        "STALLED",
+        "broker-a/0: commit stands at 20, 80 messages wait",
+    ),
+    "stalls once more": (
+        [*stands(*[100] * 3, commit=20), *stands(100, commit=30), *stands(100, commit=20)],
+        "OK",
         None,
     ),
     "never committed by nobody": (
