@@ -170,7 +170,7 @@ def progress_groups(
             found,
             read_of(session, progress.GROUPS, plan, plan.recent),
             read_snapshots(session, progress.QUEUES, plan, plan.recent),
-            read_snapshots(session, raw.CLIENT_QUEUES, plan, plan.recent),
+            read_fit(session, raw.CLIENT_QUEUES, plan, plan.recent, doubts=doubts),
             numbers_frame(session, plan.observations),
             plan.window,
             of_some=of_some,

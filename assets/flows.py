@@ -34,14 +34,12 @@ def progress_throughput(
     """Adds up what replicas counted, beside the rate that our own offsets give."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(plan.rows)
+        session, doubts = spark.session_for(plan.rows), lake.doubts(context)
         starts = counters.starts(lake.lake, plan.window)
-        earlier = {
-            name for start in starts for name in (start.before_id, start.after_id) if name
-        }
+        earlier = {name for start in starts for name in (start.before_id, start.after_id) if name}
         return throughput(
-            read_snapshots(session, raw.BROKER_STATS, plan),
-            read_fit(session, raw.QUEUE_OFFSETS, plan, earlier, doubts=lake.doubts(context)),
+            read_fit(session, raw.BROKER_STATS, plan, doubts=doubts),
+            read_fit(session, raw.QUEUE_OFFSETS, plan, earlier, doubts=doubts),
             read_snapshots(session, progress.QUEUES, plan, earlier),
             session.createDataFrame([astuple(start) for start in starts], STARTS),
             plan.window,
@@ -64,12 +62,12 @@ def progress_capacity(
     """Computes what the members of a group could carry, and how many the peak takes."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(plan.rows)
+        session, doubts = spark.session_for(plan.rows), lake.doubts(context)
         reach = Window(plan.window.start - PEAK, plan.window.end)
         return capacity(
-            read_snapshots(session, raw.CLIENTS, plan),
-            read_snapshots(session, raw.CLIENT_TOPICS, plan),
-            read_snapshots(session, raw.CLIENT_QUEUES, plan),
+            read_fit(session, raw.CLIENTS, plan, doubts=doubts),
+            read_fit(session, raw.CLIENT_TOPICS, plan, doubts=doubts),
+            read_fit(session, raw.CLIENT_QUEUES, plan, doubts=doubts),
             read_window(session, progress.GROUPS, reach),
             plan.window,
             client_machine.machine(),

@@ -4,7 +4,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from assets.computing import asset_of, keys, replace
-from assets.frames import read_snapshots, steps_frame
+from assets.frames import read_fit, read_snapshots, steps_frame
 from assets.resources import LakeResource
 from lake import history
 from lake.tables import progress, quality, raw
@@ -30,16 +30,16 @@ def progress_events(
     """Finds what happened to queues and brokers: each transition once."""
 
     def compute(plan: history.Plan) -> DataFrame:
-        session = spark.session_for(plan.rows)
+        session, doubts = spark.session_for(plan.rows), lake.doubts(context)
         steps = history.steps(lake.lake, plan.window)
         before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
 
         return events(
             read_snapshots(session, progress.QUEUES, plan, before),
             read_snapshots(session, progress.GROUPS, plan, before),
-            read_snapshots(session, raw.CLIENTS, plan, before),
-            read_snapshots(session, raw.BROKERS, plan),
-            read_snapshots(session, raw.BROKER_STATS, plan),
+            read_fit(session, raw.CLIENTS, plan, before, doubts=doubts),
+            read_fit(session, raw.BROKERS, plan, doubts=doubts),
+            read_fit(session, raw.BROKER_STATS, plan, doubts=doubts),
             steps_frame(session, steps),
         )
 

@@ -108,7 +108,6 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
         F.col("threads")
     )
     took_time = F.when(F.col("consume_rt_ms") > 0, F.col("consume_rt_ms"))
-    failed = F.coalesce("consume_failed_tps", F.lit(0.0))
     return (
         client_topics.join(clients.select(*MEMBER, threads), on=list(MEMBER), how="left")
         .join(held, on=[*MEMBER, "topic"], how="left")
@@ -117,7 +116,7 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
                 "is_ordered": ordered,
                 # Clients tell 0 where they have not called a listener for an hour.
                 "consume_rt_ms": took_time,
-                "consume_tps": F.col("consume_ok_tps") + failed,
+                "consume_tps": F.col("consume_ok_tps") + F.col("consume_failed_tps"),
                 "capacity_tps": at_once * 1000 / took_time,
             }
         )

@@ -134,19 +134,30 @@ def _pairs(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame
 
 def _members(clients: DataFrame) -> DataFrame:
     """One row per snapshot, group, client and topic it subscribes to."""
-    numbers = F.transform(
-        F.regexp_extract_all("version", F.lit(r"(\d+)"), 1), lambda text: text.cast("int")
-    )
-    newest = F.array(F.lit(99))
-    place = F.when(F.col("version") == "HIGHER_VERSION", newest).otherwise(numbers)
     return clients.withColumns(
-        {"subscription": F.explode_outer("subscriptions"), "place_of_version": place}
+        {"subscription": F.explode_outer("subscriptions"), "place_of_version": _place_of_version()}
     ).select(
         *SNAPSHOT,
         "consumer_group",
         "client_id",
         *COMMON,
         F.col("subscription.topic").alias("topic"),
+    )
+
+
+def _place_of_version() -> Column:
+    """What orders versions as `rocketmq.names.version_order` does."""
+    version = F.col("version")
+    numbers = F.transform(
+        F.regexp_extract_all(version, F.lit(r"(\d+)"), 1), lambda text: text.try_cast("bigint")
+    )
+    release = F.when(version.endswith("_SNAPSHOT"), 0).otherwise(1)
+    # A bare number is what a client that is not Java's told.
+    return (
+        F.when(version == "HIGHER_VERSION", F.array(F.lit(99)))
+        .when(version.rlike(r"^\d+$"), F.concat(F.array(F.lit(0)), numbers))
+        .when(version == "V3", numbers)
+        .otherwise(F.concat(numbers, F.array(release)))
     )
 
 

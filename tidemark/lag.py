@@ -9,7 +9,7 @@ tell what a silent broker had: no group is complete then, and of how many queues
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, Self
 
@@ -18,6 +18,9 @@ from rocketmq.rows import Client, ConsumerOffset, QueueOffset, Snapshot
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 
 Pair = tuple[str, str]
 
@@ -151,7 +154,8 @@ def _stored(offset: int, queue: QueueOffset, now: datetime) -> tuple[datetime | 
 def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
     if start is None or end is None:
         return None
-    return int((end - start).total_seconds() * 1000)
+    since, until = ((instant - EPOCH) // MILLISECOND for instant in (start, end))
+    return until - since
 
 
 def _span(count: int | None, start: datetime | None, end: datetime | None) -> int | None:

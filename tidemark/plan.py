@@ -81,6 +81,8 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     expected = _owners(strategy, wanted, clients, wish.rooms)
     actual, actual_source = _actual(snapshot, group, used or AVG, now, online, wish.rooms)
     busy = set(expected.values())
+    # A strategy shares each topic by itself: who gets nothing gets nothing of the largest.
+    most = max(map(len, wanted.values()))
     return {
         "cluster": snapshot.cluster,
         "consumer_group": group,
@@ -92,7 +94,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
         "actual_source": actual_source,
         "queues": [_row(queue, client, actual) for queue, client in expected.items()],
         "idle_clients": [
-            {"client_id": client, "reason": _reason(strategy, len(expected), len(clients))}
+            {"client_id": client, "reason": _reason(strategy, most, len(clients))}
             for client in clients
             if client not in busy
         ],

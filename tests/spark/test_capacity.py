@@ -28,6 +28,7 @@ GROUPS = {
     "ordered": ([member("a", 20, 10.0, 100.0, queues=10, locked=True)], load(10, 50.0, clients=1)),
     "too many": ([member("a", 1, 1.0, 1000.0)], load(3, 4.0, clients=5)),
     "failing": ([member("a", 1, 1.0, 100.0, failed_tps=2.0)], load(1, 1.0, clients=1)),
+    "failures not told": ([member("a", 1, 1.0, 100.0, failed_tps=None)], load(1, 1.0)),
     # 100 calls of 10 ms and 300 of 50 ms.
     "unequal": ([member("a", 8, 100.0, 10.0), member("b", 8, 300.0, 50.0)], load(8, 1.0)),
     "never called": ([member("a", 20, 0.0, 0.0)], load(4, 1.0)),
@@ -106,6 +107,7 @@ EXPECTED = {
     },
     "too many": {"capacity_tps": 3, "clients_needed": 4, "capacity_limit_tps": 3},
     "failing": {"consume_tps": 3},
+    "failures not told": {"consume_tps": None, "capacity_tps_per_client": 10},
     "unequal": {"consume_rt_ms": 40, "capacity_tps_per_client": 480},
     "never called": {
         "threads": 20,

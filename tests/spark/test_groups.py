@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from assets.frames import silent_frame
 from lake.history import Silent
+from rocketmq.names import version_order
 from spark.groups import groups
 from spark.progress import queues
 from tests.builders import minutes, raw_frames, snapshot_id
@@ -327,6 +328,21 @@ def test_what_is_not_known_of_the_worst_client_of_a_broadcasting_group_is_unknow
     names = ("lag", "queues", "queues_unknown", "complete")
     assert [rows["billing", "orders"][name] for name in names] == [90, 2, 1, False]
     assert [rows["audit", "orders"][name] for name in names] == [30, 2, 1, False]
+
+
+def test_the_lowest_version_is_the_lowest_in_the_order_of_versions(spark):
+    versions = ["317", "V3", "V4_9_7", "V4_9_7_SNAPSHOT", "V4_9_10", "V5_0_0", "HIGHER_VERSION"]
+    pairs = {f"{one}-{other}": (one, other) for one in versions for other in versions}
+    rows = compute(
+        spark,
+        clients=[
+            member(f"client-{version}", "orders", consumer_group=group, version=version)
+            for group, pair in pairs.items()
+            for version in pair
+        ],
+    )
+    for group, pair in pairs.items():
+        assert rows[group, "orders"]["client_version"] == min(pair, key=version_order)
 
 
 def test_a_sum_beyond_64_bits_is_unknown(spark):

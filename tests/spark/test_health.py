@@ -98,7 +98,10 @@ CASES = {
         "lost messages 5, were 0",
     ),
     "loses after its first commit": (
-        [Seen((Queue(commit, 100, minimum=low),)) for commit, low in ((None, 0), (10, 0), (10, 60))],
+        [
+            Seen((Queue(commit, 100, minimum=low),))
+            for commit, low in ((None, 0), (10, 0), (10, 60))
+        ],
         "LOSING",
         "lost messages 50, were 0",
     ),

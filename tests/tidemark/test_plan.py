@@ -1,6 +1,7 @@
 """`tidemark plan`: what it promises, on snapshots to check by eye and on a real cluster."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -87,6 +88,20 @@ def test_too_many_clients_idle_and_more_queues_help():
     planned = plan(taken, Wish("billing", 8, queues=4))
     assert planned["idle_clients"] == []
     assert owners(planned, "moves").count(None) == 2, "two queues are not there yet"
+
+
+def test_the_queues_of_several_topics_are_shared_one_topic_at_a_time():
+    taken = snapshot("10.0.0.1")
+    orders = [topic for topic in taken.topics if topic.topic == "orders"]
+    taken.topics += [replace(topic, topic="refunds", read_queues=2) for topic in orders]
+    (member,) = taken.clients
+    member.subscriptions = [*member.subscriptions, Subscription("refunds", "TAG", "*", [])]
+    planned = plan(taken, Wish("billing", 8))
+    assert len(planned["queues"]) == 10
+    assert {row["client_id"]: row["reason"] for row in planned["idle_clients"]} == {
+        "new-6": "MORE_CLIENTS_THAN_QUEUES",
+        "new-7": "MORE_CLIENTS_THAN_QUEUES",
+    }
 
 
 def test_fewer_clients_and_another_strategy():
