@@ -119,7 +119,13 @@ async def _collect(
     started = datetime.now(UTC)
     try:
         target = cluster.target(memory.remembered(started))
-        return await read(cluster, _within(replace(target, deep=deep), seconds))
+        target = _within(replace(target, deep=deep), seconds)
+        snapshot = await read(cluster, target)
+        missed = memory.missed(snapshot, started)
+        if missed:
+            remembered = (*target.remembered, *missed)
+            snapshot = await read(cluster, replace(target, remembered=remembered))
+        return snapshot
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
     except ReadError as error:

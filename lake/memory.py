@@ -39,7 +39,10 @@ class Memory:
     @classmethod
     def of(cls, home: Home, target: str) -> "Memory":
         """The memory of the cluster configured as `target`; empty when there is none to read."""
-        path = home.path / "collector" / (re.sub(r"[^\w.-]+", "_", target) + ".json")
+        return cls._read(home.path / "collector" / (re.sub(r"[^\w.-]+", "_", target) + ".json"))
+
+    @classmethod
+    def _read(cls, path: Path) -> "Memory":
         try:
             found = json.loads(path.read_text())
             brokers = {
@@ -57,6 +60,21 @@ class Memory:
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
         """The brokers that answered within the last 24 hours."""
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
+
+    def missed(self, snapshot: Snapshot, now: datetime) -> tuple[Remembered, ...]:
+        """The brokers that a look did not ask for, though another memory of its cluster knows them.
+
+        One cluster can be asked for by its name, and by the one or the other of its name servers.
+        That it is the same shows by a broker of that name at that address.
+        """
+        answered = {(row.broker, row.address) for row in snapshot.brokers if row.version}
+        asked = {row.broker for row in snapshot.brokers}
+        found: set[Remembered] = set()
+        for path in self.path.parent.glob("*.json"):
+            other = self._read(path).remembered(now)
+            if path != self.path and answered & {(broker, at) for broker, _, at in other}:
+                found.update(each for each in other if each[0] not in asked)
+        return tuple(sorted(found))
 
     def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
         """Takes in who answered, and forgets an address whose broker answers at a new one.

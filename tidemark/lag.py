@@ -193,7 +193,7 @@ def _group(
         "consumer_group": group,
         "topic": topic,
         **sums,
-        "queues": len(known) + len(hidden),
+        "queues": None if gaps.silent else len(known) + len(hidden),
         "queues_unknown": None if gaps.silent else len(hidden),
         "queues_never_committed": sum(row["never_committed"] for row in known),
         "complete": not hidden and not gaps.silent,

@@ -105,6 +105,18 @@ def test_two_targets_have_two_memories(home):
     assert Memory.of(home, "127.0.0.1:9999").cluster is None
 
 
+def test_a_cluster_that_is_asked_for_in_another_way_misses_who_was_there(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    (version,) = {row.version for row in snapshot(START, Minute(0)).brokers}
+    alone = of_broker_a((0, BROKERS["broker-a"], version), minute=1)
+    elsewhere = of_broker_a((0, "10.9.9.9:10911", version), minute=1)
+    for target in ("localhost:9876", "orders"):
+        assert Memory.of(home, target).missed(alone, minutes(1)) == ALL[1:]
+        assert Memory.of(home, target).missed(alone, minutes(24 * 60 + 1)) == ()
+        assert Memory.of(home, target).missed(elsewhere, minutes(1)) == ()
+    assert Memory.of(home, TARGET).missed(alone, minutes(1)) == (), "it is asked for them anyway"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])
 def test_a_damaged_file_is_an_empty_memory(home, text):
     memory = Memory.of(home, TARGET)

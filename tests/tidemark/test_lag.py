@@ -58,12 +58,14 @@ def with_problem(operation: str) -> dict[str, Any]:
     taken.problems = [Problem("10.0.0.2:1", operation, None, "timed out")]
     taken.status = "PARTIAL"
     (row,) = group_rows(taken)
-    return {name: row[name] for name in ("lag", "queues_unknown", "complete", "online", "clients")}
+    names = ("lag", "queues", "queues_unknown", "complete", "online", "clients")
+    return {name: row[name] for name in names}
 
 
 def test_beside_a_silent_broker_nothing_is_complete():
     assert with_problem("GET_ALL_CONSUMER_OFFSET") == {
         "lag": 5,
+        "queues": None,
         "queues_unknown": None,
         "complete": False,
         "online": None,
@@ -88,3 +90,9 @@ def test_nobody_known_online_where_one_of_many_questions_failed():
 )
 def test_durations(milliseconds, text):
     assert duration(milliseconds) == text
+
+
+@pytest.mark.parametrize("milliseconds", [1, 65_525, 65_526, 99_999])
+def test_a_delay_is_the_difference_of_whole_milliseconds(milliseconds):
+    (row,) = group_rows(snapshot((9, 10, NOW - timedelta(milliseconds=milliseconds))))
+    assert row["delay_ms"] == milliseconds
