@@ -49,20 +49,25 @@ class HealthSettings(Strict):
         return ForSome(self.match.model_dump(), replace(DEFAULTS, **said))
 
 
+NAMED_BY = "TIDEMARK_HEALTH"
+
+
 def settings_path(home: Home, environment: Mapping[str, str] = os.environ) -> Path:
     """Where the file is: ``TIDEMARK_HEALTH``, else ``health.yaml`` in the home."""
-    return Path(environment.get("TIDEMARK_HEALTH") or home.path / "health.yaml")
+    return Path(environment.get(NAMED_BY) or home.path / "health.yaml")
 
 
 def read(file: Path) -> tuple[Sequence[ForSome], list[str]]:
-    """The entries that can be used, and a line for each mistake; none of a file that is not there.
+    """The entries that can be used, and a line for each mistake; none where there is no file.
+
+    A file that somebody named has to be there.
 
     Args:
         file: mistakes name it as it is given here.
     """
     found: list[ForSome] = []
     mistakes: list[str] = []
-    if file.exists():
+    if file.exists() or str(file) == os.environ.get(NAMED_BY):
         for item in read_items(file, "health", "an entry", HealthSettings.model_validate):
             if isinstance(item, str):
                 mistakes.append(item)

@@ -76,20 +76,25 @@ class QualitySettings(Strict):
         return replace(rule, **said)
 
 
+NAMED_BY = "TIDEMARK_QUALITY"
+
+
 def settings_path(home: Home, environment: Mapping[str, str] = os.environ) -> Path:
     """Where the file is: ``TIDEMARK_QUALITY``, else ``quality.yaml`` in the home."""
-    return Path(environment.get("TIDEMARK_QUALITY") or home.path / "quality.yaml")
+    return Path(environment.get(NAMED_BY) or home.path / "quality.yaml")
 
 
 def read(file: Path) -> tuple[Sequence[QualitySettings], list[str]]:
-    """The entries that can be used, and a line for each mistake; none of a file that is not there.
+    """The entries that can be used, and a line for each mistake; none where there is no file.
+
+    A file that somebody named has to be there.
 
     Args:
         file: mistakes name it as it is given here.
     """
     found: dict[tuple[str, str], QualitySettings] = {}
     mistakes: list[str] = []
-    if file.exists():
+    if file.exists() or str(file) == os.environ.get(NAMED_BY):
         for item in read_items(file, "quality", "an entry", QualitySettings.model_validate):
             if isinstance(item, str):
                 mistakes.append(item)

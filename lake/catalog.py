@@ -6,14 +6,15 @@ Iceberg's Spark runtime know (PostgreSQL, REST, Glue, Hive) is a matter of confi
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
 from pyiceberg.expressions import (
     AlwaysTrue,
     And,
@@ -31,7 +32,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.transforms import HourTransform
+from sqlalchemy.exc import DatabaseError
 
+from lake.failures import DamagedError, essence
 from lake.home import Home
 from lake.schema import Table
 from lake.tables import TABLES
@@ -50,6 +53,14 @@ PROPERTIES = {
 """Properties of every table."""
 
 COMMIT_ATTEMPTS = 5
+
+UNUSABLE = (
+    *(OSError, EOFError, ValueError, LookupError, AssertionError, SystemError),
+    *(ValidationError, DatabaseError),
+)
+"""What libraries raise at files that are gone, damaged or not ours to use."""
+
+PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 
 SQLITE_BUSY_SECONDS = 30
 """How long a writer waits for another one's SQLite lock."""
@@ -134,6 +145,22 @@ class _Commit(Transaction):
         return self._derived[1]
 
 
+@contextmanager
+def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
+    """Around the use of files: says of which what is wrong with them.
+
+    Raises:
+        DamagedError: they are gone or damaged, or may not be used.
+    """
+    try:
+        yield
+    except DamagedError:
+        raise
+    except UNUSABLE as error:
+        why = essence(str(error)) or type(error).__name__
+        raise DamagedError(f"{what} cannot be used: {why}; {advice}") from error
+
+
 class Lake:
     """The tables as plain Python reads and writes them, without Spark.
 
@@ -152,14 +179,24 @@ class Lake:
         """The opened catalog with every declared table in it."""
         if self._catalog is None:
             self.home.path.mkdir(parents=True, exist_ok=True)
-            self._catalog = load_catalog(NAME, **self.config.python)
+            of_home = self.config == CatalogConfig.of(self.home, {})
+            what = str(self.home.catalog) if of_home else f"the {self.config.python['type']} one"
+            with usable(f"the catalog, {what},", "free it, or put back a copy of it"):
+                catalog = load_catalog(NAME, **self.config.python)
             for table in TABLES.values():
-                _ensure(self._catalog, table)
+                with usable(f"the metadata of {table.name}"):
+                    _ensure(catalog, table)
+            self._catalog = catalog
         return self._catalog
 
     def table(self, name: str) -> IcebergTable:
-        """The Iceberg table of that full name, at its newest state."""
-        return self.catalog.load_table(name)
+        """The Iceberg table of that full name, at its newest state.
+
+        Raises:
+            DamagedError: it cannot be read.
+        """
+        with usable(f"the metadata of {name}"):
+            return self.catalog.load_table(name)
 
     def read(
         self,
@@ -175,14 +212,18 @@ class Lake:
             where: an Iceberg expression, or the window of the table's instant.
             columns: names, or all.
             limit: rows at most, in no particular order.
+
+        Raises:
+            DamagedError: a file of it is gone or damaged.
         """
         condition = window_filter(table, where) if isinstance(where, Window) else where
-        scan = self.table(table.name).scan(
-            row_filter=condition if condition is not None else AlwaysTrue(),
-            selected_fields=columns,
-            limit=limit,
-        )
-        return scan.to_arrow()
+        with usable(table.name):
+            scan = self.table(table.name).scan(
+                row_filter=condition if condition is not None else AlwaysTrue(),
+                selected_fields=columns,
+                limit=limit,
+            )
+            return scan.to_arrow()
 
     def count(self, table: Table, window: Window) -> int:
         """How many rows of a table lie in a window; of whole hours it is known without reading."""

@@ -3,7 +3,8 @@
 import duckdb
 import pyarrow as pa
 
-from lake.catalog import Lake
+from lake.catalog import Lake, usable
+from lake.failures import essence
 from lake.schema import Table
 
 
@@ -22,8 +23,10 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
 
     Raises:
         QueryError: when the condition is no SQL on this table.
+        DamagedError: a file of it is gone or damaged.
     """
-    rows = lake.table(table.name).scan().to_arrow_batch_reader()
+    with usable(table.name):
+        rows = lake.table(table.name).scan().to_arrow_batch_reader()
     order = ", ".join(f'"{name}"' for name in table.key if name != table.instant)
     with duckdb.connect() as session:
         session.execute("SET TimeZone = 'UTC'")
@@ -35,5 +38,8 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
                 f"LIMIT {limit}"
             ).to_arrow_table()
         except duckdb.Error as error:
+            if not condition or "Python exception" in str(error):
+                with usable(table.name):
+                    raise OSError(essence(str(error))) from error
             reason = str(error).splitlines()[0]
             raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error

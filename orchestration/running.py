@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
 
 from assets.collecting import LANDING
 from assets.partitions import PENDING, partition_key, range_tags
+from lake.failures import OURS, essence
 from lake.home import Home
 from lake.window import Window
 from orchestration.dead_runs import end_dead_runs, process_tag
@@ -18,43 +20,61 @@ from orchestration.jobs import RECOMPUTE, TICK
 Report = Callable[[str], None]
 
 
+def _tell_nobody(_: str, /) -> None:
+    """Tells nobody."""
+
+
 class RunError(Exception):
     """A run failed: which step, and why, in one line."""
 
 
-def tick(home: Home, *, collect: bool = True, report: Report = lambda step: None) -> str:
+def tick(
+    home: Home,
+    *,
+    collect: bool = True,
+    report: Report = _tell_nobody,
+    complain: Report = _tell_nobody,
+) -> str:
     """Runs one tick and returns its run id.
 
     Args:
         home: where everything lies.
         collect: whether to take a snapshot first.
         report: told the name of each step as it starts.
+        complain: told what was left out, as a rule that cannot be used.
 
     Raises:
         RunError: when it failed.
     """
     now = partition_key(datetime.now(UTC))
     without = () if collect else (LANDING,)
-    return _run(home, TICK.name, {**PENDING, "dagster/partition": now}, without, report)
+    return _run(home, TICK.name, {**PENDING, "dagster/partition": now}, without, report, complain)
 
 
-def recompute(home: Home, window: Window, *, report: Report = lambda step: None) -> str:
-    """Recomputes whole hours in one run and returns its run id.
+def recompute(
+    home: Home, window: Window, *, report: Report = _tell_nobody, complain: Report = _tell_nobody
+) -> str:
+    """Recomputes whole hours in one run and returns its run id; see `tick`.
 
     Raises:
         RunError: when it failed.
     """
-    return _run(home, RECOMPUTE.name, range_tags(window), (), report)
+    return _run(home, RECOMPUTE.name, range_tags(window), (), report, complain)
 
 
 def _run(
-    home: Home, job: str, tags: dict[str, str], without: Iterable[dg.AssetKey], report: Report
+    home: Home,
+    job: str,
+    tags: dict[str, str],
+    without: Iterable[dg.AssetKey],
+    report: Report,
+    complain: Report,
 ) -> str:
     prepare(home)
     # Imported here: its resources read the environment that was just prepared.
     from orchestration.definitions import build
 
-    definitions = build(loggers={"console": step_logger(report)})
+    definitions = build(loggers={"console": step_logger(report, complain)})
     resolved = definitions.resolve_job_def(job)
     if without:
         layer = resolved.asset_layer
@@ -77,24 +97,47 @@ def _run(
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:
-    """Why a run failed: the innermost cause of its first failed step."""
+    """Why a run failed: what our own code says of its first failed step, or else the root of it.
+
+    Raises:
+        KeyboardInterrupt: somebody ended it.
+    """
     for event in result.all_events:
         if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error and error.cause:
-                error = error.cause
-            message = (error.message if error else "").strip() or "no reason given"
-            text = message.split(": ", 1)[-1] if message.startswith("dagster.") else message
-            return f"{event.step_key}: {' '.join(text.split())[:500]}"
+            return f"{event.step_key}: {_told(event.step_failure_data.error)}"
         if event.is_failure and event.event_specific_data:
             error = getattr(event.event_specific_data, "error", None)
             if error:
-                return " ".join(error.message.split())[:500]
+                return _told(error)
     return "the run failed; see it in the Dagster UI"
 
 
-def step_logger(report: Report) -> dg.LoggerDefinition:
-    """A Dagster logger that tells only which step starts, and warnings."""
+def _told(error: SerializableErrorInfo | None) -> str:
+    if _was_interrupted(error):
+        raise KeyboardInterrupt
+    while error:
+        kind, _, text = error.message.strip().partition(": ")
+        if kind.split(".")[0] in OURS:
+            return essence(text)
+        if not error.cause:
+            return essence(text if kind.startswith("dagster.") and text else error.message)
+        error = error.cause
+    return "no reason given"
+
+
+def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
+    """Whether a Ctrl-C stands behind a failure, whatever it made of what was under way."""
+    return error is not None and (
+        error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+        or _was_interrupted(error.cause)
+        or _was_interrupted(error.context)
+    )
+
+
+def step_logger(report: Report, complain: Report = _tell_nobody) -> dg.LoggerDefinition:
+    """A Dagster logger that tells only which step starts, and what our own code finds wrong."""
+
+    told: set[str] = set()
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -102,6 +145,12 @@ def step_logger(report: Report) -> dg.LoggerDefinition:
             event = meta.get("dagster_event")
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
+            elif event is None and record.levelno >= logging.ERROR:
+                line = str(meta.get("orig_message") or record.getMessage())
+                # More than one step may read the same settings.
+                if line not in told:
+                    told.add(line)
+                    complain(line)
 
     @dg.logger
     def quiet(_: dg.InitLoggerContext) -> logging.Logger:

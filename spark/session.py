@@ -2,10 +2,14 @@
 
 import os
 import re
+import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
@@ -58,6 +62,11 @@ Not set where somebody has chosen one: Java refuses to start with two."""
 
 CHOSEN_IN = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 """Where the environment gives options to every Java."""
+
+CONNECT_PORT = 15002
+"""Where a Spark Connect server listens unless it is told otherwise."""
+
+REACH_SECONDS = 10
 
 ENGINE_RETRIES = 3
 """Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
@@ -137,14 +146,57 @@ def session_config(
     return {"spark.master": master or LOCAL_MASTER, **driver_config(catalog)}
 
 
+class UnreachableError(Exception):
+    """There is no Spark to be had; the text says where and what to do."""
+
+
+def _where_java_is() -> str | None:
+    """The folders that Spark looks for Java in."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin") if home else None
+
+
+def reach(remote: str) -> None:
+    """Asks whether anything listens at a Spark Connect address; pyspark would try for ten minutes.
+
+    Raises:
+        UnreachableError: nothing does.
+    """
+    address = urlsplit(remote)
+    try:
+        place = (address.hostname or "", address.port or CONNECT_PORT)
+        socket.create_connection(place, REACH_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UnreachableError(
+            f"no Spark Connect server at {remote.split('/;')[0]} ({error}): start it "
+            "(tidemark engine up), or unset TIDEMARK_SPARK_REMOTE"
+        ) from error
+
+
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first asks for it."""
 
     _set: dict[str, str] = PrivateAttr(default_factory=dict)
+    _reached: bool = PrivateAttr(default=False)
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session, quick to say so when a remote engine is gone."""
+        """The session, quick to say so when a remote engine is gone.
+
+        Raises:
+            UnreachableError: nothing listens where a remote engine should, or there is no Java for
+                one of our own.
+        """
+        if not self._reached:
+            remote = self.spark_config.get("spark.remote")
+            if remote:
+                reach(remote)
+            elif not shutil.which("java", path=_where_java_is()):
+                raise UnreachableError(
+                    "no java on PATH or in JAVA_HOME: install a JDK 17 or newer, or name the one "
+                    "there is with JAVA_HOME"
+                )
+            self._reached = True
         # Else a Spark of our own looks for a Python on the path, which may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with nullcontext() if "spark.remote" in self.spark_config else fetched_once():

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.errors import one_line
+from tidemark.errors import CommandError, one_line
 
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
@@ -42,6 +42,13 @@ class _Commands(TyperGroup):
         command.name = cmd_name
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            # Typer takes one for a person who typed Ctrl-D, and says no more than that.
+            raise CommandError("a file ends before its time; --debug shows which") from error
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -71,7 +78,7 @@ def options(
 def main() -> None:
     """Runs the command line; exits 0 on success, 2 on bad usage, else 1 with one line."""
     try:
-        app()
+        app(prog_name="tidemark")
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -6,11 +6,22 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 import typer
 
-WIDE = 200
+WIDEST = 10_000
+"""Characters in a line where no terminal limits them."""
+
+NARROW = 16
+"""Characters that are left to a text where there is little room."""
+
+PADDING = 3
+"""Characters around a cell and between it and the next."""
+
+SHORT = {"delay_ms"}
+"""Columns of which a text is as short as a number."""
 
 HEADINGS = {
     "consumer_group": "group",
@@ -52,33 +63,65 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
 
 
 def table_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> str:
-    """The rows as a table, as wide as the terminal."""
+    """The rows as a table, as wide as the terminal; as it needs where there is none."""
     from rich.console import Console
 
     # Into a pipe or a file nothing has to fit a screen.
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console = Console(width=None if sys.stdout.isatty() else WIDEST)
     with console.capture() as captured:
-        console.print(table(rows, columns, title))
-    return captured.get().rstrip("\n")
+        console.print(table(rows, columns, title, console.width))
+    lines = captured.get().rstrip("\n").splitlines()
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> Any:
-    """The rows as a rich table."""
+def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str, width: int) -> Any:
+    """The rows as a rich table.
+
+    Where there is no room for all, texts go on in a next line, and if that is not enough the last
+    columns are left out; no number is ever cut.
+
+    Args:
+        rows: what is shown.
+        columns: what of it, the most important first.
+        title: what stands above it.
+        width: characters in a line.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left")
     rows = list(rows)
-    for name in columns:
+    cells = {name: [_shown(name, row.get(name)) for row in rows] for name in columns}
+    headings = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns}
+    texts = {
+        name for name in columns if any(isinstance(row.get(name), str) for row in rows)
+    } - SHORT
+    needs = {
+        name: min(full, NARROW) if name in texts else full
+        for name in columns
+        for full in [max(map(len, (headings[name], *cells[name])))]
+    }
+    fits = list(accumulate(needs[name] + PADDING for name in columns))
+    shown = [name for name, end in zip(columns, fits, strict=True) if end <= width]
+    left_out = [headings[name] for name in columns[len(shown) :]]
+    drawn = Table(
+        box=box.SIMPLE_HEAD,
+        title=title or None,
+        title_justify="left",
+        caption=f"no room for {', '.join(left_out)}" if left_out else None,
+        caption_justify="left",
+    )
+    for name in shown:
         number = any(isinstance(row.get(name), int | float) for row in rows)
         drawn.add_column(
-            HEADINGS.get(name, name.replace("_", " ")),
+            headings[name],
             justify="right" if number else "left",
-            no_wrap=True,
+            no_wrap=name not in texts,
+            overflow="fold",
+            min_width=needs[name],
         )
-    for row in rows:
-        drawn.add_row(*(Text(_shown(name, row.get(name))) for name in columns))
+    for number in range(len(rows)):
+        drawn.add_row(*(Text(cells[name][number]) for name in shown))
     return drawn
 
 

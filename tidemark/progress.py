@@ -24,3 +24,8 @@ def steps(name: str) -> Iterator[Callable[[str], None]]:
     else:
         yield lambda step: None
     typer.echo(f"{name}: done in {time.monotonic() - started:.1f} s", err=True)
+
+
+def complain(line: str) -> None:
+    """Says what a long command leaves out, and goes on."""
+    typer.echo(line, err=True)

@@ -14,7 +14,7 @@ def demo(
         int | None, typer.Option(help="End after so many ticks; else at Ctrl-C.", min=1)
     ] = None,
     no_ui: Annotated[bool, typer.Option("--no-ui", help="Without the Dagster UI.")] = False,
-    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
+    port: Annotated[int, typer.Option(help="Port of the Dagster UI.", min=1, max=65535)] = 3000,
     version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
 ) -> None:
     """Boot a real cluster with a workload, tick every minute and serve the Dagster UI."""

@@ -1,7 +1,8 @@
 """`tidemark lag`: how far every group has got, now."""
 
+import sys
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -11,16 +12,18 @@ from tidemark.output import Format, duration, table, table_text, to_json
 
 app = typer.Typer()
 
+LONGEST_EVERY = 86_400
+
 SHOWN = (
     "consumer_group",
     "topic",
     "lag",
+    "delay_ms",
+    "queues_unknown",
     "inflight",
     "available",
     "lost",
-    "delay_ms",
     "queues",
-    "queues_unknown",
     "queues_never_committed",
     "clients",
     "message_model",
@@ -38,14 +41,26 @@ def lag(
     ] = False,
 ) -> None:
     """Show how far every group has got; what is not known is a dash, never a zero."""
+    if not every < LONGEST_EVERY:
+        raise typer.BadParameter(f"--every {every}: it takes seconds, from 1 to {LONGEST_EVERY}")
+    if watch and format is Format.json:
+        _print_again(namesrv, every)
     if watch:
         _watch(namesrv, every, all_topics)
-        return
     rows = group_rows(look(namesrv, counters=False))
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
         typer.echo(table_text(_worth_showing(rows, all_topics), SHOWN))
+
+
+def _print_again(namesrv: str, every: float) -> NoReturn:
+    """Prints an array a line for each look; the first that fails ends it."""
+    while True:
+        started = time.monotonic()
+        typer.echo(to_json(group_rows(look(namesrv, counters=False))))
+        sys.stdout.flush()
+        time.sleep(max(0.0, every - (time.monotonic() - started)))
 
 
 def _worth_showing(rows: list[dict[str, Any]], all_topics: bool) -> list[dict[str, Any]]:
@@ -65,7 +80,7 @@ def _bound(row: dict[str, Any]) -> str | None:
     return f"> {duration(row['delay_ms'])}" if row["delay_ms"] else None
 
 
-def _watch(namesrv: str, every: float, all_topics: bool) -> None:
+def _watch(namesrv: str, every: float, all_topics: bool) -> NoReturn:
     from rich.live import Live
 
     from tidemark.errors import CommandError
@@ -77,7 +92,7 @@ def _watch(namesrv: str, every: float, all_topics: bool) -> None:
                 taken = look(namesrv, counters=False)
                 rows = _worth_showing(group_rows(taken), all_topics)
                 title = f"{taken.cluster}  {taken.observed_at:%H:%M:%S} UTC  {taken.status}"
-                live.update(table(rows, SHOWN, title), refresh=True)
+                live.update(table(rows, SHOWN, title, live.console.width), refresh=True)
             except CommandError as error:
                 # The cluster may come back; the person watching wants to see when.
                 live.update(f"{time.strftime('%H:%M:%S')}  {error}", refresh=True)

@@ -100,7 +100,7 @@ def _by_client(planned: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _summary(planned: dict[str, Any]) -> str:
     rows, idle = planned["queues"], planned["idle_clients"]
-    moves = sum(bool(row["moves"]) for row in rows)
+    moves = sum(bool(row["moves"]) for row in rows) if planned["actual_source"] else "?"
     known = {
         "told": "as its members tell",
         "computed": "as its strategy gives them",

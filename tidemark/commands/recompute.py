@@ -7,7 +7,7 @@ import typer
 
 from tidemark.handover import hand_over
 from tidemark.instants import parse
-from tidemark.progress import steps
+from tidemark.progress import complain, steps
 
 app = typer.Typer()
 
@@ -40,4 +40,4 @@ def recompute(
     window = Window(first, last).whole_hours()
     hours = round((window.end - window.start) / HOUR)
     with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
-        running.recompute(Home.of(), window, report=report)
+        running.recompute(Home.of(), window, report=report, complain=complain)

@@ -9,7 +9,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.handover import hand_over
 from tidemark.looking import NamesrvOption, clusters, name_servers
-from tidemark.progress import steps
+from tidemark.progress import complain, steps
 
 app = typer.Typer()
 
@@ -34,7 +34,7 @@ def tick(
 
     started = datetime.now(UTC)
     with steps("tick") as report:
-        running.tick(home, collect=not no_collect, report=report)
+        running.tick(home, collect=not no_collect, report=report, complain=complain)
     if not no_collect:
         _fail_if_nothing_was_read(home, started)
 
