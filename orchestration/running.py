@@ -136,7 +136,6 @@ def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
 
 def step_logger(report: Report, complain: Report = _tell_nobody) -> dg.LoggerDefinition:
     """A Dagster logger that tells only which step starts, and what our own code finds wrong."""
-
     told: set[str] = set()
 
     class Handler(logging.Handler):
