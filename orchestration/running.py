@@ -74,7 +74,8 @@ def _run(
     # Imported here: its resources read the environment that was just prepared.
     from orchestration.definitions import build
 
-    definitions = build(loggers={"console": step_logger(report, complain)})
+    complaints: list[str] = []
+    definitions = build(loggers={"console": step_logger(report, complaints.append)})
     resolved = definitions.resolve_job_def(job)
     if without:
         layer = resolved.asset_layer
@@ -92,7 +93,11 @@ def _run(
             raise_on_error=False,
         )
     if not result.success:
+        # Dagster logs as errors all that could not run any more: the reason says enough.
         raise RunError(_reason(result))
+    # More than one step may read the same settings.
+    for complaint in dict.fromkeys(complaints):
+        complain(complaint)
     return result.run_id
 
 
@@ -134,9 +139,8 @@ def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
     )
 
 
-def step_logger(report: Report, complain: Report = _tell_nobody) -> dg.LoggerDefinition:
+def step_logger(report: Report, complain: Report) -> dg.LoggerDefinition:
     """A Dagster logger that tells only which step starts, and what our own code finds wrong."""
-    told: set[str] = set()
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -145,11 +149,7 @@ def step_logger(report: Report, complain: Report = _tell_nobody) -> dg.LoggerDef
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
             elif event is None and record.levelno >= logging.ERROR:
-                line = str(meta.get("orig_message") or record.getMessage())
-                # More than one step may read the same settings.
-                if line not in told:
-                    told.add(line)
-                    complain(line)
+                complain(str(meta.get("orig_message") or record.getMessage()))
 
     @dg.logger
     def quiet(_: dg.InitLoggerContext) -> logging.Logger:

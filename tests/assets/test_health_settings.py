@@ -12,6 +12,12 @@ def test_without_a_file_all_groups_are_alike(tmp_path):
     assert read(tmp_path / "health.yaml") == ([], [])
 
 
+def test_a_file_that_somebody_named_has_to_be_there(tmp_path, monkeypatch):
+    missing = tmp_path / "missing.yaml"
+    monkeypatch.setenv("TIDEMARK_HEALTH", str(missing))
+    assert read(missing) == ([], [f"{missing}: cannot be read: No such file or directory"])
+
+
 def test_what_an_entry_does_not_say_is_as_ever(tmp_path):
     file = tmp_path / "health.yaml"
     file.write_text(

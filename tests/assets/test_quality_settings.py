@@ -12,6 +12,12 @@ def test_without_a_file_every_rule_is_as_declared(tmp_path):
     assert suites(found) == SUITES
 
 
+def test_a_file_that_somebody_named_has_to_be_there(tmp_path, monkeypatch):
+    missing = tmp_path / "missing.yaml"
+    monkeypatch.setenv("TIDEMARK_QUALITY", str(missing))
+    assert read(missing) == ([], [f"{missing}: cannot be read: No such file or directory"])
+
+
 def test_an_entry_changes_what_it_says_of_its_rule_and_nothing_else(tmp_path):
     file = tmp_path / "quality.yaml"
     file.write_text(

@@ -1,5 +1,7 @@
 """How a session is set for the size of its work."""
 
+import socket
+
 import pytest
 
 from lake.catalog import CatalogConfig
@@ -8,6 +10,7 @@ from spark.session import (
     FEW_ROWS,
     MANY_ROWS,
     SparkResource,
+    UnreachableError,
     java_options,
     session_config,
 )
@@ -24,6 +27,16 @@ from spark.session import (
 )
 def test_java_is_told_of_one_collector_only(environment, chosen):
     assert (COLLECTOR in java_options(environment)) == chosen
+
+
+def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(UnreachableError, match=f"no Spark Connect server at {remote} .*refused"):
+        _ = SparkResource(spark_config={"spark.remote": f"{remote}/;session_id=x"}).spark_session
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnreachableError, match="no java .* install a JDK 17"):
+        _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
 
 
 @pytest.mark.spark

@@ -187,6 +187,9 @@ USAGE = {
         "TIDEMARK_HISTORY_DAYS",
     ),
     "in the future": (["recompute", "--from", "2999-01-01", "--to", "2999-01-02"], "future"),
+    "no seconds": (["lag", "--watch", "--every", "nan"], "--every nan"),
+    "no end of seconds": (["lag", "--watch", "--every", "inf"], "--every inf"),
+    "no such port": (["demo", "--port", "70000"], "--port"),
     "limit below zero": (["show", "raw.topics", "--limit", "-1"], "limit"),
 }
 
