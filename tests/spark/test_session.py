@@ -35,7 +35,7 @@ def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):
     with pytest.raises(UnreachableError, match=f"no Spark Connect server at {remote} .*refused"):
         _ = SparkResource(spark_config={"spark.remote": f"{remote}/;session_id=x"}).spark_session
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(UnreachableError, match="no java .* install a JDK 17"):
+    with pytest.raises(UnreachableError, match=r"no java .* install a JDK 17"):
         _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
 
 
