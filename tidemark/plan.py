@@ -52,9 +52,9 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     """What would become of a group.
 
     Returns:
-        ``cluster, consumer_group, observed_at``; ``strategy`` and where it is from
-        (``strategy_source``: ``given`` | ``told`` by the members | ``assumed``, the client's own
-        default); ``clients``, the members there would be (of more than needed the last ones by
+        ``cluster, consumer_group, observed_at``, ``status`` of the look; ``strategy`` and where it
+        is from (``strategy_source``: ``given`` | ``told`` by the members | ``assumed``, the
+        client's own default); ``clients``, the members there would be (of more than needed the last ones by
         name leave), and ``clients_now``; ``actual_source``: whether members told what they own now
         (``told``), or it is what their strategy gives them (``computed``), or None; ``queues``, a
         row each: ``topic, broker, queue_id, expected_client_id`` (would own it),
@@ -87,6 +87,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
         "cluster": snapshot.cluster,
         "consumer_group": group,
         "observed_at": snapshot.observed_at,
+        "status": snapshot.status,
         "strategy": strategy,
         "strategy_source": "given" if wish.strategy else "told" if used else "assumed",
         "clients": clients,

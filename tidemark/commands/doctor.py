@@ -64,6 +64,8 @@ def _catalog() -> str:
     from lake.home import Home
 
     lake = Lake(Home.of())
+    if lake.home.path.exists() and not os.access(lake.home.path, os.W_OK):
+        raise CommandError(f"{lake.home.path} cannot be written: ticks keep all they know there")
     tables = sum(len(lake.catalog.list_tables(name)) for name in lake.catalog.list_namespaces())
     return f"{tables} tables in {lake.home.path}"
 
