@@ -54,10 +54,10 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     Returns:
         ``cluster, consumer_group, observed_at``, ``status`` of the look; ``strategy`` and where it
         is from (``strategy_source``: ``given`` | ``told`` by the members | ``assumed``, the
-        client's own default); ``clients``, the members there would be (of more than needed the last ones by
-        name leave), and ``clients_now``; ``actual_source``: whether members told what they own now
-        (``told``), or it is what their strategy gives them (``computed``), or None; ``queues``, a
-        row each: ``topic, broker, queue_id, expected_client_id`` (would own it),
+        client's own default); ``clients``, the members there would be (of more than needed the
+        last ones by name leave), and ``clients_now``; ``actual_source``: whether members told what
+        they own now (``told``), or it is what their strategy gives them (``computed``), or None;
+        ``queues``, a row each: ``topic, broker, queue_id, expected_client_id`` (would own it),
         ``actual_client_id`` (owns it now), ``moves`` (None where not known); and ``idle_clients``:
         ``client_id, reason``.
 
