@@ -44,9 +44,16 @@ def popping(folder, **config):
 
 @pytest.fixture(scope="module")
 def looks(tmp_path_factory):
-    """Two deep looks: when messages came back to g-pop-stuck, and when g-pop has read all."""
+    """Two deep looks: when messages came back to g-pop-stuck, and when g-pop has read all.
+
+    At both g-fast, which does not pop, has been at work.
+    """
     with popping(tmp_path_factory.mktemp("pop")) as (cluster, look_until):
-        handed_out = look_until(lambda taken: HANDED_OUT_AGAIN in read_topics(taken))
+        handed_out = look_until(
+            lambda taken: (
+                HANDED_OUT_AGAIN in read_topics(taken) and ("g-fast", ORDERS) in pull_sources(taken)
+            )
+        )
         cluster.stop_producers()
         yield handed_out, look_until(lambda taken: set(lags(taken, "g-pop")) == {0})
 
@@ -57,6 +64,15 @@ def read_topics(taken):
     for row in taken.consumer_offsets:
         found[row.topic].add(row.consumer_group)
     return found
+
+
+def pull_sources(taken):
+    """By group and topic, where how far it was handed out is known from, if it is."""
+    return {
+        (row.consumer_group, row.topic): row.pull_source
+        for row in taken.consumer_offsets
+        if row.pull_offset is not None
+    }
 
 
 def lags(taken, group):
@@ -79,11 +95,7 @@ def test_who_acknowledges_has_read_all_and_who_does_not_is_behind(looks):
 def test_how_much_of_what_pops_is_handed_out_is_not_known(looks):
     """Such a broker tells the commit for it, as if nothing were under way."""
     for taken in looks:
-        pulls = {
-            (row.consumer_group, row.topic): row.pull_source
-            for row in taken.consumer_offsets
-            if row.pull_offset is not None
-        }
+        pulls = pull_sources(taken)
         assert {topic for group, topic in pulls if group in GROUPS} <= {
             f"%RETRY%{group}" for group in GROUPS
         }
