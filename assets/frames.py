@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 
 from expectations.quarantine import split
 from lake.catalog import Lake, all_of, one_of, window_filter
-from lake.history import Look, Observation, Plan, Silent, Step, window_of
+from lake.history import Look, Observation, Plan, Silent, window_of
 from lake.schema import Table
+from lake.steps import Step
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window
 from spark.columns import inside, is_before, stored_in

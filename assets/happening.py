@@ -7,6 +7,7 @@ from assets.computing import asset_of, keys, replace
 from assets.frames import read_fit, read_snapshots, steps_frame
 from assets.resources import LakeResource
 from lake import history
+from lake.steps import steps
 from lake.tables import progress, quality, raw
 from spark.events import events
 from spark.session import SparkResource
@@ -31,8 +32,8 @@ def progress_events(
 
     def compute(plan: history.Plan) -> DataFrame:
         session, doubts = spark.session_for(plan.rows), lake.doubts(context)
-        steps = history.steps(lake.lake, plan.window)
-        before = {step.previous_snapshot_id for step in steps} - set(plan.snapshots)
+        found = steps(lake.lake, plan.window)
+        before = {step.previous_snapshot_id for step in found} - set(plan.snapshots)
 
         return events(
             read_snapshots(session, progress.QUEUES, plan, before),
@@ -40,7 +41,7 @@ def progress_events(
             read_fit(session, raw.CLIENTS, plan, before, doubts=doubts),
             read_fit(session, raw.BROKERS, plan, doubts=doubts),
             read_fit(session, raw.BROKER_STATS, plan, doubts=doubts),
-            steps_frame(session, steps),
+            steps_frame(session, found),
         )
 
     return replace(context, lake, progress.EVENTS, compute)

@@ -38,9 +38,6 @@ with them, never reach further back than `MEMORY`."""
 WITHOUT_QUEUES = ("local_offsets", "stats_log")
 """Sources of snapshots that never hold queues."""
 
-EVERY = "*"
-"""Stands for all topics; no topic can have that name."""
-
 HIDING = (raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name)
 """Tables of which a row that is set aside hides a queue."""
 
@@ -106,32 +103,6 @@ class Silent:
     snapshot_id: str
     broker: str
     last_snapshot_id: str
-
-
-@dataclass(frozen=True)
-class Step:
-    """From one observation of a broker to the next.
-
-    Attributes:
-        snapshot_id: the later snapshot.
-        observed_at: its start.
-        cluster: its cluster.
-        broker: the broker group.
-        previous_snapshot_id: the newest earlier snapshot that holds it.
-        previous_at: its start.
-        lacking: topics of which rows of either are quarantined, or `EVERY`: that a row of them is
-            not there says nothing.
-        down: whether the later one is the first that asked it and got no answer.
-    """
-
-    snapshot_id: str
-    observed_at: datetime
-    cluster: str
-    broker: str
-    previous_snapshot_id: str
-    previous_at: datetime
-    lacking: tuple[str, ...] = ()
-    down: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,7 +205,7 @@ def plan(lake: Lake, window: Window) -> Plan:
         window,
         looks=tuple(inside),
         rows=measured_rows(lake, window) if inside else 0,
-        earlier=tuple(sorted(_previous(before, inside, _lacking(lake, before_window)))),
+        earlier=tuple(sorted(_previous(before, inside, hidden_places(lake, before_window)))),
         silent=tuple(_silent(known, inside)),
         observations=tuple(_observations(known, window)),
         decisions=decisions(lake, _reach(window)),
@@ -244,12 +215,6 @@ def plan(lake: Lake, window: Window) -> Plan:
 def measured_rows(lake: Lake, window: Window) -> int:
     """About how many offsets of queues and consumers are loaded of a window: its size."""
     return sum(lake.at_most(table, window) for table in (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS))
-
-
-def steps(lake: Lake, window: Window) -> list[Step]:
-    """Each broker's steps that end in a window, from observations at most `MEMORY` before it."""
-    reach = remembered(window)
-    return list(_steps(looks(lake, reach), window, _lacking(lake, reach)))
 
 
 def remembered(window: Window) -> Window:
@@ -305,7 +270,7 @@ def complete_before(
     return found
 
 
-def _lacking(lake: Lake, window: Window) -> Mapping[str, set[Place]]:
+def hidden_places(lake: Lake, window: Window) -> Mapping[str, set[Place]]:
     """What snapshots lack queues of, by id: their rows are quarantined, or were until dropped."""
     many = lake.at_most(quality.QUARANTINE, window) > MANY
     columns = ("snapshot_id", "table") if many else ("snapshot_id", "table", "row")
@@ -397,39 +362,3 @@ def _observations(known: Sequence[Look], window: Window) -> Iterator[Observation
             counts_for = {each: after for each, after in those.items() if each}
             if counts_for:
                 yield Observation(snapshot_id, number, counts_for)
-
-
-def _steps(
-    known: Sequence[Look], window: Window, lacking: Mapping[str, set[Place]]
-) -> Iterable[Step]:
-    newest: dict[tuple[str, str], Look] = {}
-    down: set[tuple[str, str]] = set()
-    for look in known:
-        for (cluster, broker), last in sorted(newest.items()):
-            answered = broker in look.brokers_read
-            falls = look.is_witness and not answered and (cluster, broker) not in down
-            young = look.observed_at - last.observed_at <= MEMORY
-            if cluster != look.cluster or not young or not (answered or falls):
-                continue
-            if falls:
-                down.add((cluster, broker))
-            if look.observed_at in window:
-                places = [
-                    place
-                    for snapshot_id in (last.snapshot_id, look.snapshot_id)
-                    for place in lacking.get(snapshot_id, ())
-                    if place[0] in (broker, None)
-                ]
-                yield Step(
-                    look.snapshot_id,
-                    look.observed_at,
-                    cluster,
-                    broker,
-                    last.snapshot_id,
-                    last.observed_at,
-                    lacking=tuple(sorted({topic or EVERY for _, topic in places})),
-                    down=falls,
-                )
-        for broker in look.brokers_read:
-            newest[look.cluster, broker] = look
-            down.discard((look.cluster, broker))

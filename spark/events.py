@@ -9,7 +9,7 @@ day) has no event, for nobody saw it happen.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lake.history import EVERY
+from lake.steps import EVERY
 from lake.tables import progress
 from spark.columns import SNAPSHOT, at_least_zero, milliseconds
 
@@ -53,7 +53,7 @@ def events(
         clients: ``raw.clients`` of them.
         brokers: ``raw.brokers`` of the window.
         stats: ``raw.broker_stats`` of the window.
-        steps: the window's steps, one row each, with the fields of `lake.history.Step`.
+        steps: the window's steps, one row each, with the fields of `lake.steps.Step`.
 
     Returns:
         One row per transition, with the columns of `lake.tables.progress.EVENTS`.

@@ -7,15 +7,14 @@ import pytest
 
 from lake import history
 from lake.history import (
-    EVERY,
     PAUSE,
     Observation,
     Plan,
     Silent,
     pending_window,
     plan,
-    steps,
 )
+from lake.steps import EVERY, steps
 from lake.tables import progress, quality, raw
 from lake.window import HOUR, Window, ceil_hour, floor_hour
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assets.frames import steps_frame
-from lake.history import EVERY, Step
+from lake.steps import EVERY, Step
 from lake.tables import progress, raw
 from spark.events import events
 from tests.builders import frame, minute, snapshot_id
