@@ -67,10 +67,10 @@ def read(file: Path) -> tuple[Sequence[ForSome], list[str]]:
     """
     found: list[ForSome] = []
     mistakes: list[str] = []
-    if file.exists() or str(file) == os.environ.get(NAMED_BY):
-        for item in read_items(file, "health", "an entry", HealthSettings.model_validate):
-            if isinstance(item, str):
-                mistakes.append(item)
-            else:
-                found.append(item.value.for_some())
+    validate = HealthSettings.model_validate
+    for item in read_items(file, "health", "an entry", validate, named_by=NAMED_BY):
+        if isinstance(item, str):
+            mistakes.append(item)
+        else:
+            found.append(item.value.for_some())
     return found, mistakes

@@ -94,16 +94,16 @@ def read(file: Path) -> tuple[Sequence[QualitySettings], list[str]]:
     """
     found: dict[tuple[str, str], QualitySettings] = {}
     mistakes: list[str] = []
-    if file.exists() or str(file) == os.environ.get(NAMED_BY):
-        for item in read_items(file, "quality", "an entry", QualitySettings.model_validate):
-            if isinstance(item, str):
-                mistakes.append(item)
-                continue
-            rule = item.value.table, item.value.expectation
-            if rule in found:
-                mistakes.append(f"{item.place('expectation')}: {'.'.join(rule)} stands above too")
-            else:
-                found[rule] = item.value
+    validate = QualitySettings.model_validate
+    for item in read_items(file, "quality", "an entry", validate, named_by=NAMED_BY):
+        if isinstance(item, str):
+            mistakes.append(item)
+            continue
+        rule = item.value.table, item.value.expectation
+        if rule in found:
+            mistakes.append(f"{item.place('expectation')}: {'.'.join(rule)} stands above too")
+        else:
+            found[rule] = item.value
     return list(found.values()), mistakes
 
 

@@ -4,6 +4,7 @@ Every settings file is a mapping with one key and a list under it, checked by py
 one line, ``FILE:LINE: FIELD: what is wrong``, and all of a file's mistakes are told at once.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,7 @@ def read_items(
     noun: str,
     validate: Callable[[Any], T],
     *,
+    named_by: str | None = None,
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
 ) -> Iterator[Item[T] | str]:
@@ -122,9 +124,12 @@ def read_items(
         key: the one key of the file, under which the list is.
         noun: what an entry is, with its article.
         validate: makes a value of an entry; it may raise pydantic's ``ValidationError``.
+        named_by: a variable of the environment; a file that it does not name need not be there.
         located: where in its entry pydantic found a mistake.
         words: what is wrong there, in one line; `reason` unless given.
     """
+    if named_by and not file.exists() and str(file) != os.environ.get(named_by):
+        return
     document, mistakes = read_list(file, key)
     yield from mistakes
     for index, entry in enumerate(document.value[key] if document else ()):

@@ -20,9 +20,6 @@ NARROW = 16
 PADDING = 3
 """Characters around a cell and between it and the next."""
 
-SHORT = {"delay_ms"}
-"""Columns of which a text is as short as a number."""
-
 HEADINGS = {
     "consumer_group": "group",
     "delay_ms": "delay",
@@ -93,14 +90,9 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str,
     rows = list(rows)
     cells = {name: [_shown(name, row.get(name)) for row in rows] for name in columns}
     headings = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns}
-    texts = {
-        name for name in columns if any(isinstance(row.get(name), str) for row in rows)
-    } - SHORT
-    needs = {
-        name: min(full, NARROW) if name in texts else full
-        for name in columns
-        for full in [max(map(len, (headings[name], *cells[name])))]
-    }
+    texts = {name for name in columns if any(isinstance(row.get(name), str) for row in rows)}
+    widths = {name: max(map(len, (headings[name], *cells[name]))) for name in columns}
+    needs = {name: min(width, NARROW) if name in texts else width for name, width in widths.items()}
     fits = list(accumulate(needs[name] + PADDING for name in columns))
     shown = [name for name, end in zip(columns, fits, strict=True) if end <= width]
     left_out = [headings[name] for name in columns[len(shown) :]]

@@ -27,5 +27,5 @@ def steps(name: str) -> Iterator[Callable[[str], None]]:
 
 
 def complain(line: str) -> None:
-    """Says what a long command leaves out, and goes on."""
+    """Says what went wrong or is left out in a long command, which goes on."""
     typer.echo(line, err=True)

@@ -9,6 +9,7 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.looking import NamesrvOption, clusters, problem_lines
+from tidemark.progress import complain
 
 if TYPE_CHECKING:
     from lake.clusters import Cluster
@@ -73,7 +74,7 @@ def _look(namesrv: str, every: str) -> None:
     chosen = clusters(home, namesrv)
     read = _read(home, chosen)
     if every:
-        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, _complain, read))
+        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, complain, read))
         return
     snapshots = look_at_all(home, chosen, read=read)
     for snapshot in snapshots:
@@ -107,7 +108,3 @@ def _seconds(every: str) -> float:
     if span < SHORTEST:
         raise typer.BadParameter(f"{every!r} is too short: {SHORTEST:g}s at least")
     return span
-
-
-def _complain(line: str) -> None:
-    typer.echo(line, err=True)
