@@ -26,8 +26,8 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
-from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
@@ -157,8 +157,13 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
     except DamagedError:
         raise
     except UNUSABLE as error:
-        why = essence(str(error)) or type(error).__name__
-        raise DamagedError(f"{what} cannot be used: {why}; {advice}") from error
+        why = str(error) or type(error).__name__
+        raise damaged(what, why, advice) from error
+
+
+def damaged(what: str, why: str, advice: str = PUT_BACK) -> DamagedError:
+    """What is wrong with some files, for whoever has to do something about it."""
+    return DamagedError(f"{what} cannot be used: {essence(why)}; {advice}")
 
 
 class Lake:
@@ -216,33 +221,47 @@ class Lake:
         Raises:
             DamagedError: a file of it is gone or damaged.
         """
+        with self.scanned(table, where, selected_fields=columns, limit=limit) as scan:
+            return scan.to_arrow()
+
+    @contextmanager
+    def scanned(
+        self, table: Table, where: BooleanExpression | Window | None = None, **options: Any
+    ) -> Iterator[DataScan]:
+        """A scan of a table, around all that is done with it.
+
+        Args:
+            table: its declaration.
+            where: an Iceberg expression, or the window of the table's instant.
+            options: more of PyIceberg's ``Table.scan``.
+
+        Raises:
+            DamagedError: a file of it is gone or damaged.
+        """
         condition = window_filter(table, where) if isinstance(where, Window) else where
         with usable(table.name):
-            scan = self.table(table.name).scan(
-                row_filter=condition if condition is not None else AlwaysTrue(),
-                selected_fields=columns,
-                limit=limit,
+            yield self.table(table.name).scan(
+                row_filter=condition if condition is not None else AlwaysTrue(), **options
             )
-            return scan.to_arrow()
 
     def count(self, table: Table, window: Window) -> int:
         """How many rows of a table lie in a window; of whole hours it is known without reading."""
-        return self.table(table.name).scan(row_filter=window_filter(table, window)).count()
+        with self.scanned(table, window) as scan:
+            return scan.count()
 
     def at_most(self, table: Table, window: Window) -> int:
         """How many rows the files hold that rows of a window may lie in; reads none of them."""
-        scan = self.table(table.name).scan(row_filter=window_filter(table, window))
-        return sum(task.file.record_count for task in scan.plan_files())
+        with self.scanned(table, window) as scan:
+            return sum(task.file.record_count for task in scan.plan_files())
 
     def oldest(self, table: Table) -> datetime | None:
         """An hour before which no row of a table lies, None for an empty one; reads no data."""
         found = self.table(table.name)
         if found.current_snapshot() is None:
             return None
-        hours = [
-            partition["partition"][f"{table.instant}_hour"]
-            for partition in found.inspect.partitions().to_pylist()
-        ]
+        with usable(table.name):
+            partitions = found.inspect.partitions().to_pylist()
+        hours = [partition["partition"][f"{table.instant}_hour"] for partition in partitions]
         known = [hour for hour in hours if hour is not None]
         return datetime.fromtimestamp(min(known) * 3600, UTC) if known else None
 

@@ -300,7 +300,7 @@ def _previous(
         for broker in look.brokers_read:
             newest[look.cluster, broker] = look
     chosen = {look.snapshot_id for look in newest.values()}
-    for last in newest.values():
+    for last in set(newest.values()):
         back = [
             look
             for look in reversed(before)

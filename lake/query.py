@@ -3,8 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from lake.catalog import Lake, usable
-from lake.failures import essence
+from lake.catalog import Lake, damaged
 from lake.schema import Table
 
 
@@ -25,8 +24,8 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
         QueryError: when the condition is no SQL on this table.
         DamagedError: a file of it is gone or damaged.
     """
-    with usable(table.name):
-        rows = lake.table(table.name).scan().to_arrow_batch_reader()
+    with lake.scanned(table) as scan:
+        rows = scan.to_arrow_batch_reader()
     order = ", ".join(f'"{name}"' for name in table.key if name != table.instant)
     with duckdb.connect() as session:
         session.execute("SET TimeZone = 'UTC'")
@@ -39,7 +38,6 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
             ).to_arrow_table()
         except duckdb.Error as error:
             if not condition or "Python exception" in str(error):
-                with usable(table.name):
-                    raise OSError(essence(str(error))) from error
+                raise damaged(table.name, str(error)) from error
             reason = str(error).splitlines()[0]
             raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.errors import CommandError, one_line
+from tidemark.errors import one_line
 
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
@@ -41,13 +41,6 @@ class _Commands(TyperGroup):
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except EOFError as error:
-            # Typer takes one for a person who typed Ctrl-D, and says no more than that.
-            raise CommandError("a file ends before its time; --debug shows which") from error
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

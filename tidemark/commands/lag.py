@@ -1,8 +1,8 @@
 """`tidemark lag`: how far every group has got, now."""
 
-import sys
 import time
-from typing import Annotated, Any, NoReturn
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -43,23 +43,22 @@ def lag(
     """Show how far every group has got; what is not known is a dash, never a zero."""
     if not every < LONGEST_EVERY:
         raise typer.BadParameter(f"--every {every}: it takes seconds, from 1 to {LONGEST_EVERY}")
-    if watch and format is Format.json:
-        _print_again(namesrv, every)
-    if watch:
+    if watch and format is Format.table:
         _watch(namesrv, every, all_topics)
-    rows = group_rows(look(namesrv, counters=False))
-    if format is Format.json:
-        typer.echo(to_json(rows))
-    else:
-        typer.echo(table_text(_worth_showing(rows, all_topics), SHOWN))
+        return
+    for _ in _paced(every) if watch else range(1):
+        rows = group_rows(look(namesrv, counters=False))
+        if format is Format.json:
+            typer.echo(to_json(rows))
+        else:
+            typer.echo(table_text(_worth_showing(rows, all_topics), SHOWN))
 
 
-def _print_again(namesrv: str, every: float) -> NoReturn:
-    """Prints an array a line for each look; the first that fails ends it."""
+def _paced(every: float) -> Iterator[None]:
+    """Turns without end, so many seconds from beginning to beginning."""
     while True:
         started = time.monotonic()
-        typer.echo(to_json(group_rows(look(namesrv, counters=False))))
-        sys.stdout.flush()
+        yield
         time.sleep(max(0.0, every - (time.monotonic() - started)))
 
 
@@ -80,14 +79,13 @@ def _bound(row: dict[str, Any]) -> str | None:
     return f"> {duration(row['delay_ms'])}" if row["delay_ms"] else None
 
 
-def _watch(namesrv: str, every: float, all_topics: bool) -> NoReturn:
+def _watch(namesrv: str, every: float, all_topics: bool) -> None:
     from rich.live import Live
 
     from tidemark.errors import CommandError
 
     with Live(auto_refresh=False, screen=True) as live:
-        while True:
-            started = time.monotonic()
+        for _ in _paced(every):
             try:
                 taken = look(namesrv, counters=False)
                 rows = _worth_showing(group_rows(taken), all_topics)
@@ -96,4 +94,3 @@ def _watch(namesrv: str, every: float, all_topics: bool) -> NoReturn:
             except CommandError as error:
                 # The cluster may come back; the person watching wants to see when.
                 live.update(f"{time.strftime('%H:%M:%S')}  {error}", refresh=True)
-            time.sleep(max(0.0, every - (time.monotonic() - started)))
