@@ -15,7 +15,7 @@ from pathlib import Path
 from lake.home import Home
 from rocketmq.deep.options import DeepOptions
 from rocketmq.security import Credentials, Security, Tls
-from rocketmq.target import ClusterTarget
+from rocketmq.target import ClusterTarget, Remembered
 
 SHORTEST = 1.0
 """Seconds between looks at least: a cluster is not asked harder than that."""
@@ -131,8 +131,9 @@ class Cluster:
 
     def target(
         self,
-        remembered: tuple[tuple[str, int, str], ...] = (),
+        remembered: tuple[Remembered, ...] = (),
         environment: Mapping[str, str] = os.environ,
+        kin: tuple[tuple[Remembered, ...], ...] = (),
     ) -> ClusterTarget:
         """What the collector is given, with the secrets as they are now.
 
@@ -144,6 +145,7 @@ class Cluster:
             name=self.name,
             cluster=self.cluster,
             remembered=remembered,
+            kin=kin,
             security=self.security(environment),
         )
         return replace(target, **dict(self.limits or {}))

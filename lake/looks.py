@@ -118,14 +118,8 @@ async def _collect(
 ) -> Snapshot:
     started = datetime.now(UTC)
     try:
-        target = cluster.target(memory.remembered(started))
-        target = _within(replace(target, deep=deep), seconds)
-        snapshot = await read(cluster, target)
-        missed = memory.missed(snapshot, started)
-        if missed:
-            remembered = (*target.remembered, *missed)
-            snapshot = await read(cluster, replace(target, remembered=remembered))
-        return snapshot
+        target = cluster.target(memory.remembered(started), kin=memory.kin(started))
+        return await read(cluster, _within(replace(target, deep=deep), seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
     except ReadError as error:

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from lake.home import Home, write_whole
 from rocketmq.rows import Snapshot
+from rocketmq.target import Remembered
 
 MEMORY = timedelta(hours=24)
 """How long a broker that went silent, and the groups on it, are reported as unknown."""
-
-Remembered = tuple[str, int, str]
-"""(broker, broker id, address)."""
 
 
 @dataclass
@@ -61,20 +59,13 @@ class Memory:
         """The brokers that answered within the last 24 hours."""
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
 
-    def missed(self, snapshot: Snapshot, now: datetime) -> tuple[Remembered, ...]:
-        """The brokers that a look did not ask for, though another memory of its cluster knows them.
+    def kin(self, now: datetime) -> tuple[tuple[Remembered, ...], ...]:
+        """What the other memories of this home remember: some may be of the same cluster.
 
-        One cluster can be asked for by its name, and by the one or the other of its name servers.
-        That it is the same shows by a broker of that name at that address.
+        It can be asked for by its name, and by the one or the other of its name servers.
         """
-        answered = {(row.broker, row.address) for row in snapshot.brokers if row.version}
-        asked = {row.broker for row in snapshot.brokers}
-        found: set[Remembered] = set()
-        for path in self.path.parent.glob("*.json"):
-            other = self._read(path).remembered(now)
-            if path != self.path and answered & {(broker, at) for broker, _, at in other}:
-                found.update(each for each in other if each[0] not in asked)
-        return tuple(sorted(found))
+        others = sorted(path for path in self.path.parent.glob("*.json") if path != self.path)
+        return tuple(self._read(path).remembered(now) for path in others)
 
     def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
         """Takes in who answered, and forgets an address whose broker answers at a new one.

@@ -13,7 +13,7 @@ from rocketmq.errors import RequestTimeoutError
 from rocketmq.problems import Problems
 from rocketmq.reading import Reading
 from rocketmq.rows import Problem
-from rocketmq.target import ClusterTarget
+from rocketmq.target import ClusterTarget, Remembered
 from rocketmq.typed import whole_milliseconds
 
 
@@ -51,7 +51,8 @@ def expected_readings(
     smallest id. A slave that does not act is never read for offsets: what it has is old.
     """
     groups = _groups(info, endpoint, target, problems)
-    names = {group.broker for group in groups} | {broker for broker, _, _ in target.remembered}
+    remembered = _remembered(groups, target)
+    names = {group.broker for group in groups} | {broker for broker, _, _ in remembered}
     deployment = frozenset(names | (set(info.clusters) if info else set()))
     readings = []
     for group in groups:
@@ -65,10 +66,8 @@ def expected_readings(
     owners = {reading.address: reading.broker for reading in readings}
     led = {reading.broker for reading in readings if reading.is_master}
     listed = {group.broker: group.addresses for group in groups}
-    for broker in sorted({broker for broker, _, _ in target.remembered}):
-        own = [
-            (broker_id, address) for name, broker_id, address in target.remembered if name == broker
-        ]
+    for broker in sorted({broker for broker, _, _ in remembered}):
+        own = [(broker_id, address) for name, broker_id, address in remembered if name == broker]
         for broker_id, address in _missing(listed.get(broker, {}), own):
             is_master = broker_id == 0 and broker not in led
             readings.append(
@@ -87,6 +86,23 @@ def expected_readings(
             message = f"{group.broker} has no master, only slaves are registered"
             problems.add(_listing(endpoint, message))
     return readings
+
+
+def _remembered(groups: Iterable[BrokerGroup], target: ClusterTarget) -> set[Remembered]:
+    """What is known from earlier looks, also from those at this cluster in another way.
+
+    Of those only broker groups that are not known otherwise: the nearest memory is the newest.
+    """
+    told = {(group.broker, address) for group in groups for address in group.addresses.values()}
+    known = {broker for broker, _ in told} | {broker for broker, _, _ in target.remembered}
+    more = {
+        each
+        for other in target.kin
+        if told & {(broker, address) for broker, _, address in other}
+        for each in other
+        if each[0] not in known
+    }
+    return more.union(target.remembered)
 
 
 def _missing(

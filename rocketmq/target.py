@@ -6,6 +6,9 @@ from rocketmq.client import RemotingClient
 from rocketmq.deep.options import DeepOptions
 from rocketmq.security import PLAIN, Security
 
+Remembered = tuple[str, int, str]
+"""(broker, broker id, address)."""
+
 
 @dataclass(slots=True, frozen=True)
 class ClusterTarget:
@@ -20,6 +23,8 @@ class ClusterTarget:
         remembered: (broker, broker id, address) known from earlier looks. A broker that was killed
             vanishes from the name server at once; it is then tried at its old address, and is a
             hole in the snapshot when it does not answer.
+        kin: the same of clusters that were looked at under another name or by another name server.
+            One that shares a broker's address with this one is this one.
         connect_timeout: seconds for one connection.
         request_timeout: seconds for one answer.
         total_timeout: seconds after which nothing is waited for any more.
@@ -37,7 +42,8 @@ class ClusterTarget:
     name_servers: tuple[str, ...]
     name: str | None = None
     cluster: str | None = None
-    remembered: tuple[tuple[str, int, str], ...] = ()
+    remembered: tuple[Remembered, ...] = ()
+    kin: tuple[tuple[Remembered, ...], ...] = ()
     connect_timeout: float = 2.0
     request_timeout: float = 3.0
     total_timeout: float = 8.0

@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from rocketmq.collector import collect_snapshot
 from rocketmq.deep.options import DeepOptions
 from rocketmq.endpoint import split_endpoint
 from rocketmq.rows import Snapshot
+from rocketmq.target import ClusterTarget
 from tidemark.errors import CommandError
 
 NamesrvOption = Annotated[
@@ -75,27 +76,14 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def snapshot_of(home: Home, cluster: Cluster, **options: Any) -> Snapshot:
-    """Takes one snapshot of a cluster, with the brokers that this home's ticks remember.
+def target_of(home: Home, cluster: Cluster) -> ClusterTarget:
+    """What to read of a cluster, with the brokers that this home's ticks remember.
 
     A name server forgets a broker the moment it is killed.
-
-    Args:
-        home: where the memory lies.
-        cluster: what to look at.
-        options: fields of `ClusterTarget`.
-
-    Raises:
-        SettingsError: its settings cannot be used.
     """
     now = datetime.now(UTC)
     memory = Memory.of(home, cluster.key)
-    target = replace(cluster.target(memory.remembered(now)), **options)
-    snapshot = collect_snapshot(target)
-    missed = memory.missed(snapshot, now)
-    if missed:
-        snapshot = collect_snapshot(replace(target, remembered=(*target.remembered, *missed)))
-    return snapshot
+    return cluster.target(memory.remembered(now), kin=memory.kin(now))
 
 
 def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True) -> Snapshot:
@@ -113,7 +101,8 @@ def look(namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
     """
     home = Home.of()
     cluster = one_cluster(home, namesrv)
-    snapshot = snapshot_of(home, cluster, deep=deep, counters=counters)
+    target = replace(target_of(home, cluster), deep=deep, counters=counters)
+    snapshot = collect_snapshot(target)
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
         raise CommandError(

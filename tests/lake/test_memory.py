@@ -6,7 +6,11 @@ import pytest
 
 from lake.home import Home
 from lake.memory import Memory
+from rocketmq.answers import BrokerGroup, ClusterInfo
+from rocketmq.problems import Problems
+from rocketmq.roster import expected_readings
 from rocketmq.rows import Broker
+from rocketmq.target import ClusterTarget
 from tests.history import BROKERS, Minute, snapshot
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -105,16 +109,28 @@ def test_two_targets_have_two_memories(home):
     assert Memory.of(home, "127.0.0.1:9999").cluster is None
 
 
+def missed(home, target, told, now):
+    """Who is expected beside the brokers of one address each that a name server tells."""
+    memory = Memory.of(home, target)
+    groups = {broker: BrokerGroup(broker, "past", {0: address}) for broker, address in told.items()}
+    info = ClusterInfo(groups, {"past": sorted(groups)})
+    wanted = ClusterTarget(("n:1",), remembered=memory.remembered(now), kin=memory.kin(now))
+    readings = expected_readings(info, "n:1", wanted, Problems())
+    found = ((it.broker, it.broker_id, it.address) for it in readings)
+    return tuple(each for each in found if each[2] not in told.values())
+
+
 def test_a_cluster_that_is_asked_for_in_another_way_misses_who_was_there(home):
     Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
-    (version,) = {row.version for row in snapshot(START, Minute(0)).brokers}
-    alone = of_broker_a((0, BROKERS["broker-a"], version), minute=1)
-    elsewhere = of_broker_a((0, "10.9.9.9:10911", version), minute=1)
+    alone = {"broker-a": BROKERS["broker-a"]}
+    elsewhere = {"broker-a": "10.9.9.9:10911"}
     for target in ("localhost:9876", "orders"):
-        assert Memory.of(home, target).missed(alone, minutes(1)) == ALL[1:]
-        assert Memory.of(home, target).missed(alone, minutes(24 * 60 + 1)) == ()
-        assert Memory.of(home, target).missed(elsewhere, minutes(1)) == ()
-    assert Memory.of(home, TARGET).missed(alone, minutes(1)) == (), "it is asked for them anyway"
+        assert missed(home, target, alone, minutes(1)) == ALL[1:]
+        assert missed(home, target, alone, minutes(24 * 60 + 1)) == ()
+        assert missed(home, target, elsewhere, minutes(1)) == ()
+        assert missed(home, target, BROKERS, minutes(1)) == ()
+        assert missed(home, target, alone | {"broker-b": "b:9"}, minutes(1)) == (), "it moved"
+    assert missed(home, TARGET, alone, minutes(1)) == ALL[1:], "its own memory tells, once"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import typer
 
+from rocketmq.collector import collect_snapshot
 from rocketmq.rows import Snapshot
 from tidemark.errors import CommandError, one_line
-from tidemark.looking import NamesrvOption, clusters, problem_lines, snapshot_of
+from tidemark.looking import NamesrvOption, clusters, problem_lines, target_of
 
 app = typer.Typer()
 
@@ -125,7 +126,7 @@ def _brokers(namesrv: str) -> str:
     home = Home.of()
     if not namesrv and clusters_file(home, os.environ.get("TIDEMARK_CLUSTERS")) is None:
         return "not asked: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
-    snapshots = [snapshot_of(home, cluster) for cluster in clusters(home, namesrv)]
+    snapshots = [collect_snapshot(target_of(home, cluster)) for cluster in clusters(home, namesrv)]
     failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]
     if failed:
         lines = [f"{item.cluster} {item.status}: {problem_lines(item)[0]}" for item in failed]
