@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute clean
+.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -26,10 +26,17 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 test: setup ## all tests, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-lint: setup ## ruff and pyright
+unit: setup ## the tests that need no Java, broker, Spark or wheel
+	$(BIN)/python -m pytest -n 2 -m "not spark and not cluster and not kills and not wheel" $(ARGS)
+
+lint: setup ## ruff, import-linter and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
+
+docs: setup ## the documentation site, into site/, without a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 soak: setup ## kill -9 a tick at 20 random moments and compare the tables
 	$(BIN)/python -m bench.soak $(ARGS)
@@ -43,10 +50,10 @@ notifier: setup ## kill -9 the notifier at 50 random moments and count what was 
 bench: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)
 
-bench-collect: setup ## what a look at a large cluster costs, into docs/benchmarks.md
+bench-collect: setup ## what a snapshot of a large cluster costs, into docs/benchmarks.md
 	$(BIN)/python -m bench.collect $(ARGS)
 
-bench-shared: setup ## a look that Spark tasks share, beside one of one process, into docs/benchmarks.md
+bench-shared: setup ## a snapshot that Spark tasks share, beside one of one process, into docs/benchmarks.md
 	$(BIN)/python -m bench.shared $(ARGS)
 
 bench-storm: setup ## what ten thousand active alerts cost a tick, into docs/benchmarks.md

@@ -1,9 +1,7 @@
-"""Alerting: what counts as wrong, what becomes of it, and how people are told.
+"""Alerting: alert rules, the life cycle of incidents, and how people are notified.
 
-What belongs here: rules (`alerting.rules`), their kinds (`alerting.kinds`) and their files
-(`alerting.rule_files`); the life of incidents (`alerting.incidents`, kept by `alerting.store`);
-looking at the pipeline itself (`alerting.watch`); silences (`alerting.silences`); and the outbox
-(`alerting.outbox`) with the channels it tells by (`alerting.channels`). Plain Python that reads
-tables through ``lake``. What does not belong here: finding out of which rows a rule is true, which
-is a computation (``spark.alerts``), and deciding when to look (``orchestration``).
+What belongs here: `rules` (model, kinds, files, the ready-made rules), `incidents` (life cycle,
+inhibition, repository) and `delivery` (outbox, channels, messages, digests, silences). Plain Python
+that reads tables through ``lake``. What does not belong here: finding the rows of which a rule is
+true, which is a computation (``spark.alerts``), and when that happens (``orchestration``).
 """

@@ -6,28 +6,22 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from assets.frames import read_window, write_window
 from assets.metadata import EVERY_HOUR, OWNERS
 from assets.resources import LakeResource
+from assets.windows import read_window, write_window
 from lake.catalog import Lake
+from lake.maintenance import compaction, expiry, removal
 from lake.retention import Retention, remember_raw_since, remove_landed
-from lake.settings import whole_number
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
-from spark.delay import thinned
-from spark.maintenance import compaction, expiry, removal
-from spark.session import SparkResource
+from settings.history import HistorySettings
+from spark.progress.timeline import thinned
+from spark.session.configuration import SparkResource
 
 MAINTENANCE = dg.AssetKey("maintenance")
 
-RETENTION = Retention.of_environment()
-
 COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
-
-THIN_AFTER = whole_number("TIDEMARK_THIN_AFTER_HOURS", 6) * HOUR
-"""Age from which on the timeline keeps one step of each five minutes
-(``TIDEMARK_THIN_AFTER_HOURS``)."""
 
 REMEMBERED = HOUR
 """How long a reader may still ask for an older state of a table."""
@@ -41,27 +35,30 @@ REMEMBERED = HOUR
     freshness_policy=EVERY_HOUR,
 )
 def maintenance(
-    context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    retention: dg.ResourceParam[Retention],
 ) -> dg.MaterializeResult:
     """Removes and thins old rows, joins the ticks' small files, forgets old table states.
 
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
     now = datetime.now(UTC)
-    raw_before = RETENTION.before(raw.SNAPSHOTS, now)
+    raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
     landings = remove_landed(lake.lake, raw_before)
     end = floor_hour(now)
     young = Window(end - COMPACTED, end)
-    session = spark.session_for(lake.lake.at_most(progress.TIMELINE, young))
-    thinned_hours = _thin(session, lake.lake, end)
+    session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
+    thinned_hours = _thin(session, lake.lake, end, lake.history_settings)
     states = {}
     for table in TABLES.values():
         known = lake.lake.table(table.name).metadata.snapshots
         if not known:
             continue
-        before = RETENTION.before(table, now)
-        oldest = lake.lake.oldest(table)
+        before = retention.before(table, now)
+        oldest = lake.lake.oldest_hour(table)
         if before and oldest and oldest < before:
             if table is raw.SNAPSHOTS:
                 remember_raw_since(lake.lake.home, before)
@@ -80,7 +77,7 @@ def maintenance(
     )
 
 
-def _thin(session: SparkSession, lake: Lake, end: datetime) -> int:
+def _thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:
     """Thins the hours of the timeline that have come of age within a day; tells how many."""
 
     def by_hour(rows: DataFrame) -> dict[datetime, int]:
@@ -89,11 +86,12 @@ def _thin(session: SparkSession, lake: Lake, end: datetime) -> int:
         return {datetime.fromtimestamp(row["at"], UTC): row["count"] for row in counted}
 
     table = progress.TIMELINE
-    history = read_window(session, table, Window(end - COMPACTED, end - THIN_AFTER))
-    few = thinned(history)
+    history = read_window(session, table, Window(end - COMPACTED, end - settings.thin_after))
+    few = thinned(history, settings.thinned_step)
     before, after = by_hour(history), by_hour(few)
     hours = [hour for hour in sorted(before) if after.get(hour, 0) < before[hour]]
     for hour in hours:
         window = Window(hour, hour + HOUR)
-        write_window(thinned(read_window(session, table, window)), table, window, lake)
+        kept = thinned(read_window(session, table, window), settings.thinned_step)
+        write_window(kept, table, window, lake)
     return len(hours)

@@ -1,4 +1,4 @@
-"""What every asset tells Dagster about its table and its rows, from the declaration."""
+"""Metadata that every asset reports to Dagster about its table and rows, from the declaration."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,55 +1,57 @@
-"""The one definition of partitions, and how an asset's run finds the window it works on."""
+"""The partitions of assets, and the window that a run computes."""
 
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from lake import history
 from lake.catalog import Lake
-from lake.settings import whole_number
 from lake.window import HOUR, Window, floor_hour
+from settings.history import DEFAULT_HISTORY
 
-HISTORY_DAYS = whole_number("TIDEMARK_HISTORY_DAYS", 30)
-"""Landed history that can still be loaded and recomputed (``TIDEMARK_HISTORY_DAYS``)."""
 
-FIRST_DAY = (datetime.now(UTC) - timedelta(days=HISTORY_DAYS + 1)).replace(
-    hour=0, minute=0, second=0, microsecond=0
-)
+def first_day(days: int) -> datetime:
+    """Return the start of the first day that can be recomputed, that many days back."""
+    first = datetime.now(UTC) - timedelta(days=days + 1)
+    return first.replace(hour=0, minute=0, second=0, microsecond=0)
 
-HOURLY = dg.HourlyPartitionsDefinition(
-    # The hour under way is a partition too: ticks write into it.
-    start_date=FIRST_DAY,
-    end_offset=1,
-    timezone="UTC",
-)
 
-# Backfill policies have been in beta for years; being told at every start helps nobody.
+def hourly(days: int) -> dg.HourlyPartitionsDefinition:
+    """Return the partitions of that many days of history.
+
+    The hour under way is a partition too: ticks write into it.
+    """
+    return dg.HourlyPartitionsDefinition(start_date=first_day(days), end_offset=1, timezone="UTC")
+
+
+HOURLY = hourly(DEFAULT_HISTORY.days)
+"""The partitions as assets declare them; definitions put those of the configured days in place."""
+
+# Backfill policies have been in beta for years; a warning at every start helps no one.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 BACKFILL = dg.BackfillPolicy.single_run()
-"""Any range of hours is computed by one run: starting Spark per hour would cost more than them."""
+"""One run computes any range of hours: starting Spark for each hour would take longer."""
 
 PENDING_TAG = "tidemark/window"
 PENDING = {PENDING_TAG: "pending"}
-"""Tags of a run that computes what is loaded and not computed yet, whatever its hour."""
+"""Tags of a run that computes what is loaded and not computed, whatever its hour."""
 
 
-Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
-
-
-def is_tick(context: Context) -> bool:
-    """Whether the run computes what is pending."""
-    return context.run.tags.get(PENDING_TAG) == PENDING[PENDING_TAG]
+def is_tick(tags: Mapping[str, str]) -> bool:
+    """Return whether the run with these tags computes what is pending."""
+    return tags.get(PENDING_TAG) == PENDING[PENDING_TAG]
 
 
 def partition_key(instant: datetime) -> str:
-    """The key of the hour an instant lies in."""
+    """Return the key of the hour of an instant."""
     return floor_hour(instant).strftime(HOURLY.fmt)
 
 
 def range_tags(window: Window) -> dict[str, str]:
-    """Tags that make one run of all hours of a window."""
+    """Return tags by which one run computes all hours of a window."""
     hours = window.whole_hours()
     return {
         "dagster/asset_partition_range_start": partition_key(hours.start),
@@ -57,17 +59,21 @@ def range_tags(window: Window) -> dict[str, str]:
     }
 
 
-def run_window(context: Context, lake: Lake) -> Window:
-    """The window this run works on; an empty one when nothing is pending.
+def run_window(tags: Mapping[str, str], lake: Lake, days: int) -> Window:
+    """Return the window of a run; an empty one when nothing is pending.
 
-    A tick works on the loaded snapshots that are not computed yet, every other run on the hours
-    it was asked for.
+    A tick computes the loaded snapshots that are not computed. Every other run computes the hours
+    of its partitions.
+
+    Args:
+        tags: tags of the run.
+        lake: the tables.
+        days: how many days back a tick searches for loaded snapshots.
     """
-    if is_tick(context):
+    if is_tick(tags):
         now = datetime.now(UTC)
-        window = history.pending_window(lake, hours_back=(HISTORY_DAYS + 1) * 24)
+        window = history.pending_window(lake, hours_back=(days + 1) * 24)
         return window or Window(now, now)
-    tags = context.run.tags
     start = tags.get("dagster/asset_partition_range_start") or tags["dagster/partition"]
     end = tags.get("dagster/asset_partition_range_end") or start
     return Window(_hour(start), _hour(end) + HOUR)

@@ -1,4 +1,4 @@
-"""What a look at a large cluster costs, beside `mqadmin` and beside a bare loop, in the same run.
+"""Cost of a snapshot of a large cluster, beside `mqadmin` and a bare loop, in the same run.
 
 ``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]
 [--exporter CHECKOUT]``, a checkout of Apache rocketmq-exporter that was built. It boots two real
@@ -26,15 +26,15 @@ from bench.tick import mqadmin
 from lab.cluster import LabCluster
 from lab.large import Large
 from lab.layout import free_port_base
-from lake.home import Home
 from lake.landing import land
-from rocketmq import answers
-from rocketmq.codes import RequestCode
+from rocketmq.admin import queue_stats, responses
 from rocketmq.collector import collect_snapshot
-from rocketmq.frame import Frame, decode_frame, encode_request
 from rocketmq.names import retry_topic
-from rocketmq.rows import Snapshot
-from rocketmq.target import ClusterTarget
+from rocketmq.records import Snapshot
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.codes import RequestCode
+from rocketmq.wire.frame import Frame, decode_frame, encode_request
+from settings.home import Home
 
 ROUND_TRIP = 0.001
 """Seconds to a broker that is not on the same machine."""
@@ -85,7 +85,7 @@ def main() -> None:
 
 def _title(large: Large, version: str, times: int) -> str:
     return (
-        f"## One look at a large cluster{'' if times == 1 else f', times {times}'}\n\n"
+        f"## One snapshot of a large cluster{'' if times == 1 else f', times {times}'}\n\n"
         f"RocketMQ {version}, two masters, each with {large.topics} topics of {large.queues} "
         f"queues and {large.groups} groups on {large.topics_per_group} topics each. Brokers and "
         f"collectors on one machine ({report.machine()}), in turns; seconds, median (least to "
@@ -156,7 +156,7 @@ def _rounds(
     ratios = [mine / floor for mine, floor in zip(ours.walls, bare.walls, strict=True)]
     snapshot, requests = taken[-1], len(told[-1])
     rows: list[list[object]] = [
-        ["bare loop, answers not looked at", *_cells(bare), requests],
+        ["bare loop, responses not parsed", *_cells(bare), requests],
         ["Tidemark, read and typed", *_cells(looks), snapshot.requests],
         ["Tidemark, landed as Parquet too", *_cells(ours), snapshot.requests],
         ["the same with 1 ms of round trip", *_cells(far), snapshot.requests],
@@ -238,8 +238,12 @@ def _decoding(told: list[bytes]) -> str:
     offsets = max((body for body in bodies if b'"offsetTable"' in body), key=len)
     stats = [body for body in bodies if b'"maxOffset"' in body and b'"large_0001"' in body][:1]
     cases: list[tuple[str, bytes, Callable[[bytes], object]]] = [
-        ("43, progress of all groups", offsets, answers.decode_consumer_offsets),
-        ("202, one topic", stats[0], lambda body: answers.decode_topic_stats(body, "large_0001")),
+        ("43, progress of all groups", offsets, responses.decode_consumer_offsets),
+        (
+            "202, one topic",
+            stats[0],
+            lambda body: queue_stats.decode_topic_stats(body, "large_0001"),
+        ),
     ]
     rows = [[name, len(body), f"{_speed(read, body):.0f}"] for name, body, read in cases]
     return report.table(["body, read into typed values", "bytes", "MB/s"], rows)
@@ -263,8 +267,8 @@ def _without_brokers() -> str:
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     before, after, rows = done.stdout.split()
     return (
-        f"Against a stand-in for brokers that no machine here boots: {int(rows):,} rows of "
-        f"progress, looked at and landed three times, took a process of {before} MB to {after} MB."
+        f"Against a stand-in for brokers too large to boot: {int(rows):,} rows of "
+        f"progress, collected and landed three times, took a process of {before} MB to {after} MB."
     )
 
 

@@ -29,11 +29,12 @@ from bench.questions import ENGINES, FORMS, OBSERVED
 from bench.soak import TIDEMARK
 from bench.tick import STAGES, stage_seconds, step_seconds
 from lake.catalog import Lake
-from lake.home import Home
 from lake.window import HOUR, Window, floor_hour
-from orchestration import warm
-from orchestration.instance import prepare
-from spark import engine
+from orchestration.instance import warm
+from orchestration.instance.files import prepare
+from settings.environment import Settings
+from settings.home import Home
+from spark.session import engine
 
 QUESTION_HOURS = 12
 
@@ -74,7 +75,7 @@ def _title() -> str:
     return (
         "## Computing\n\n"
         f"{past.group_queues:,} group queues ({past.groups} groups on {past.topics_per_group} "
-        f"topics each), looked at every minute; {report.machine()}, Spark "
+        f"topics each), observed every minute; {report.machine()}, Spark "
         f"{_version('pyspark')}, DuckDB {_version('duckdb')}, Polars {_version('polars')}. "
         "Median (least to most) of turns. Made by `make bench-compute`."
     )
@@ -206,7 +207,7 @@ def warm_home(path: Path) -> Iterator[Home]:
     home = Home.of(path)
     _use(home)
     prepare(home)
-    warm.up(home)
+    warm.up(Settings(home=home))
     try:
         yield home
     finally:
@@ -286,19 +287,19 @@ def _hours(home: Home, sizes: Sequence[int]) -> str:
         instants = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
         wall, steps = command(["recompute", *instants])
         queues = past.group_queues * 60 * hours
-        compute, judge = (stage_seconds(steps, STAGES[name]) for name in ("compute", "judge"))
+        compute, validate = (stage_seconds(steps, STAGES[name]) for name in ("compute", "validate"))
         rows.append(
             [
                 hours,
                 f"{queues:,}",
                 f"{wall:.0f}",
                 f"{compute:.0f}",
-                f"{judge:.0f}",
+                f"{validate:.0f}",
                 f"{1e6 * wall / queues:.1f}",
                 f"{_engine_gb(home):.1f}",
             ]
         )
-    head = ["hours", "rows of queues", "wall, s", "compute, s", "judge, s", "µs a row"]
+    head = ["hours", "rows of queues", "wall, s", "compute, s", "validate, s", "µs a row"]
     table = report.table([*head, "engine's largest memory, GB"], rows[2:])
     return "### Whole hours of the past, one run each\n\n" + table
 

@@ -26,8 +26,8 @@ from bench.soak import TIDEMARK, say
 from lab import faults
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.home import Home
 from lake.landing import landed
+from settings.home import Home
 
 BROKERS = ("broker-a", "broker-b")
 REST_SECONDS = (10.0, 40.0)
@@ -48,7 +48,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Look:
+class LoadedSnapshot:
     """A landed snapshot, and the brokers whose queues it holds."""
 
     observed_at: datetime
@@ -129,19 +129,23 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
     return struck
 
 
-def _looks(home: Home) -> list[Look]:
+def _looks(home: Home) -> list[LoadedSnapshot]:
     found = []
     for each in sorted(landed(home)):
         files = each.files()
         (header,) = pq.read_table(files["raw.snapshots"]).to_pylist()
         queues = files.get("raw.queue_offsets")
         brokers = pq.read_table(queues, columns=["broker"])["broker"].to_pylist() if queues else ()
-        found.append(Look(each.observed_at, header["status"], frozenset(brokers)))
+        found.append(LoadedSnapshot(each.observed_at, header["status"], frozenset(brokers)))
     return found
 
 
 def _report(
-    looks: Sequence[Look], struck: Sequence[Fault], sizes: Sequence[int], every: float, code: int
+    looks: Sequence[LoadedSnapshot],
+    struck: Sequence[Fault],
+    sizes: Sequence[int],
+    every: float,
+    code: int,
 ) -> None:
     gaps = [
         (later.observed_at - look.observed_at).total_seconds() for look, later in pairwise(looks)
@@ -163,7 +167,7 @@ def _report(
     say(f"SIGTERM: exit {code}")
 
 
-def _missing(looks: Sequence[Look], struck: Sequence[Fault]) -> list[float]:
+def _missing(looks: Sequence[LoadedSnapshot], struck: Sequence[Fault]) -> list[float]:
     """Seconds from the end of each fault until its broker was seen again."""
     seconds = []
     for fault in struck:

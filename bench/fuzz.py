@@ -18,6 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rocketmq.admin import queue_stats
+
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 LARGEST = 4096
 
@@ -48,7 +50,7 @@ def main() -> None:
 
 def parser_target() -> Callable[[bytes], None]:
     """Both ways to read a body give the same."""
-    from rocketmq import fastjson
+    from rocketmq.wire import fastjson, fastjson_parser
 
     def outcome(read: Callable[[bytes], object], body: bytes) -> object:
         try:
@@ -57,7 +59,7 @@ def parser_target() -> Callable[[bytes], None]:
             return error.position, error.reason
 
     def one_input(body: bytes) -> None:
-        expected = outcome(lambda it: fastjson._Parser(it).document(), body)
+        expected = outcome(lambda it: fastjson_parser.Parser(it).document(), body)
         if outcome(fastjson.loads, body) != expected:
             raise AssertionError(f"read otherwise than {expected!r:.200}")
 
@@ -66,15 +68,15 @@ def parser_target() -> Callable[[bytes], None]:
 
 def answers_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
-    from rocketmq import answers, broker_config, deep_answers, pop
+    from rocketmq.admin import broker_config, deep_responses, pop, responses
 
     decoders: list[Callable[[bytes], object]] = [
         read
-        for room in (answers, broker_config, deep_answers, pop)
+        for room in (responses, broker_config, deep_responses, pop)
         for name, read in vars(room).items()
-        if name.startswith("decode_") and read is not answers.decode_topic_stats
+        if name.startswith("decode_") and read is not queue_stats.decode_topic_stats
     ]
-    decoders.append(lambda body: answers.decode_topic_stats(body, "lab_orders"))
+    decoders.append(lambda body: queue_stats.decode_topic_stats(body, "lab_orders"))
 
     def one_input(body: bytes) -> None:
         for decode in decoders:
@@ -111,7 +113,7 @@ def require_holdable(value: object) -> None:
 
 def frame_target() -> Callable[[bytes], None]:
     """A stream gives the same frames however it is cut; only `FrameError` refuses it."""
-    from rocketmq.frame import Frame, FrameError, take_frames
+    from rocketmq.wire.frame import Frame, FrameError, take_frames
 
     def frames(stream: bytes, step: int) -> tuple[list[Frame], bool]:
         buffer, found = bytearray(), []

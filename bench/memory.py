@@ -1,4 +1,4 @@
-"""Memory of a process that looks at a large cluster and lands what it saw.
+"""Memory of a process that collects and lands snapshots of a large cluster.
 
 ``python -m bench.memory`` prints MB before, MB at most, and rows of progress. A module of its own,
 because a benchmark that boots brokers imports twice as much as a collector does; the brokers here
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from bench import standin
 from lab.large import Large
-from lake.home import Home
 from lake.landing import land
 from rocketmq.collector import collect_snapshot
-from rocketmq.target import ClusterTarget
+from rocketmq.snapshot.target import ClusterTarget
+from settings.home import Home
 
 SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
 """On two brokers some 200,000 rows of progress."""

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from alerting.channels import AppriseChannel
-from alerting.incidents import Incident, Transition, incident_id, resolved
-from alerting.outbox import deliver
-from alerting.store import save
+from alerting.delivery.channels import AppriseChannel
+from alerting.delivery.outbox import deliver
+from alerting.incidents.incident import Incident, Transition, incident_id
+from alerting.incidents.life_cycle import resolved
+from alerting.incidents.repository import save
 from bench.soak import say
 from lake.catalog import Lake
-from lake.home import Home
-from tests.alerting.servers import serve
+from settings.home import Home
+from tests.support.notification_servers import serve
 
 RAISED = 3
 """Incidents a round; few enough that a message tells all of them in full."""

@@ -55,7 +55,7 @@ class Past:
     def put(self, lake: Lake, first: int, last: int) -> None:
         """Writes these minutes into the raw tables, as loading them would have."""
         for table, rows in self.rows(first, last):
-            (lake.gather if table is raw.SNAPSHOTS else lake.append)(table, rows)
+            (lake.upsert if table is raw.SNAPSHOTS else lake.append)(table, rows)
 
     def instant(self, minute: int) -> datetime:
         """When the look of a minute began."""

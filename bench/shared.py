@@ -1,4 +1,4 @@
-"""One look that Spark tasks share, beside the same look of one process, in the same run.
+"""One snapshot that Spark tasks share, beside the same snapshot of one process, in the same run.
 
 ``make bench-shared`` or ``python -m bench.shared [--brokers N] [--tasks N] [--rounds N]``. It boots
 brokers that hold `lab.large.Large` and a warm engine, looks in turns, compares every row of what
@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from assets.shared_look import SharedLooks
+from assets.shared_snapshot import SharedSnapshots
 from bench import report
+from collection.snapshots import Read, in_this_process
 from lab.cluster import LabCluster
 from lab.large import Large
 from lab.layout import free_port_base
 from lake.catalog import CatalogConfig
-from lake.clusters import Cluster
-from lake.home import Home
 from lake.landing import land
-from lake.looks import Read, in_this_process
-from rocketmq.rows import SHALLOW
-from spark import engine
-from spark.session import SparkResource, session_config
+from rocketmq.records import SHALLOW
+from settings.clusters import Cluster
+from settings.home import Home
+from spark.session import engine
+from spark.session.configuration import SparkResource, session_config
 
 OF_A_LOOK = {"snapshot_id", "observed_at"}
 MOVES = {"disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes"}
@@ -54,7 +54,7 @@ def main() -> None:
         try:
             session = session_config(CatalogConfig.of(home), remote=started.remote)
             spark = SparkResource(spark_config=session)
-            text = _measure(home, cluster.namesrv, options, SharedLooks(spark), large)
+            text = _measure(home, cluster.namesrv, options, SharedSnapshots(spark), large)
             spark.spark_session.stop()
         finally:
             engine.down(home)
@@ -87,7 +87,7 @@ def _measure(
         rows = sum(len(_rows(landed["many"], table)) for table in SHALLOW)
     ratios = [one / many for one, many in zip(walls["one"], walls["many"], strict=True)]
     return (
-        f"## A look that {options.tasks} Spark tasks share\n\n"
+        f"## A snapshot that {options.tasks} Spark tasks share\n\n"
         f"{options.brokers} masters, each with {large.topics} topics of {large.queues} queues and "
         f"{large.groups} groups on {large.topics_per_group} topics each: {rows} rows, the same "
         "whoever read them. Brokers, engine and collectors on one machine "

@@ -18,12 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lake.catalog import Lake
-from lake.home import Home
 from lake.schema import Table
 from lake.tables import alerting, progress, raw
 from lake.window import HOUR, floor_hour
-from orchestration import warm
-from tests.history import COMPUTED, Minute, put, text_of
+from orchestration.instance import warm
+from settings.environment import Settings
+from settings.home import Home
+from tests.support.cluster_history import COMPUTED, Minute, put, text_of
 
 TIDEMARK = Path(sys.executable).with_name("tidemark")
 COMPARED = (*raw.ALL, *COMPUTED, alerting.INCIDENTS, progress.SNAPSHOTS)
@@ -132,8 +133,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         disturbed, undisturbed = (Lake(Home.of(Path(folder) / name)) for name in ("kills", "calm"))
         try:
-            warm.up(disturbed.home)
-            warm.up(undisturbed.home)
+            warm.up(Settings(home=disturbed.home))
+            warm.up(Settings(home=undisturbed.home))
             differing = soak(disturbed, undisturbed, options.kills, options.seed, say)
         finally:
             warm.down(disturbed.home)

@@ -1,4 +1,4 @@
-"""Brokers' answers without brokers: for sizes that no machine at hand boots, and to profile with.
+"""Responses without brokers: for sizes that no machine at hand boots, and for profiling.
 
 Bodies have the form that 5.3.3 sends; every broker of the stand-in holds all of a `Large`.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from multiprocessing import Process
 
 from lab.large import Large
-from rocketmq.codes import RequestCode, ResponseCode
+from rocketmq.wire.codes import RequestCode, ResponseCode
 
 _STORED_AT = 1_795_252_923_864
 _RUNTIME = {"brokerVersionDesc": "V5_3_3", "commitLogDiskRatio": "0.21", "putTps": "1.0 1.0 1.0"}

@@ -1,4 +1,4 @@
-"""What ten thousand active alerts cost: a tick beside the same tick without any, and telling them.
+"""Cost of ten thousand active alerts: a tick beside the same tick without any, and notifying them.
 
 ``make bench-storm`` or ``python -m bench.storm [--rounds N]``. Two homes hold the same past,
 `bench.past.Past`; in one of them ten rules are true of every group and topic, in the other one the
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alerting.channels import AppriseChannel
-from alerting.outbox import deliver
+from alerting.delivery.channels import AppriseChannel
+from alerting.delivery.outbox import deliver
 from bench import report
 from bench.compute import tick, warm_home
 from bench.past import Past
@@ -26,7 +26,7 @@ from bench.tick import STAGES, stage_seconds
 from lake.catalog import Lake
 from lake.tables import alerting
 from lake.window import HOUR, floor_hour
-from tests.alerting.servers import serve
+from tests.support.notification_servers import serve
 
 RULES = 10
 NEVER = 10**15
@@ -112,7 +112,7 @@ def _told(lake: Lake) -> str:
         told = deliver(lake, [AppriseChannel(hook.url)])
         seconds = time.perf_counter() - started
         return (
-            f"Telling the {told.notices:,} transitions to a webhook: {len(hook.received)} "
+            f"Notifying the {told.notifications:,} transitions to a webhook: {len(hook.received)} "
             f"messages, {seconds:.1f} s, outside the tick."
         )
 

@@ -1,4 +1,4 @@
-"""What an answer and a tick cost, beside `mqadmin` on the same cluster in the same run.
+"""Cost of `tidemark lag` and of a tick, beside `mqadmin` on the same cluster in the same run.
 
 ``make bench`` or ``python -m bench.tick [--rounds N] [--version V]``. It boots a cluster with every
 group of the workload and measures whole processes from outside, in turns, because machines drift:
@@ -23,17 +23,18 @@ from bench.soak import TIDEMARK
 from lab import jars, java
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.home import Home
 from lake.tables import progress
-from orchestration import warm
-from orchestration.instance import prepare
+from orchestration.instance import warm
+from orchestration.instance.files import prepare
+from settings.environment import Settings
+from settings.home import Home
 
 _RECORDS = (progress.SNAPSHOTS,)
 
 STAGES = {
     "collect": ("landing",),
     "load": ("raw",),
-    "judge": ("judge_",),
+    "validate": ("validate_",),
     "compute": (
         *(f"progress__{table.short_name}" for table in progress.ALL if table not in _RECORDS),
         "members",
@@ -87,7 +88,7 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     _row("tick with a Spark of its own, s", [cold])
     _stages("  ", [step_seconds()], [cold])
     started = time.monotonic()
-    warm.up(home)
+    warm.up(Settings(home=home))
     _row("engine start, s", [time.monotonic() - started])
     _row("first tick on the engine, s", [_tick(environment)])
     walls, steps = [], []

@@ -1,12 +1,18 @@
-"""Expectations: what must hold of the tables, judged by Great Expectations on Spark.
+"""Expectations: conditions on the rows of each table, validated by Great Expectations on Spark.
 
-What belongs here: the row rules of each table (`expectations.suites`, made with the constructors of
-`expectations.rules`), the columns that rules need beside a row's own (`expectations.annotate`), the
-split into good rows and quarantine (`expectations.quarantine`), the text of a row by which people
-decide on it (`expectations.json_rows`), and the one adapter that runs a suite and returns verdicts
-(`expectations.adapter`). What does not: reading or writing tables, Dagster checks (``assets``),
-alert rules on what the numbers mean (``alerting``).
+What belongs here, in the order in which the modules use each other:
 
-A rule is declared once. Its condition is what Great Expectations counts and what splits off the
-quarantine, so the two cannot disagree.
+* `declarations`: `Expectation` and the constructors of the common kinds,
+* `annotation_columns`, `annotations`: columns that a condition needs besides those of its table,
+* `tick_suites`, `audit_suites`: the expectations of each table, of ticks and of the hourly audit,
+* `quarantine`: the split into valid and quarantined rows, `row_json` the text of such a row,
+* `adapter`, `gx_row_expectation`: one suite through Great Expectations, `validation_results` what
+  it returns, `data_docs` its pages,
+* `tolerances`: the settings file that changes single expectations.
+
+What does not: reading or writing tables, Dagster checks (``assets``), and alert rules
+(``alerting``).
+
+An expectation is declared once. Great Expectations counts the rows that violate its condition, and
+the same condition splits off the quarantine, so the two cannot disagree.
 """

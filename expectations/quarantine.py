@@ -1,4 +1,4 @@
-"""The split of raw rows into measurements and what cannot be one."""
+"""The split of raw rows into valid rows and the quarantine."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,10 +7,11 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from expectations.annotate import annotate
-from expectations.json_rows import row_json
-from expectations.rules import DECISION, Rule, sound
-from expectations.suites import RULES
+from expectations.annotation_columns import DECISION
+from expectations.annotations import annotate
+from expectations.declarations import Expectation, is_valid
+from expectations.row_json import row_json
+from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.decisions import Decision
 
 
@@ -19,56 +20,61 @@ def split(
     observed_at: datetime | None = None,
     decisions: Sequence[Decision] = (),
 ) -> tuple[dict[str, DataFrame], DataFrame]:
-    """Splits the rows of a window into those that may be computed on and the quarantine.
+    """Split the rows of a window into valid and quarantined ones.
 
-    Lazy: no Spark job runs here.
+    The result is lazy: no Spark job runs here.
 
     Args:
-        frames: frames of one window by full table name, at least one; tables may be missing.
-            Without ``raw.queue_offsets``, ``raw.consumer_offsets`` is not asked for queue rows.
-        observed_at: stands in for a bad row's own instant where that is NULL, so that the row is
-            found again in its window; the start of the window.
-        decisions: what people have decided on rows that were set aside before.
+        frames: rows of one window by full table name, at least one table; others may be missing.
+            Without ``raw.queue_offsets``, no row of ``raw.consumer_offsets`` is quarantined for the
+            lack of its queue.
+        observed_at: instant of a quarantined row whose own is NULL, so that its window finds it:
+            the start of the window.
+        decisions: people's decisions on rows that were quarantined before.
 
     Returns:
-        The good rows under the same names, with the same columns, and the bad rows of all tables
-        in the shape of ``quality.quarantine``. Every row that nobody has decided on is in exactly
-        one of the two. A released one is good (of several with one key one alone), a dropped one is
-        in neither; a row that breaks no rule is good whatever is decided on a copy of it.
+        The valid rows under the same names with the same columns, and the quarantined rows of all
+        tables with the columns of ``quality.quarantine``. Every undecided row is in exactly one of
+        the two. A released row is valid (one row of each key), a dropped one is in neither. A row
+        that violates nothing is valid whatever was decided on a copy of it.
 
     Raises:
-        ValueError: when there are no frames.
+        ValueError: no frames are given, or none of their tables has expectations.
     """
     if not frames:
         raise ValueError("no frames to split: give the raw frames of a window by table name")
-    good, bad = {}, []
+    valid, quarantined = {}, []
     for name, frame in frames.items():
-        rules = RULES.get(name, ())
-        if not any(rule.severity == "quarantine" for rule in rules):
-            good[name] = frame
+        expectations = TICK_EXPECTATIONS.get(name, ())
+        if not any(each.severity == "quarantine" for each in expectations):
+            valid[name] = frame
             continue
-        annotated = annotate(name, frames, decisions, rules)
-        good[name] = annotated.filter(sound(rules)).select(*frame.columns)
-        bad.append(_bad_rows(name, annotated, frame.columns, rules, observed_at))
-    if not bad:
-        raise ValueError(f"none of these tables has rules: {', '.join(frames)}")
-    return good, reduce(DataFrame.unionByName, bad)
+        annotated = annotate(name, frames, decisions, expectations)
+        valid[name] = annotated.filter(is_valid(expectations)).select(*frame.columns)
+        quarantined.append(
+            _quarantined_rows(name, annotated, frame.columns, expectations, observed_at)
+        )
+    if not quarantined:
+        raise ValueError(f"none of these tables has expectations: {', '.join(frames)}")
+    return valid, reduce(DataFrame.unionByName, quarantined)
 
 
-def _bad_rows(
+def _quarantined_rows(
     name: str,
     annotated: DataFrame,
     columns: list[str],
-    rules: tuple[Rule, ...],
+    expectations: tuple[Expectation, ...],
     observed_at: datetime | None,
 ) -> DataFrame:
-    broken = [
-        F.when(rule.is_broken, F.lit(rule.name)) for rule in rules if rule.severity == "quarantine"
+    violated = [
+        F.when(each.is_violated, F.lit(each.name))
+        for each in expectations
+        if each.severity == "quarantine"
     ]
-    return annotated.filter(~sound(rules) & F.col(DECISION).isNull()).select(
+    return annotated.filter(~is_valid(expectations) & F.col(DECISION).isNull()).select(
         F.coalesce("observed_at", F.lit(observed_at).cast("timestamp")).alias("observed_at"),
         F.lit(name).alias("table"),
-        F.concat_ws(", ", *broken).alias("reason"),
+        F.concat_ws(", ", *violated).alias("reason"),
         row_json(columns).alias("row"),
         F.col("snapshot_id"),
     )

@@ -26,7 +26,7 @@ from lab.layout import Node
 from lab.processes import Process
 from lab.state import State, StateFile
 from lab.workloads import WORKLOADS, Workload, require_known
-from rocketmq.security import PLAIN, Security
+from rocketmq.wire.security import PLAIN, Security
 
 BOOT_SECONDS = 240.0
 STOP_SECONDS = 40.0

@@ -1,4 +1,4 @@
-"""What can happen to a node: it dies, it hangs, it comes back.
+"""Faults of a node: it is killed, it hangs, it comes back.
 
 ``node`` is a node's name: ``namesrv``, ``broker-a``, ``broker-a-slave``. Every function raises
 `LabError` in one line when there is no such node or it is not in the state the fault needs.

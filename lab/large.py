@@ -1,4 +1,4 @@
-"""A cluster as large as a company's, without the hours that make one: what its brokers load.
+"""The configuration of a cluster as large as a company's, as brokers load it at their start.
 
 Topics, groups and progress are files of a broker's store (`TopicConfigManager`,
 `SubscriptionGroupManager`, `ConsumerOffsetManager`), read once when it starts; asking a broker to
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from rocketmq.frame import encode_request
 from rocketmq.names import retry_topic
+from rocketmq.wire.frame import encode_request
 
 SEND_MESSAGE = 10
 """A request code that only a lab may send; the client of `rocketmq` refuses it."""

@@ -1,11 +1,11 @@
-"""Whether a cluster is up: the questions are asked by ``rocketmq/``, here is who must answer."""
+"""Whether a cluster is up: every broker is registered and responds."""
 
 import asyncio
 
-from rocketmq import admin
-from rocketmq.client import RemotingClient
-from rocketmq.errors import RemotingError
-from rocketmq.security import PLAIN, Security
+from rocketmq.admin import requests as admin
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.errors import RemotingError
+from rocketmq.wire.security import PLAIN, Security
 
 
 def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-_SAME_START_SECONDS = 2.0
+from lake.processes import find, start_of
+
 _LOOK_SECONDS = 0.02
 
 _AT_REST = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
@@ -36,20 +37,12 @@ class Process(BaseModel, frozen=True):
 
     def find(self) -> psutil.Process | None:
         """The running process; None when it ended, also when its id now belongs to another."""
+        found = find(self.pid, self.started_at)
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             del _children[self.pid]
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started_at) < _SAME_START_SECONDS
-            # The first thread may be a zombie while others still hold ports open.
-            ended = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
-        except psutil.NoSuchProcess:
             return None
-        if ended and self.pid in _children:
-            # Its last thread has gone since it was asked for: nothing but the zombie is left.
-            _children.pop(self.pid).wait()
-        return process if same and not ended else None
+        return found
 
     def send(self, number: signal.Signals) -> bool:
         """Signal it; False when it does not run any more."""
@@ -97,7 +90,7 @@ def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Proc
         )
     _children[child.pid] = child
     try:
-        return Process(pid=child.pid, started_at=psutil.Process(child.pid).create_time())
+        return Process(pid=child.pid, started_at=start_of(child.pid))
     except BaseException:
         child.kill()
         raise

@@ -1,4 +1,4 @@
-"""A lab that asks who comes: one account and TLS both ways, certificates made for it.
+"""A lab with access control: one account and TLS in both directions, with its own certificates.
 
 The account's secret guards nothing but a cluster on 127.0.0.1 that is thrown away.
 """
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from rocketmq.security import Credentials, Security, Tls
+from rocketmq.wire.security import Credentials, Security, Tls
 
 ACCOUNT = Credentials("tidemark-lab", "secret-of-the-lab")
 

@@ -1,8 +1,8 @@
-"""Rows that were set aside, and what people have decided on them.
+"""Quarantined rows, and the decisions of people on them.
 
-A rule says that a row cannot be a measurement; somebody who knows better may say that it is one, or
-that it is none and nobody wants to see it again. It is about the text of a row, so it holds however
-often its hour is computed again.
+A row that violates an expectation is quarantined. A person can release it as valid, or drop it as
+invalid for good. A decision concerns the text of a row, so it holds however often the hour of the
+row is computed again.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ UNDONE = "undone"
 
 
 @dataclass(frozen=True)
-class SetAside:
+class QuarantinedRow:
     """A row of ``quality.quarantine``; its columns are described there."""
 
     observed_at: datetime
@@ -34,7 +34,7 @@ class SetAside:
 
     @cached_property
     def row_id(self) -> str:
-        """Short name of the row, the same for identical copies: they cannot be told apart."""
+        """Short id of the row; identical copies have the same."""
         text = json.dumps([self.table, self.snapshot_id, self.row])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -45,7 +45,7 @@ class SetAside:
 
     @property
     def rules(self) -> list[str]:
-        """Names of the rules it breaks."""
+        """Names of the expectations that it violates."""
         return self.reason.split(", ")
 
     @property
@@ -56,15 +56,15 @@ class SetAside:
     def decided(
         self, decision: str, author: str, decided_at: datetime, comment: str | None = None
     ) -> "Decision":
-        """A decision on it, not written down yet."""
-        row = {each.name: getattr(self, each.name) for each in fields(SetAside)}
+        """Return a decision on it, which is not recorded yet."""
+        row = {each.name: getattr(self, each.name) for each in fields(QuarantinedRow)}
         return Decision(
             **row, decision=decision, author=author, decided_at=decided_at, comment=comment
         )
 
 
 @dataclass(frozen=True)
-class Decision(SetAside):
+class Decision(QuarantinedRow):
     """A row of ``quality.decisions``; its columns are described there."""
 
     decided_at: datetime
@@ -73,16 +73,16 @@ class Decision(SetAside):
     comment: str | None
 
 
-def set_aside(lake: Lake) -> list[SetAside]:
-    """All rows of the quarantine; of identical copies the one that breaks the fewest rules."""
-    names = tuple(each.name for each in fields(SetAside))
-    found = [SetAside(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
-    most_rules_first = sorted(found, key=lambda each: len(each.rules), reverse=True)
-    return list({each.row_id: each for each in most_rules_first}.values())
+def quarantined_rows(lake: Lake) -> list[QuarantinedRow]:
+    """Return all quarantined rows; of identical copies, the one with the fewest violations."""
+    names = tuple(each.name for each in fields(QuarantinedRow))
+    found = [QuarantinedRow(**row) for row in lake.read(QUARANTINE, columns=names).to_pylist()]
+    most_violations_first = sorted(found, key=lambda each: len(each.rules), reverse=True)
+    return list({each.row_id: each for each in most_violations_first}.values())
 
 
 def decisions(lake: Lake, window: Window | None = None) -> tuple[Decision, ...]:
-    """The decisions in force on rows of a window, or on all; the last one on a row counts."""
+    """Return the decisions in force on rows of a window, or on all; the last on a row counts."""
     names = tuple(each.name for each in fields(Decision))
     found = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
     last = {each.row_id: each for each in sorted(found, key=lambda each: each.decided_at)}

@@ -1,9 +1,22 @@
-"""What is said of a failure: what explains it, in one line."""
+"""One line that explains a failure, from an exception and its causes."""
 
 import re
 
-OURS = {"tidemark", "rocketmq", "lake", "spark", "alerting", "lab", "assets", "orchestration"}
-"""Whose errors explain themselves; of others the kind is said too."""
+OURS = {
+    "tidemark",
+    "rocketmq",
+    "settings",
+    "lake",
+    "collection",
+    "live",
+    "spark",
+    "expectations",
+    "alerting",
+    "lab",
+    "assets",
+    "orchestration",
+}
+"""Packages whose errors explain themselves; the text of other errors starts with their type."""
 
 LONGEST = 500
 
@@ -15,11 +28,11 @@ _APPENDED = re.compile(
 
 
 class DamagedError(OSError):
-    """A file of ours cannot be used; the text says which, why and what to do."""
+    """A file cannot be used; the text names it, the reason and what to do."""
 
 
 def essence(text: str) -> str:
-    """A failure's text in one line, without the stack or the statement that libraries append."""
+    """Return a failure's text in one line, without the stack or statement that libraries append."""
     if "Traceback (most recent call last)" in text:
         text = text.strip().splitlines()[-1]
     roots = _CAUSED.findall(text)
@@ -27,3 +40,13 @@ def essence(text: str) -> str:
         text = roots[-1]
     line = " ".join(_APPENDED.split(_CALL.sub("", text), maxsplit=1)[0].split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def one_line(error: BaseException) -> str:
+    """Return the failure in one line, with its type where the text does not explain itself."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror}{where}"
+    text = essence(str(error))
+    speaks_for_itself = type(error).__module__.split(".")[0] in OURS
+    return text if text and speaks_for_itself else f"{type(error).__name__}: {text or 'no reason'}"

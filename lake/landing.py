@@ -3,8 +3,8 @@
 ``landing/<cluster>/<YYYY-MM-DD>/<HH>/<snapshot_id>/<table>.parquet`` with the columns of
 ``raw.<table>``. Collecting needs nothing but this, so it goes on when Spark or the lake is down.
 
-A cluster may have any name, also one that a name server made up to lead out of here: what a folder
-cannot be called, or should not, stands in its name as in addresses, ``prod%2Feu`` for ``prod/eu``.
+A cluster may have any name, even one that is made to lead out of the folder. Characters that a
+folder name must not hold are percent-encoded, ``prod%2Feu`` for ``prod/eu``.
 """
 
 import os
@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake.home import Home
 from lake.tables import TABLES
-from rocketmq import rows
-from rocketmq.rows import Snapshot
+from rocketmq import records
+from rocketmq.records import Snapshot
+from settings.home import Home
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
@@ -34,7 +34,7 @@ _ESCAPED = re.compile(r"%([0-7][0-9A-F])")
 
 @dataclass(frozen=True, order=True)
 class Landed:
-    """A landed snapshot, as its folder tells it.
+    """A landed snapshot, as its folder names it.
 
     Attributes:
         observed_at: start of the snapshot.
@@ -49,13 +49,13 @@ class Landed:
     path: Path
 
     def files(self) -> dict[str, Path]:
-        """The files that are there, by full name of their table."""
+        """Return its files by full name of their table."""
         found = {f"raw.{path.stem}": path for path in self.path.glob("*.parquet")}
         return {name: path for name, path in found.items() if name in TABLES}
 
 
 def folder(home: Home, cluster: str, observed_at: datetime, snapshot_id: str) -> Path:
-    """The folder a snapshot lands in."""
+    """Return the folder that a snapshot lands in."""
     at = observed_at.astimezone(UTC)
     hour = home.landing / _folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
     return hour / _folder_name(snapshot_id)
@@ -66,25 +66,25 @@ def _folder_name(name: str) -> str:
 
 
 def _named(folder_name: str) -> str:
-    """What a folder is named after, from the name it has for that."""
+    """Return the decoded name of a folder."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), folder_name)
 
 
 def land(home: Home, snapshot: Snapshot) -> Path:
-    """Writes a snapshot's files and shows them by one rename; returns their folder.
+    """Write a snapshot's files, make them visible by one rename, and return their folder.
 
     Raises:
-        OSError: when the files cannot be written; nothing of it is then visible.
+        OSError: the files cannot be written; none of them is visible then.
     """
     target = folder(home, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
-    # A dot keeps the unfinished folder out of `landed`; beside its target, so that renaming it
-    # never crosses a file system.
+    # A dot hides the unfinished folder from `landed`. It has the parent of its target, so that the
+    # rename never crosses a file system.
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     unfinished.mkdir(parents=True)
     try:
         header = {name: [value] for name, value in snapshot.header().items()}
         _write(unfinished, "snapshots", [_arrow("snapshots", header)])
-        for table in rows.TABLES:
+        for table in records.TABLES:
             if snapshot.count(table):
                 _write(unfinished, table, arrow_tables(snapshot, table))
         unfinished.rename(target)
@@ -95,7 +95,7 @@ def land(home: Home, snapshot: Snapshot) -> Path:
 
 
 def landed(home: Home) -> Iterator[Landed]:
-    """Every landed snapshot, oldest hours of a cluster first; what is unfinished is not shown."""
+    """Yield every landed snapshot, the oldest hours of a cluster first."""
     for hour in sorted(home.landing.glob("[!.]*/*/*")):
         cluster = _named(hour.parent.parent.name)
         for entry in os.scandir(hour):
@@ -115,7 +115,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def arrow_tables(snapshot: Snapshot, table: str) -> Iterator[pa.Table]:
-    """The rows of ``raw.<table>`` as they land, a bounded number at a time."""
+    """Yield the rows of ``raw.<table>`` as they land, a bounded number at a time."""
     for columns in snapshot.batches(table):
         yield _arrow(table, columns)
 

@@ -1,8 +1,8 @@
-"""Loading: landed snapshots into ``raw.*``.
+"""Loading landed snapshots into ``raw.*``.
 
 Each table gets one append per load, ``raw.snapshots`` the last: a snapshot counts as loaded only
-when its row stands there. A load that died in between is finished by the next one, which skips the
-tables that already hold the snapshot, so nothing is ever loaded twice.
+when its row is there. The next load finishes an interrupted one. It skips the tables that already
+hold the snapshot, so nothing is loaded twice.
 """
 
 import hashlib
@@ -16,32 +16,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake.catalog import Lake, all_of, one_of, window_filter
+from lake.catalog import Lake
+from lake.conditions import all_of, one_of, window_filter
 from lake.landing import Landed, landed
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
 from lake.window import Window
 
 BATCH = 120
-"""Snapshots loaded by one commit per table; bounds memory when much has landed meanwhile."""
+"""Snapshots that one commit per table loads at most; bounds memory after a long pause."""
 
 OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
-"""Consumer offsets that no broker told."""
+"""Consumer offsets that come from files of clients and not from a broker."""
 
 DATA_TABLES = tuple(table for table in raw.ALL if table is not raw.SNAPSHOTS)
 
 
 class StructureError(Exception):
-    """A landed file that is no table of ours: which file, what is wrong with it."""
+    """A landed file does not have the structure of its table."""
 
 
 @dataclass
 class Loaded:
-    """What a load did.
+    """The result of a load.
 
     Attributes:
-        snapshots: ids that stand in ``raw.snapshots`` now and did not before.
-        rejected: ids kept out for their structure, with the reason.
+        snapshots: ids that were added to ``raw.snapshots``.
+        rejected: ids of snapshots with a wrong structure, with the reason.
         rows: rows written, by full name of the table.
     """
 
@@ -51,7 +52,7 @@ class Loaded:
 
 
 def load(lake: Lake) -> Loaded:
-    """Loads every landed snapshot that ``raw.snapshots`` does not hold yet."""
+    """Load every landed snapshot that ``raw.snapshots`` does not hold yet."""
     report = Loaded(rows={table.name: 0 for table in raw.ALL})
     pending = sorted(_pending(lake))
     for start in range(0, len(pending), BATCH):
@@ -85,12 +86,12 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
     for table in DATA_TABLES:
         if data[table.name]:
             report.rows[table.name] += lake.append(table, pa.concat_tables(data[table.name]))
-    report.rows[raw.SNAPSHOTS.name] += lake.gather(raw.SNAPSHOTS, pa.concat_tables(headers))
+    report.rows[raw.SNAPSHOTS.name] += lake.upsert(raw.SNAPSHOTS, pa.concat_tables(headers))
     report.snapshots += [item.snapshot_id for item in batch]
 
 
 def read_landed(item: Landed) -> dict[str, pa.Table]:
-    """The files of a landed snapshot as their tables' columns, by full name of the table.
+    """Return the files of a landed snapshot with their tables' columns, by full name.
 
     ``raw.snapshots`` is always among them and gets its ``brokers_read`` and ``keys_read``.
 
@@ -122,7 +123,7 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
 
 
 def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
-    """Columns by name, in the declared order and type; absent ones are NULL, unknown ones left out.
+    """Return the declared columns; absent ones are NULL, unknown ones are dropped.
 
     Args:
         table: the declaration.
@@ -150,7 +151,7 @@ def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Casts without loss, but for what writers commonly do to instants and NULLs of integers."""
+    """Cast without loss, except for nanoseconds of instants."""
     found = column.type
     if pa.types.is_timestamp(wanted):
         if not pa.types.is_timestamp(found):
@@ -169,32 +170,31 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
 
 
 def _check_identity(item: Landed, rows: pa.Table, file: str) -> None:
-    """A file of another snapshot would be loaded under its id again and again."""
+    """Reject a file of another snapshot, which would be loaded again and again under its id."""
     foreign = rows["snapshot_id"].drop_null().unique().to_pylist()
     if any(found != item.snapshot_id for found in foreign):
         raise StructureError(f"{file} holds rows of {foreign[0]}, its folder is {item.snapshot_id}")
 
 
 def _brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> list[str]:
-    """Which broker groups the snapshot's offsets are known of.
+    """Return the broker groups whose offsets the snapshot holds.
 
-    A broker whose committed offsets could not be read has queue rows but tells nothing about its
-    consumers, so it counts as silent. One with rows of consumers did tell: then the problem is
-    about single offsets, or of a slave's.
+    A broker whose committed offsets could not be read has queue rows and no consumer rows, so it is
+    left out. Where it has consumer rows, the problem concerns single offsets or a slave.
     """
     read = _brokers(tables.get(raw.QUEUE_OFFSETS.name))
-    unheard = {
+    failed = {
         problem["endpoint"]
         for problem in header["problems"][0].as_py() or []
         if (problem["operation"] or "").startswith("GET_ALL_CONSUMER_OFFSET")
     }
     brokers = tables.get(raw.BROKERS.name)
-    if unheard and brokers is not None:
-        heard = _brokers(tables.get(raw.CONSUMER_OFFSETS.name), ~OF_CLIENTS)
+    if failed and brokers is not None:
+        reported = _brokers(tables.get(raw.CONSUMER_OFFSETS.name), ~OF_CLIENTS)
         # A broker read from its store has the folder for an address, its problems files in it.
-        silent = {str(place) for at in unheard for place in (at, *PurePath(at).parents)}
-        named = {row["broker"] for row in brokers.to_pylist() if row["address"] in silent}
-        read -= named - heard
+        addresses = {str(place) for at in failed for place in (at, *PurePath(at).parents)}
+        named = {row["broker"] for row in brokers.to_pylist() if row["address"] in addresses}
+        read -= named - reported
     return sorted(name for name in read if name)
 
 
@@ -205,7 +205,7 @@ def _brokers(rows: pa.Table | None, where: pc.Expression | None = None) -> set[s
 
 
 def _keys_read(tables: dict[str, pa.Table]) -> str:
-    """A digest of the keys, in the order of the files: another order may look like other keys."""
+    """Return a digest of the keys in the order of the files; another order changes it."""
     digest = hashlib.blake2b(digest_size=16)
     for table in (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS):
         if table.name in tables:
@@ -229,7 +229,7 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
 
 
 def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
-    """Which of the snapshots a table already holds rows of."""
+    """Return the ids of the snapshots that a table already holds rows of."""
     instants = [item.observed_at for item in items]
     # One day of slack: the instant of a row may differ from the one in its folder's name.
     window = Window(min(instants) - timedelta(days=1), max(instants) + timedelta(days=1))

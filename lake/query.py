@@ -1,28 +1,29 @@
-"""SQL on a table without Spark, by DuckDB on what PyIceberg reads."""
+"""SQL on a table without Spark: DuckDB on the files that PyIceberg names."""
 
 import duckdb
 import pyarrow as pa
 
-from lake.catalog import Lake, damaged
+from lake.catalog import Lake
+from lake.damaged_files import damaged
 from lake.schema import Table
 
 
 class QueryError(Exception):
-    """A condition that is no SQL on this table: what is wrong with it, in one line."""
+    """A condition is not valid SQL on a table; the text is one line."""
 
 
 def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.Table:
-    """Rows of a table, newest first.
+    """Return rows of a table, newest first.
 
     Args:
         lake: the tables.
-        table: the one asked.
+        table: its declaration.
         where: a SQL condition on its columns; all rows without one.
-        limit: rows at most.
+        limit: most rows.
 
     Raises:
-        QueryError: when the condition is no SQL on this table.
-        DamagedError: a file of it is gone or damaged.
+        QueryError: the condition is not valid SQL on this table.
+        DamagedError: a file of the table is missing or damaged.
     """
     with lake.scanned(table) as scan:
         rows = scan.to_arrow_batch_reader()

@@ -1,4 +1,4 @@
-"""What a table declaration is made of, and the forms it is needed in.
+"""Declarations of tables and columns, and the schemas derived from them.
 
 Arrow types are the one type language of the declarations: Arrow, Iceberg, Spark and the text shown
 to people are all derived from them.
@@ -71,7 +71,7 @@ class Table:
 
     @property
     def required(self) -> list[str]:
-        """Columns without which a row says nothing: the key, less what may be NULL."""
+        """The key columns that must not be NULL."""
         return [name for name in self.key if name not in self.nullable_key]
 
     def arrow_schema(self) -> pa.Schema:
@@ -83,7 +83,7 @@ class Table:
 
 
 def type_text(kind: pa.DataType) -> str:
-    """An Arrow type as the contract and Spark's DDL spell it.
+    """Return an Arrow type as the contract and Spark's DDL spell it.
 
     Raises:
         TypeError: for a type that no declaration uses.

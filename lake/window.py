@@ -1,4 +1,4 @@
-"""A window of time, half open: what a run computes and replaces."""
+"""Windows: half-open intervals of time that a run computes and replaces."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,6 +1,6 @@
 """Orchestration: what runs when, with what.
 
-What belongs here: configured resources, jobs, the schedule, sensors, and the `Definitions` that
-Dagster loads (``orchestration.definitions``). What does not: what an asset is (``assets``) and
-any computing.
+What belongs here: resources, jobs, schedules, sensors, the `Definitions` that Dagster loads, and in
+`instance` what the embedded deployment adds to Dagster. What does not: what an asset is
+(``assets``) and any computation.
 """

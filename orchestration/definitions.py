@@ -1,37 +1,32 @@
 """Everything Dagster loads."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
-from assets.audit import audit, data_docs
-from assets.checks import CHECKS, results
-from assets.collecting import landing, raw_tables
-from assets.computing import (
+from assets.maintenance import maintenance
+from assets.partitions import hourly
+from assets.progress import (
     computed,
-    decisions,
+    members,
+    progress_capacity,
+    progress_events,
     progress_groups,
     progress_queues,
+    progress_throughput,
     progress_timeline,
-    quarantine,
 )
-from assets.flows import progress_capacity, progress_throughput
-from assets.happening import progress_events
-from assets.maintenance import maintenance
-from assets.members import members
-from orchestration.jobs import (
-    AUDIT,
-    MAINTAIN,
-    RECOMPUTE,
-    TICK,
-    audit_every_hour,
-    every_minute,
-    maintain_every_hour,
-)
+from assets.quality import CHECKS, decisions, quarantine, results
+from assets.quality_audit import audit, data_docs
+from assets.raw import landing, raw_tables
+from orchestration.jobs import AUDIT, MAINTAIN, RECOMPUTE, TICK, schedules
 from orchestration.resources import resources
-from orchestration.sensors import notify, watch
+from orchestration.sensors import sensors
+from settings.environment import Settings
+from settings.variables import warnings_of
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
     landing,
@@ -54,24 +49,37 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
 
 
 def build(
-    loggers: Mapping[str, dg.LoggerDefinition] | None = None, **overrides: Any
+    settings: Settings,
+    loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    **overrides: Any,
 ) -> dg.Definitions:
-    """Fresh definitions.
+    """Return fresh definitions.
 
     Args:
+        settings: what the process has read.
         loggers: where runs log to, instead of Dagster's console.
-        overrides: resources to take instead of those the environment configures.
+        overrides: resources to take instead of those that the settings give.
     """
+    partitions = hourly(settings.history_days)
+
+    def configured(spec: dg.AssetSpec) -> dg.AssetSpec:
+        return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec
+
     return dg.Definitions(
-        assets=[*ASSETS, decisions, notifications],
+        assets=dg.map_asset_specs(configured, [*ASSETS, decisions, notifications]),
         asset_checks=[*CHECKS, audit],
         jobs=[TICK, RECOMPUTE, MAINTAIN, AUDIT],
-        schedules=[every_minute, maintain_every_hour, audit_every_hour],
-        sensors=[notify, watch],
-        resources=resources() | overrides,
+        schedules=schedules(running=settings.schedule),
+        sensors=sensors(running=settings.schedule),
+        resources=resources(settings) | overrides,
         loggers=loggers,
         executor=dg.in_process_executor,
     )
 
 
-defs = build()
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Build the definitions of a process that Dagster starts, as its environment configures it."""
+    for warning in warnings_of(os.environ):
+        dg.get_dagster_logger("tidemark").warning(warning)
+    return build(Settings.read())

@@ -1,17 +1,16 @@
 """The jobs, and the schedule that ticks."""
 
-import os
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.audit import DATA_DOCS, audit
-from assets.collecting import LANDING
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key
+from assets.quality_audit import DATA_DOCS, audit
+from assets.raw import LANDING
 from lake.tables import raw
-from orchestration.dead_runs import end_dead_runs
+from orchestration.instance.dead_runs import end_dead_runs
 
 ACTIVE = (
     dg.DagsterRunStatus.QUEUED,
@@ -55,27 +54,9 @@ AUDIT = dg.define_asset_job(
     executor_def=dg.in_process_executor,
 )
 
-SCHEDULED = os.environ.get("TIDEMARK_SCHEDULE") == "on"
-"""Whether schedules and sensors run from the start (``TIDEMARK_SCHEDULE``)."""
 
-STATUS = dg.DefaultScheduleStatus.RUNNING if SCHEDULED else dg.DefaultScheduleStatus.STOPPED
-
-# Neither with the hour, when a tick begins a new partition of every table.
-maintain_every_hour, audit_every_hour = (
-    dg.ScheduleDefinition(
-        name=f"{job.name}_every_hour",
-        job=job,
-        cron_schedule=f"{minute} * * * *",
-        execution_timezone="UTC",
-        default_status=STATUS,
-    )
-    for job, minute in ((MAINTAIN, 7), (AUDIT, 12))
-)
-
-
-@dg.schedule(job=TICK, cron_schedule="* * * * *", execution_timezone="UTC", default_status=STATUS)
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """A tick every minute, unless the one before is still at it."""
+    """Start a tick, unless the one before still runs."""
     end_dead_runs(context.instance)
     active = context.instance.get_runs(
         dg.RunsFilter(job_name=TICK.name, statuses=list(ACTIVE)), limit=1
@@ -83,3 +64,29 @@ def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.Sk
     if active:
         return dg.SkipReason(f"the tick before ({active[0].run_id}) is not done")
     return dg.RunRequest(partition_key=partition_key(datetime.now(UTC)), tags=PENDING)
+
+
+def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
+    """Return the schedules of all jobs that have one.
+
+    Args:
+        running: whether they run from the start, without being switched on in the UI.
+    """
+    status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
+    tick = dg.schedule(
+        job=TICK, cron_schedule="* * * * *", execution_timezone="UTC", default_status=status
+    )
+    return [
+        tick(every_minute),
+        # Not at the start of an hour, when a tick begins a new partition of every table.
+        *(
+            dg.ScheduleDefinition(
+                name=f"{job.name}_every_hour",
+                job=job,
+                cron_schedule=f"{minute} * * * *",
+                execution_timezone="UTC",
+                default_status=status,
+            )
+            for job, minute in ((MAINTAIN, 7), (AUDIT, 12))
+        ),
+    ]

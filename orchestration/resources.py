@@ -1,15 +1,8 @@
-"""The resources as the environment configures them.
+"""The resources of the definitions, made of the settings that the process has read."""
 
-Everything is asked of the environment at the moment a process loads its definitions, and a run is
-a process of its own; so a run finds the engine that is warm now.
-"""
-
-import os
-from collections.abc import Mapping
 from typing import Any
 
-from alerting.rule_files import rules_path
-from assets import health_settings, quality_settings
+from alerting.rules.files import rules_path
 from assets.resources import (
     ClientMachineResource,
     CollectorResource,
@@ -18,52 +11,58 @@ from assets.resources import (
     QualityResource,
     RulesResource,
 )
+from assets.run import run_resource
 from lake.catalog import CatalogConfig
-from lake.home import Home
-from spark import engine
-from spark.session import SparkResource, session_config
+from lake.retention import Retention
+from settings.environment import Settings
+from spark.session import engine
+from spark.session.configuration import SparkResource, session_config
 
 
-def resources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """All resources by name.
+def resources(settings: Settings) -> dict[str, Any]:
+    """Return all resources by name.
 
-    ``TIDEMARK_HOME`` where everything lies; ``TIDEMARK_NAMESRV`` name servers, ``HOST:PORT``
-    separated by ``;``; ``TIDEMARK_CLUSTER`` what to call the cluster; ``TIDEMARK_CLUSTERS`` the
-    settings file of several; ``TIDEMARK_RULES`` a file or folder of alert rules;
-    ``TIDEMARK_HEALTH`` a file of what makes a state of health for some groups, else ``health.yaml``
-    in the home; ``TIDEMARK_QUALITY`` a file of what rules tolerate, else ``quality.yaml`` there;
-    ``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` what consumers run on;
-    ``TIDEMARK_SPARK_REMOTE`` a Spark Connect address; ``TIDEMARK_SPARK_MASTER`` a Spark master.
-    Without the last two, the warm engine when one runs, else a Spark in the run's own process.
+    Secrets go into plain objects: Dagster shows the configuration of its own resources.
     """
-    home = Home.of(environment.get("TIDEMARK_HOME"))
+    home, health, quality = settings.home, settings.health_file, settings.quality_file
     return {
-        "lake": LakeResource(home=str(home.path)),
+        "lake": LakeResource(
+            home=str(home.path),
+            history_settings=settings.history,
+            catalog=CatalogConfig.of(home, settings.catalog),
+        ),
+        "retention": Retention(settings.raw_days, settings.progress_days, settings.alert_days),
         "collector": CollectorResource(
-            namesrv=environment.get("TIDEMARK_NAMESRV", ""),
-            cluster=environment.get("TIDEMARK_CLUSTER", ""),
-            clusters=environment.get("TIDEMARK_CLUSTERS", ""),
+            namesrv=settings.namesrv, cluster=settings.cluster, clusters=settings.clusters
         ),
-        "alert_rules": RulesResource(path=str(rules_path(environment))),
-        "health": HealthResource(path=str(health_settings.settings_path(home, environment))),
-        "quality_settings": QualityResource(
-            path=str(quality_settings.settings_path(home, environment))
+        "alert_rules": RulesResource(
+            path=str(rules_path(settings.rules)), docs_url=settings.docs_url
         ),
+        "health": HealthResource(path=str(health.path), required=health.required),
+        "quality_settings": QualityResource(path=str(quality.path), required=quality.required),
         "client_machine": ClientMachineResource(
-            cores=environment.get("TIDEMARK_CLIENT_CORES", ""),
-            compute_ms=environment.get("TIDEMARK_CLIENT_COMPUTE_MS", ""),
+            cores=settings.client_cores, compute_ms=settings.client_compute_ms
         ),
-        "spark": SparkResource(spark_config=spark_config(home, environment, of_run=True)),
+        "notification_settings": settings.notifications,
+        "run": run_resource,
+        "spark": SparkResource(spark_config=spark_config(settings, of_run=True)),
     }
 
 
-def spark_config(
-    home: Home, environment: Mapping[str, str] = os.environ, *, of_run: bool = False
-) -> dict[str, str]:
-    """How a run finds its Spark, or a command, which may ask while a run is at work."""
-    remote = environment.get("TIDEMARK_SPARK_REMOTE")
-    master = environment.get("TIDEMARK_SPARK_MASTER")
-    if not remote and not master:
-        warm = engine.running(home)
+def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
+    """Return how a run finds its Spark, or a command, which may ask while a run is at work.
+
+    That is the Spark of the settings; without one the engine, when it runs; without that a Spark in
+    the process itself.
+    """
+    spark = settings.spark
+    remote = spark.remote or None
+    if not spark.remote and not spark.master:
+        warm = engine.running(settings.home)
         remote = (warm.shared if of_run else warm.remote) if warm else None
-    return session_config(CatalogConfig.of(home, environment), remote=remote, master=master)
+    return session_config(
+        CatalogConfig.of(settings.home, settings.catalog),
+        remote=remote,
+        master=spark.master or None,
+        driver_memory=spark.driver_memory,
+    )

@@ -1,84 +1,123 @@
-"""The sensors: one tells people, one watches that there is something to tell."""
+"""The sensors: `notify` delivers notifications, `watch` evaluates rules about Tidemark itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from alerting import watch as pipeline
-from alerting.channels import open_channels
-from alerting.outbox import deliver
-from alerting.silences import SilenceError, silences, withholding
-from alerting.store import live_on
-from alerting.unwatched import close_unwatched, unwatched
+from alerting.delivery.channels import open_channels
+from alerting.delivery.open_notifications import OpenNotifications
+from alerting.delivery.outbox import Delivery, deliver
+from alerting.delivery.silences import SilenceError, mute_reasons, silences
+from alerting.incidents import self_monitoring as pipeline
+from alerting.incidents.removed_clusters import close_removed, removed_clusters
+from alerting.incidents.repository import advance_incidents
+from alerting.rules.model import Rule
 from assets.metadata import key_of
-from assets.resources import LakeResource, RulesResource
+from assets.resources import CollectorResource, LakeResource, RulesResource
+from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
-from orchestration.dead_runs import end_dead_runs
-from orchestration.jobs import AUDIT, MAINTAIN, SCHEDULED, TICK
-
-STATUS = dg.DefaultSensorStatus.RUNNING if SCHEDULED else dg.DefaultSensorStatus.STOPPED
+from orchestration.instance.dead_runs import end_dead_runs
+from orchestration.jobs import AUDIT, MAINTAIN, TICK
+from settings.notifications import NotificationSettings
 
 MOST_RUNS = 10
-"""So many runs back is looked for the last one that succeeded."""
+"""Runs that are searched at most for the last success."""
 
 
-@dg.sensor(minimum_interval_seconds=15, default_status=STATUS)
-def notify(
-    context: dg.SensorEvaluationContext, lake: LakeResource, alert_rules: RulesResource
-) -> dg.SensorResult:
-    """Tells what became of incidents, on every channel.
+def sensors(*, running: bool) -> list[dg.SensorDefinition]:
+    """Return the sensors `notify` and `watch`.
 
-    A channel that fails is tried again later; what was delivered is not repeated. A digest wakes
-    nobody, so it knows no quiet hours.
+    Args:
+        running: whether they run from the start, without being switched on in the UI.
     """
-    channels, problems = open_channels()
-    rules, _ = alert_rules.rules()
+    status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+    open_notifications = OpenNotifications()
+
+    @dg.sensor(minimum_interval_seconds=15, default_status=status)
+    def notify(
+        context: dg.SensorEvaluationContext,
+        lake: LakeResource,
+        alert_rules: RulesResource,
+        notification_settings: dg.ResourceParam[NotificationSettings],
+    ) -> dg.SensorResult:
+        """Deliver the notifications that are due on every channel.
+
+        A channel that fails is retried later, and nothing that it accepted is repeated. Quiet hours
+        do not apply to digests.
+        """
+        rules, _ = alert_rules.rules()
+        return _notify(context, lake.lake, rules, notification_settings, open_notifications)
+
+    return [notify, dg.sensor(minimum_interval_seconds=30, default_status=status)(watch)]
+
+
+def _notify(
+    context: dg.SensorEvaluationContext,
+    lake: Lake,
+    rules: Sequence[Rule],
+    notification_settings: NotificationSettings,
+    open_notifications: OpenNotifications,
+) -> dg.SensorResult:
+    """Deliver what is due.
+
+    Args:
+        context: of the evaluation, for its log.
+        lake: the tables.
+        rules: the present alert rules, for their quiet hours.
+        notification_settings: the addresses of channels.
+        open_notifications: remembered between evaluations, so that an idle one reads no whole
+            table.
+    """
+    channels, problems = open_channels(notification_settings)
     try:
-        quiet = silences(lake.lake.home)
+        in_force = silences(lake.home)
     except SilenceError as error:
         problems.append(str(error))
-        quiet = []
+        in_force = []
     at_once = [each for each in channels if each.every is None]
     digests = [each for each in channels if each.every]
-    delivery = deliver(lake.lake, at_once, withholding(quiet, rules)) | deliver(
-        lake.lake, digests, withholding(quiet, ())
-    )
+    delivery = Delivery()
+    for some, muting_rules in ((at_once, rules), (digests, ())):
+        reasons = mute_reasons(in_force, muting_rules)
+        delivery |= deliver(lake, some, reasons, open_notifications=open_notifications)
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     for problem in problems:
         context.log.warning(problem)
-    for notices in delivery.delivered.values():
-        for notice in notices:
-            context.log.info(notice.line)
-    told = f"told {delivery.notices}" + "".join(f"; {problem}" for problem in problems)
-    if not delivery.notices:
-        return dg.SensorResult(skip_reason=told)
+    for notifications in delivery.delivered.values():
+        for notification in notifications:
+            context.log.info(notification.line)
+    if not delivery.notifications:
+        return dg.SensorResult(skip_reason="; ".join(["delivered 0", *problems]))
     event = dg.AssetMaterialization(
-        key_of(NOTIFICATIONS), metadata={"told": delivery.notices, "failed": len(delivery.failed)}
+        key_of(NOTIFICATIONS),
+        metadata={"delivered": delivery.notifications, "failed": len(delivery.failed)},
     )
     return dg.SensorResult(asset_events=[event])
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=STATUS)
 def watch(
-    context: dg.SensorEvaluationContext, lake: LakeResource, alert_rules: RulesResource
+    context: dg.SensorEvaluationContext,
+    lake: LakeResource,
+    alert_rules: RulesResource,
+    collector: CollectorResource,
 ) -> dg.SkipReason:
-    """Raises incidents when runs fail, snapshots stop coming or expectations break.
+    """Advance incidents about failed runs, late snapshots and failed expectations.
 
-    Those of a cluster that was taken out of the settings file are over.
+    Also closes the incidents of clusters that were removed from the settings file.
     """
     end_dead_runs(context.instance)
     rules, mistakes = alert_rules.rules()
     now = datetime.now(UTC)
     since = datetime.fromisoformat(context.cursor) if context.cursor else now
     context.update_cursor(since.isoformat())
-    gone = unwatched(lake.lake.home, now)
+    gone = removed_clusters(lake.lake.home, now, collector.clusters)
     failed = _failed_runs(context.instance)
-    looked = pipeline.look(lake.lake, rules, failed, now, since, gone)
-    _, changed = live_on(lake.lake, [looked], rules, all_rules=not mistakes)
-    changed += close_unwatched(lake.lake, gone, now)
+    looked = pipeline.check_pipeline(lake.lake, rules, failed, now, since, gone)
+    _, changed = advance_incidents(lake.lake, [looked], rules, all_rules=not mistakes)
+    changed += close_removed(lake.lake, gone, now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
-    return dg.SkipReason(f"{len(looked.truths)} found, {changed} incidents changed{wrong}")
+    return dg.SkipReason(f"{len(looked.alerts)} found, {changed} incidents changed{wrong}")
 
 
 def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:

@@ -1,7 +1,9 @@
-"""RocketMQ as it is: the wire, the names and what a look at a cluster gives.
+"""RocketMQ as it is: the wire, the admin protocol, snapshots, files, names and allocation.
 
-Here belongs what knows RocketMQ's protocol and files and nothing else: frames, the tolerant JSON
-reader, typed read-only requests, names and versions, the rows of a snapshot, the collector.
-Here does not belong anything that knows Spark, Dagster, tables or settings, nor any computing of
-lag or delay. Nothing in this package can change a broker: the transport holds an allow-list.
+What belongs here: everything that knows RocketMQ's protocol and files, and nothing else. `wire`
+carries frames, `admin` sends read-only requests, `records` are the rows of a snapshot, `snapshot`
+reads brokers in bulk, `deep` adds what costs one request per client, counter or queue, `collector`
+takes one snapshot with both, `files` reads what RocketMQ writes to disk. What does not belong here:
+Spark, Dagster, tables, settings, or any computation of lag and delay. Nothing in this room can
+change a broker: the transport holds an allow-list of read-only request codes.
 """

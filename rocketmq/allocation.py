@@ -1,9 +1,9 @@
-"""Which member of a group owns which queue: the client's allocation strategies, bit for bit.
+"""Allocation: which member of a group owns which queue, computed as RocketMQ's clients do.
 
 Each member computes this for itself, from the queues of a topic's route and the ids of all members
 of the group, whether they subscribe to that topic or not. Sources:
 `org.apache.rocketmq.client.consumer.rebalance` of 4.9.7, 5.3.3 and 5.5.0, which give the same, and
-`RebalanceImpl.rebalanceByTopic`, which sorts both lists before it asks a strategy.
+`RebalanceImpl.rebalanceByTopic`, which sorts both lists before it calls a strategy.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ CONFIG = "CONFIG"
 MACHINE_ROOM_NEARBY = "MACHINE_ROOM_NEARBY"
 
 STRATEGIES = (AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, MACHINE_ROOM, CONFIG, MACHINE_ROOM_NEARBY)
-"""The client's strategies, as their `getName` calls them."""
+"""The client's strategies, by their `getName`."""
 
 SELF_CONTAINED = (AVG, AVG_BY_CIRCLE, CONSISTENT_HASH)
-"""Those that need to know nothing but queues and members; the others go by what users wrote."""
+"""Strategies that depend on queues and members only; the others depend on user settings."""
 
 VIRTUAL_NODES = 10
-"""Places of a member on the ring of CONSISTENT_HASH, unless the client says otherwise."""
+"""Places of a member on the ring of CONSISTENT_HASH, unless the client sets another number."""
 
 READABLE = 4
-"""The bit of ``perm`` without which clients leave a broker's queues alone (`PermName`)."""
+"""The bit of ``perm`` without which clients ignore a broker's queues (`PermName`)."""
 
 Queue = tuple[str, int]
 """A queue of a topic: broker and queue id."""
@@ -50,10 +50,10 @@ def allocate(
     virtual_nodes: int = VIRTUAL_NODES,
     rooms: Rooms = (),
 ) -> dict[str, list[Queue]]:
-    """Which queues of a topic each member of a group takes.
+    """Return which queues of a topic each member of a group owns.
 
-    The order of queues and members does not matter: clients sort them, brokers and members as Java
-    does (by UTF-16 code units, so ``B`` before ``a``), queue ids as numbers.
+    The order of queues and members does not matter. Clients sort brokers and members as Java does
+    (by UTF-16 code units, so ``B`` before ``a``), and queue ids as numbers.
 
     Args:
         strategy: one of `STRATEGIES`. ``MACHINE_ROOM_NEARBY`` uses ``AVG`` inside a room,
@@ -63,22 +63,22 @@ def allocate(
             which every member takes, in the order given.
         clients: ids of all members of the group.
         virtual_nodes: places of a member on the ring of ``CONSISTENT_HASH``.
-        rooms: for ``MACHINE_ROOM`` the rooms whose queues are consumed; a queue's room is what
-            stands before the ``@`` of its broker's name. For ``MACHINE_ROOM_NEARBY``, where the
-            client calls code of the user's: names of rooms that names of brokers and members begin
-            with, or a mapping from both to their rooms; without either, a room is what stands
-            before the first ``-`` or ``@``.
+        rooms: for ``MACHINE_ROOM`` the rooms whose queues are consumed; a queue's room is the part
+            of its broker's name before the ``@``. For ``MACHINE_ROOM_NEARBY``, where the client
+            calls user code: names of rooms that names of brokers and members begin with, or a
+            mapping from both to their rooms. Without either, a room is the part of a name before
+            the first ``-`` or ``@``.
 
     Returns:
-        Every member, in Java's order, with its queues in the order in which its client has them; a
-        member without queues has an empty list.
+        Every member in Java's order, with its queues in its client's order; a member without queues
+        has an empty list.
 
     Raises:
         ValueError: an unknown strategy, no members, no queues (but for ``CONFIG``), one of them
             twice, something that is no queue, rooms missing or a name without one, or a
-            number of virtual nodes below 1. The client refuses most of these too.
+            number of virtual nodes below 1. RocketMQ's client refuses most of these too.
     """
-    members, given = _members(clients), _sound(queues)
+    members, given = _members(clients), _valid_queues(queues)
     if strategy == CONFIG:
         return {client: list(given) for client in members}
     chosen = _chosen(str(strategy), topic, virtual_nodes, rooms)
@@ -96,35 +96,35 @@ def _members(clients: Iterable[str]) -> list[str]:
             raise ValueError(f"{client!r} is no client id: it must be text that is not empty")
     if not members:
         raise ValueError("no clients to allocate to: give the ids of the group's members")
-    _refuse_twice("client", members)
+    _refuse_duplicates("client", members)
     return sorted(members, key=java_order)
 
 
-def _sound(queues: Iterable[Queue]) -> list[Queue]:
-    sound: list[Queue] = []
+def _valid_queues(queues: Iterable[Queue]) -> list[Queue]:
+    valid: list[Queue] = []
     for queue in queues:
         match queue:
             case (str() as broker, int() as queue_id) if broker and queue_id >= 0:
-                sound.append((broker, queue_id))
+                valid.append((broker, queue_id))
             case _:
                 raise ValueError(f"{queue!r} is no queue: it must be (broker, queue id from 0)")
-    _refuse_twice("queue", sound)
-    return sound
+    _refuse_duplicates("queue", valid)
+    return valid
 
 
-def _refuse_twice(what: str, items: Iterable[Hashable]) -> None:
+def _refuse_duplicates(what: str, items: Iterable[Hashable]) -> None:
     for item, times in Counter(items).items():
         if times > 1:
             raise ValueError(f"{what} {item!r} is given {times} times")
 
 
 def java_order(text: str) -> bytes:
-    """A key that orders texts as `String.compareTo` does: by UTF-16 code units."""
+    """Return the sort key of `String.compareTo`: UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _chosen(strategy: str, topic: str, virtual_nodes: int, rooms: Rooms) -> _Strategy:
-    """The strategy of a name with all it needs to know."""
+    """Return the strategy of a name, bound to its parameters."""
     if isinstance(rooms, str):
         raise ValueError(f"rooms must be a list of names, not the text {rooms!r}")
     match strategy.split("-"):
@@ -148,7 +148,7 @@ def _chosen(strategy: str, topic: str, virtual_nodes: int, rooms: Rooms) -> _Str
 
 
 def _average(queues: Sequence[Queue], clients: Sequence[str]) -> dict[str, list[Queue]]:
-    """`AllocateMessageQueueAveragely`: a stretch each, the first ones one longer."""
+    """`AllocateMessageQueueAveragely`: a contiguous part each, the first parts one longer."""
     least, longer = divmod(len(queues), len(clients))
     owned: dict[str, list[Queue]] = {}
     start = 0
@@ -190,18 +190,18 @@ def _hash(text: str) -> int:
 def _by_machine_room(
     rooms: Collection[str], queues: Sequence[Queue], clients: Sequence[str]
 ) -> dict[str, list[Queue]]:
-    """`AllocateMessageQueueByMachineRoom`: a stretch each of the rooms' queues, the rest dealt."""
-    kept = [queue for queue in queues if _prefixed_room(queue[0]) in rooms]
-    length, rest = divmod(len(kept), len(clients))
-    dealt = kept[len(kept) - rest :]
+    """`AllocateMessageQueueByMachineRoom`: equal parts of the rooms' queues, then the rest."""
+    own = [queue for queue in queues if _prefixed_room(queue[0]) in rooms]
+    length, rest = divmod(len(own), len(clients))
+    dealt = own[len(own) - rest :]
     return {
-        client: kept[index * length : (index + 1) * length] + dealt[index : index + 1]
+        client: own[index * length : (index + 1) * length] + dealt[index : index + 1]
         for index, client in enumerate(clients)
     }
 
 
 def _prefixed_room(broker: str) -> str | None:
-    """The room in ``<room>@<broker>``, as Java splits: empty parts at the end do not count."""
+    """Return the room of ``<room>@<broker>``; as in Java, empty parts at the end do not count."""
     parts = broker.rstrip("@").split("@")
     return parts[0] if len(parts) == 2 else None
 
@@ -209,7 +209,7 @@ def _prefixed_room(broker: str) -> str | None:
 def _nearby(
     inner: _Strategy, rooms: Rooms, queues: Sequence[Queue], clients: Sequence[str]
 ) -> dict[str, list[Queue]]:
-    """`AllocateMachineRoomNearby`: a room's queues to its members, if it has any, else to all."""
+    """`AllocateMachineRoomNearby`: a room's queues go to its members, else to all members."""
     members: dict[str, list[str]] = defaultdict(list)
     for client in clients:
         members[_room(client, rooms)].append(client)
@@ -217,7 +217,7 @@ def _nearby(
     for queue in queues:
         stored[_room(queue[0], rooms)].append(queue)
     owned: dict[str, list[Queue]] = {client: [] for client in clients}
-    # A member takes those of its own room first, then of each deserted one by the rooms' names.
+    # A member takes the queues of its own room first, then those of each empty room by name.
     for room in sorted(stored, key=lambda room: (room not in members, java_order(room))):
         for client, share in inner(stored[room], members.get(room, clients)).items():
             owned[client] += share
@@ -232,5 +232,7 @@ def _room(name: str, rooms: Rooms) -> str:
     else:
         room = re.split("[-@]", name, maxsplit=1)[0]
     if not room:
-        raise ValueError(f"no room is known of {name!r}: MACHINE_ROOM_NEARBY needs one of each")
+        raise ValueError(
+            f"the room of {name!r} is unknown: MACHINE_ROOM_NEARBY needs one for every name"
+        )
     return room

@@ -1,34 +1,37 @@
-"""One look at one cluster: every broker at once, everything that can be read cheaply.
+"""Collect one cluster: read every broker at once into one snapshot.
 
-`collect` never fails: what could not be read is a problem in the snapshot, and rows are only what
-brokers said. Consumer offsets are read before queue offsets on every broker.
+`collect` never fails: what could not be read is a problem in the snapshot. Rows hold only what
+brokers reported. On every broker consumer offsets are read before queue offsets.
 """
 
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rocketmq.assembly import fill
-from rocketmq.client import RemotingClient
 from rocketmq.names import CONNECTIONS
-from rocketmq.problems import Problems
-from rocketmq.reading import Reader, Reading
-from rocketmq.roster import Roster, read_roster
-from rocketmq.rows import Problem, Snapshot
-from rocketmq.sharing import WHOLE, Exchange, Share, homes, online_at, online_at_all
-from rocketmq.target import ClusterTarget
+from rocketmq.records import Problem, Snapshot
+from rocketmq.snapshot.assembly import fill
+from rocketmq.snapshot.broker_reader import BrokerReader
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.snapshot.discovery import Roster, read_roster
+from rocketmq.snapshot.online import Online, homes, merged_online, online_at
+from rocketmq.snapshot.problems import Problems
+from rocketmq.snapshot.sharing import WHOLE, Exchange, Share
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.client import RemotingClient
 
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
-    """How the part of a look that one process took ended.
+    """The result of the part of a snapshot that one process collected.
 
     Attributes:
-        problems: what it could not read.
+        problems: what this part could not read.
         requests: frames sent.
-        bytes: bytes received.
-        expected: addresses that should answer.
-        answered: addresses that did.
+        bytes: bytes sent and received.
+        expected: addresses that should respond.
+        responded: addresses that did.
         masters: masters that did.
     """
 
@@ -36,64 +39,54 @@ class Outcome:
     requests: int
     bytes: int
     expected: int
-    answered: int
+    responded: int
     masters: int
 
 
 async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
-    """Look at a cluster once.
+    """Take one snapshot of a cluster.
 
     Args:
-        target: what to look at.
-        share: which of its brokers are read here, where several processes share the look.
+        target: the cluster, and the limits.
+        share: which of its brokers this process reads, where several share the snapshot.
 
     Returns:
-        A snapshot. ``COMPLETE`` when every expected address answered and nothing went wrong;
-        ``FAILED`` when no name server or no master answered; else ``PARTIAL``. Its problems say
-        what is missing and why. Each part of a shared look has the rows of its own brokers, and
-        each client is a row of one part; all have the header of the whole.
+        A snapshot. ``COMPLETE`` when every expected address responded and nothing went wrong.
+        ``FAILED`` when no name server or no master responded. Else ``PARTIAL``. Its problems name
+        what is missing and why. Each part of a shared snapshot has the rows of its own brokers, and
+        each client is a row of one part. All parts have the header of the whole.
     """
     problems = Problems()
     async with target.client(target.total_timeout) as client:
-        asks = share.index == 0
-        told = await share.exchange(await read_roster(client, target, problems) if asks else None)
-        roster: Roster = told[0]
+        own = await read_roster(client, target, problems) if share.index == 0 else None
+        roster: Roster = (await share.exchange(own))[0]
         snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
         snapshot.transport = target.security.transport
         readings = share.of(roster.readings)
         groups: set[str] = set()
-        if roster.is_told:
+        if roster.name_server_responded:
             groups = await _read_all(client, readings, problems, target.counters, share.exchange)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
-    readings = _without_strangers(readings, problems)
+    readings = _without_replaced_brokers(readings, problems)
     for reading in readings:
-        for operation, message in reading.impossible():
+        for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
-        _add_unheard(reading, groups, problems)
-    masters = [reading for reading in readings if reading.is_master and reading.answered]
-    online = online_at_all(await share.exchange(online_at(masters)))
+        _add_unknown_members(reading, groups, problems)
+    masters = [reading for reading in readings if reading.is_master and reading.responded]
+    online = merged_online(await share.exchange(online_at(masters)))
     fill(snapshot, readings, online)
     if target.deep:
-        # Imported here: a shallow look, as of `tidemark lag`, answers before it would be.
-        from rocketmq.deep.reader import look_deep
-
-        async with target.client(target.deep.total_timeout, target.deep.ask_clients) as client:
-            await look_deep(
-                client, snapshot, readings, target.deep, problems, online, share.exchange
-            )
-            snapshot.requests += client.requests
-            snapshot.bytes += client.bytes
+        await _add_deep_part(
+            target, target.deep, snapshot, readings, problems, online, share.exchange
+        )
     if share.count > 1:
-        here, home = {reading.broker for reading in masters}, homes(online)
-        snapshot.clients = [
-            row for row in snapshot.clients if home[row.consumer_group, row.client_id] in here
-        ]
+        _keep_own_clients(snapshot, online, {reading.broker for reading in masters})
     outcome = Outcome(
         problems.rows(),
         snapshot.requests,
         snapshot.bytes,
         len(readings),
-        sum(reading.answered for reading in readings),
+        sum(reading.responded for reading in readings),
         len(masters),
     )
     _conclude(snapshot, await share.exchange(outcome))
@@ -104,28 +97,49 @@ def collect_snapshot(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
     """`collect` for code without an event loop."""
     found: list[Snapshot] = []
 
-    async def look() -> None:
+    async def main() -> None:
         # Not returned: restoring the signal handler, asyncio.run of Python 3.11 writes out the task
-        # with its result, which for a large snapshot takes as long as the look itself.
+        # with its result. For a large snapshot that takes as long as the collection itself.
         found.append(await collect(target, share))
 
-    asyncio.run(look())
+    asyncio.run(main())
     return found[0]
+
+
+async def _add_deep_part(
+    target: ClusterTarget,
+    options: DeepOptions,
+    snapshot: Snapshot,
+    readings: list[BrokerReading],
+    problems: Problems,
+    online: Online,
+    exchange: Exchange,
+) -> None:
+    """Add the deep part, with a transport and a time limit of its own."""
+    # Imported here: a snapshot that is not deep (`tidemark lag`) is done before this import is.
+    from rocketmq.deep.deep_snapshot import read_deep
+
+    async with target.client(options.total_timeout, options.client_reports) as client:
+        await read_deep(client, snapshot, readings, options, problems, online, exchange)
+        snapshot.requests += client.requests
+        snapshot.bytes += client.bytes
 
 
 async def _read_all(
     client: RemotingClient,
-    readings: list[Reading],
+    readings: list[BrokerReading],
     problems: Problems,
     counters: bool,
     exchange: Exchange,
 ) -> set[str]:
-    """Asks every address; returns the groups of the cluster, of which each master was asked."""
-    readers = [Reader(client, reading, problems, counters) for reading in readings]
+    """Read every address; return the groups of the cluster, requested from each master."""
+    readers = [BrokerReader(client, reading, problems, counters) for reading in readings]
     await asyncio.gather(*(reader.read() for reader in readers))
-    masters = [reader for reader in readers if reader.reading.is_master and reader.reading.answered]
+    masters = [
+        reader for reader in readers if reader.reading.is_master and reader.reading.responded
+    ]
     # A client may be connected to a broker that has neither configuration nor progress of its
-    # group: ask every master for the groups only others know.
+    # group, so every master also gets requests for the groups that only others know.
     known = {group for reader in masters for group in reader.reading.known_groups()}
     groups = set[str]().union(*await exchange(known))
     await asyncio.gather(
@@ -142,47 +156,57 @@ async def _read_all(
     return groups
 
 
-def _add_unheard(reading: Reading, groups: set[str], problems: Problems) -> None:
-    """Name the groups of which this master did not tell who is online, in one problem.
+def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Problems) -> None:
+    """Add one problem that names the groups whose members on this master are unknown.
 
-    Of requests that fail together the problems keep the first; that nobody is known to be online
-    in the groups of the others must not be taken for nobody being online.
+    Of requests that fail together the problems keep only the first. The groups of the other
+    requests must not look like groups without members.
     """
     missing = groups - reading.connections.keys()
-    if not (missing and reading.is_master and reading.answered):
+    if not (missing and reading.is_master and reading.responded):
         return
-    told = {each.operation for each in problems.rows() if each.endpoint == reading.address}
-    unheard = [group for group in sorted(missing) if CONNECTIONS + group not in told]
-    if unheard:
-        message = f"who is online was not told of {len(unheard)} groups"
-        operation = CONNECTIONS + " ".join(unheard)
+    named = {each.operation for each in problems.rows() if each.endpoint == reading.address}
+    unnamed = [group for group in sorted(missing) if CONNECTIONS + group not in named]
+    if unnamed:
+        message = f"the online members of {len(unnamed)} groups are unknown"
+        operation = CONNECTIONS + " ".join(unnamed)
         problems.add(Problem(reading.address, operation, None, message))
 
 
-def _without_strangers(readings: list[Reading], problems: Problems) -> list[Reading]:
-    """Empty the readings of addresses where another broker answers than was looked for there.
+def _without_replaced_brokers(
+    readings: list[BrokerReading], problems: Problems
+) -> list[BrokerReading]:
+    """Empty the readings of addresses where another broker responds than the expected one.
 
-    One that moved may be remembered there; one that took over an address may be behind it before
-    the name server has heard.
+    A broker that moved may still be remembered at its old address. A broker may take over an
+    address before the name server lists it there.
     """
-    kept = []
+    result = []
     for reading in readings:
         found = reading.taken_by or (reading.config or {}).get("brokerName", reading.broker)
         if found != reading.broker:
             message = f"{reading.broker} {reading.broker_id} is gone, {found} has its address now"
             problems.add(Problem(reading.address, "GET_BROKER_CONFIG", None, message))
             reading = reading.emptied()
-        kept.append(reading)
-    return kept
+        result.append(reading)
+    return result
+
+
+def _keep_own_clients(snapshot: Snapshot, online: Online, brokers: set[str]) -> None:
+    """Leave out members that belong to another part: each member is a row of one part only."""
+    home = homes(online)
+    snapshot.clients = [
+        row for row in snapshot.clients if home[row.consumer_group, row.client_id] in brokers
+    ]
 
 
 def _conclude(snapshot: Snapshot, outcomes: list[Outcome]) -> None:
-    """Write the header, from how every part ended."""
+    """Fill the header from the outcomes of all parts."""
     snapshot.problems = [problem for outcome in outcomes for problem in outcome.problems]
     snapshot.requests = sum(outcome.requests for outcome in outcomes)
     snapshot.bytes = sum(outcome.bytes for outcome in outcomes)
     snapshot.brokers_expected = sum(outcome.expected for outcome in outcomes)
-    snapshot.brokers_answered = sum(outcome.answered for outcome in outcomes)
+    snapshot.brokers_answered = sum(outcome.responded for outcome in outcomes)
     if not any(outcome.masters for outcome in outcomes):
         snapshot.status = "FAILED"
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:

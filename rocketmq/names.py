@@ -1,4 +1,4 @@
-"""RocketMQ's naming rules: what a topic, a group, an offset key and a version number mean.
+"""RocketMQ's naming rules: the meaning of names of topics, groups, offset keys and versions.
 
 Sources: `TopicValidator`, `MixAll`, `KeyBuilder`, `ConsumerOffsetManager`, `MQVersion` of 4.9 to
 5.5.
@@ -16,7 +16,7 @@ LMQ_PREFIX = "%LMQ%"
 BROADCAST_SUFFIX = "broadcast"
 
 CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
-"""How a snapshot's problems begin to name the question who is online; the groups follow."""
+"""How a problem names the request for online members; the groups follow."""
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -58,7 +58,7 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
 class TopicKind(StrEnum):
-    """What a topic is for; the values of ``raw.topics.kind``."""
+    """The purpose of a topic; the values of ``raw.topics.kind``."""
 
     NORMAL = "normal"
     RETRY = "retry"
@@ -75,13 +75,13 @@ def topic_kind(
     topics: Container[str] = (),
     deployment: Container[str] = (),
 ) -> TopicKind:
-    """What a topic is for, by its name.
+    """Return the kind of a topic, from its name.
 
     Args:
         topic: the topic.
         groups: known consumer groups. A POP retry topic of the first naming
-            (``%RETRY%<group>_<topic>``) looks like the retry topic of a group named ``g_topic``;
-            only the known names tell them apart, and the plain reading wins.
+            (``%RETRY%<group>_<topic>``) resembles the retry topic of a group named ``g_topic``.
+            Only the known names distinguish them, and the plain retry topic wins.
         topics: known topics, for the same purpose.
         deployment: names that are system topics of one deployment: those of its brokers and
             clusters, each of which is a topic too.
@@ -113,17 +113,17 @@ def _is_pop(rest: str, groups: Container[str], topics: Container[str]) -> bool:
 
 
 def is_system_group(group: str) -> bool:
-    """Whether RocketMQ itself uses this consumer group."""
+    """Return whether RocketMQ itself uses this consumer group."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def retry_topic(group: str) -> str:
-    """The topic that failed messages of a group wait in."""
+    """Return the topic where failed messages of a group wait."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic that messages of a group end in after their last attempt."""
+    """Return the topic that takes messages of a group after their last attempt."""
     return DLQ_PREFIX + group
 
 
@@ -133,8 +133,8 @@ class OffsetKey(NamedTuple):
     Attributes:
         topic: the topic.
         consumer_group: the group.
-        broadcast: whether this is the broker's shadow of a broadcasting group: the smallest pull
-            offset of its live clients, from 5.1 on (`BroadcastOffsetManager`).
+        broadcast: whether the offsets are the broker's shadow of a broadcasting group: the
+            smallest pull offset of its online clients, from 5.1 on (`BroadcastOffsetManager`).
     """
 
     topic: str
@@ -143,7 +143,7 @@ class OffsetKey(NamedTuple):
 
 
 def parse_offset_key(key: str) -> OffsetKey | None:
-    """Read ``topic@group`` or ``topic@group@broadcast``; None for any other key, as Java does."""
+    """Parse ``topic@group`` or ``topic@group@broadcast``; None for other keys, as in Java."""
     topic, _, group = key.partition("@")
     group, broadcast, suffix = group.partition("@")
     if topic and group and suffix == (BROADCAST_SUFFIX if broadcast else ""):
@@ -159,10 +159,10 @@ _VERSION = re.compile(r"V(\d+)_(\d+)_(\d+)(_SNAPSHOT)?")
 
 
 def version_name(ordinal: int) -> str:
-    """``V5_3_3`` for 479: the name of an `MQVersion` ordinal, as Java senders count.
+    """Return ``V5_3_3`` for 479: the name of an `MQVersion` ordinal of a Java sender.
 
     From V4_0_0 on every release has an even place and its snapshot the place before. Below it the
-    counting is irregular: ``V3``. From 612 on: ``HIGHER_VERSION``, as Java reads larger numbers.
+    ordinals are irregular: ``V3``. From 612 on: ``HIGHER_VERSION``, as Java reads larger numbers.
     """
     if ordinal >= _HIGHER:
         return "HIGHER_VERSION"
@@ -175,10 +175,10 @@ def version_name(ordinal: int) -> str:
 
 
 def client_version(language: str | None, ordinal: int | None) -> str | None:
-    """The version of a client as text.
+    """Return the version of a client as text.
 
-    Only Java clients count by `MQVersion`. Go, C++, Python and others put a number of their own
-    into the same field, often a frozen one; it stays a bare number rather than a false name.
+    Only Java clients send an `MQVersion` ordinal. Go, C++, Python and others send a number of their
+    own, often a constant. It stays a bare number, as a name would be false.
     """
     if ordinal is None:
         return None
@@ -186,7 +186,7 @@ def client_version(language: str | None, ordinal: int | None) -> str | None:
 
 
 def version_order(version: str | None) -> tuple[int, int, int, int]:
-    """A key that orders version texts: unknown, bare numbers, ``V3``, snapshots before releases."""
+    """Return the sort key of a version: unknown, bare numbers, ``V3``, snapshots, releases."""
     if version == "HIGHER_VERSION":
         return (9, 0, 0, 0)
     if version == "V3":

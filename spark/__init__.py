@@ -1,7 +1,6 @@
-"""Spark: the session, the warm engine, and the computations.
+"""Spark: sessions, and the computations as pure functions from frames to a frame.
 
-What belongs here: how a session is configured (`spark.session`), the local Spark Connect server
-that ticks share (`spark.engine`), and one module per question of pure ``DataFrame -> DataFrame``
-functions. Such a function opens no session, reads no table and collects nothing. What does not
-belong here: Dagster, and deciding which window is computed (``assets``).
+What belongs here: `session` (configuration and engine), `progress` (one module per table or column
+family of ``progress.*``) and `alerts` (evaluation of alert rules). A computation opens no session,
+reads no table and runs no job. What does not belong here: Dagster, and the choice of a window.
 """

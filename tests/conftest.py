@@ -15,9 +15,11 @@ from pyspark.sql import SparkSession
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.catalog import CatalogConfig, Lake
-from lake.home import Home
-from spark import engine
-from spark.session import SparkResource, session_config
+from settings.home import Home
+from settings.spark import SparkSettings
+from spark.session import engine
+from spark.session.configuration import SparkResource, session_config
+from tests.support.homes import Warm, warmed
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
 # Without it Java reserves 48 MB for code, which Spark's generated code overflows: a fifth of all
@@ -52,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ``make test`` runs three processes: tests of clusters mostly wait, and Spark computes meanwhile.
     There the longest groups start first; in a single process clusters come last, so that they take
     no processor time from the other tests. What shares the session's cluster follows what boots
-    its own.
+    its own, and what breaks a broker of it comes last: clients need minutes to recover.
     """
     first = -1 if hasattr(config, "workerinput") else 1
     for item in items:
@@ -63,6 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         key=lambda item: (
             first * GROUPS.index(_group(item)),
             "cluster" in getattr(item, "fixturenames", ()),
+            item.get_closest_marker("faults") is not None,
         )
     )
 
@@ -90,10 +93,17 @@ def spark_engine() -> engine.Engine:
     process that of others is as good.
     """
     home = Home.of(os.environ[ENGINE_HOME])
-    with pytest.MonkeyPatch.context() as patched:
-        # For three homes at once; with the default of one, it sweeps its memory every minute.
-        patched.setenv("TIDEMARK_DRIVER_MEMORY", "4g")
-        return engine.up(home, CatalogConfig.of(home))
+    # For three homes at once; with the default of one, it sweeps its memory every minute.
+    return engine.up(home, CatalogConfig.of(home), SparkSettings(driver_memory="4g"))
+
+
+@pytest.fixture(scope="session")
+def warm_home(
+    tmp_path_factory: pytest.TempPathFactory, spark_engine: engine.Engine
+) -> Iterator[Warm]:
+    """A home with a warm engine, shared: tests keep apart by cluster and hour."""
+    with warmed(Home.of(tmp_path_factory.mktemp("warm")), spark_engine) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The `tidemark` command: finds the module of a command, and turns every failure into one line."""
+"""The `tidemark` command: its commands by name, and failures in one line."""
 
 import importlib
 import os
@@ -8,26 +8,30 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.errors import one_line
+from lake.failures import one_line
+from settings.basics import BasicSettings
+from settings.variables import warnings_of
+from tidemark.invocation import begin
 
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
-    "lag": "Show how far every group has got, now.",
-    "collect": "Land snapshots: of clusters, once or again and again, or of files.",
-    "plan": "Who would own which queue with so many clients.",
-    "tick": "Take a snapshot, load, judge, compute and alert, once.",
+    "lag": "Show lag and delay of every consumer group, now.",
+    "collect": "Collect snapshots of clusters, once or repeatedly, or of files.",
+    "plan": "Plan which client would own which queue.",
+    "tick": "Collect, load, validate, compute and alert, once.",
     "show": "Print rows of any table.",
-    "incidents": "What is wrong; take it on, or silence it.",
-    "quarantine": "Rows that cannot be measurements; say that one is, or hear of it no more.",
+    "incidents": "List, acknowledge, silence and close incidents.",
+    "quarantine": "List quarantined rows; accept or dismiss them.",
     "rules": "Alert rules: check, schema, test on history.",
-    "recompute": "Compute whole hours of the past again.",
-    "demo": "A real cluster with a workload, watched every minute.",
+    "recompute": "Compute whole hours of the past again (backfill).",
+    "demo": "Run a real cluster with a workload, and watch it.",
+    "config": "Every setting: its value, and where the value comes from.",
     "doctor": "Check Java, ports, catalog and brokers.",
-    "engine": "The warm Spark engine: up, down, status.",
-    "lab": "A RocketMQ cluster on this machine, with faults to try.",
+    "engine": "Start, stop and show the shared Spark engine.",
+    "lab": "Run a RocketMQ cluster on this machine, with faults to try.",
 }
-"""Name to what it is for; the module of the same name is imported only when it is used, because
-`tidemark lag` must answer before Spark, Dagster or PyIceberg would have been imported."""
+"""Help text by name. The module of a command is imported only when it is used: `tidemark lag`
+answers before Spark, Dagster or PyIceberg would be imported."""
 
 
 class _Commands(TyperGroup):
@@ -56,30 +60,56 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tidemark {version('tidemark')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of a failure."),
     home: str = typer.Option("", "--home", help="Folder of all state, else TIDEMARK_HOME."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
-    """How far every RocketMQ consumer has got, how late it is and what is about to go wrong."""
+    """Show how far RocketMQ consumers have got, how late they are, and what will go wrong."""
+    # Into the environment, because processes that this command starts read them there.
     if debug:
         os.environ["TIDEMARK_DEBUG"] = "1"
     if home:
         os.environ["TIDEMARK_HOME"] = home
+    begin(BasicSettings.read())
+    warnings = warnings_of(os.environ)
+    if warnings and not _is_forked():
+        for warning in warnings:
+            typer.echo(f"tidemark: {warning}", err=True)
+
+
+def _is_forked() -> bool:
+    """Whether another process of the same command has warned already."""
+    from orchestration.instance import forking
+
+    return forking.forked
 
 
 def main() -> None:
-    """Runs the command line; exits 0 on success, 2 on bad usage, else 1 with one line."""
+    """Run the command line; exit 0 on success, 2 on bad usage, else 1 with one line."""
     try:
         app(prog_name="tidemark")
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has seen enough; the interpreter must not complain at exit.
+        # The reader of our output has closed it; the interpreter must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        if os.environ.get("TIDEMARK_DEBUG"):
+        if BasicSettings.read().debug:
             raise
-        typer.echo(f"tidemark: {one_line(error)}", err=True)
+        from tidemark.output import printable
+
+        typer.echo(f"tidemark: {printable(one_line(error))}", err=True)
         sys.exit(1)

@@ -19,15 +19,17 @@ from typing import Any
 import dagster as dg
 import psutil
 
+import orchestration
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.home import Home
-from orchestration import warm
-from orchestration.instance import prepare
+from orchestration.instance import warm
+from orchestration.instance.files import prepare
 from orchestration.jobs import TICK
+from settings.environment import Settings
+from settings.home import Home
 from tidemark.errors import CommandError
 
-WORKSPACE = Path(__file__).parent.parent / "workspace.yaml"
+WORKSPACE = Path(orchestration.__file__).parent / "workspace.yaml"
 
 Say = Callable[[str], None]
 
@@ -43,26 +45,31 @@ class Demo:
     """A running demo.
 
     Attributes:
-        home: where everything lies.
+        settings: where everything lies, and which Spark computes.
         cluster: the RocketMQ cluster it watches.
         port: port of the Dagster UI, None without one.
         since: when it was started.
         processes: what the supervisor keeps running, by name.
     """
 
-    home: Home
+    settings: Settings
     cluster: LabCluster
     port: int | None
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
+    @property
+    def home(self) -> Home:
+        """Where everything lies."""
+        return self.settings.home
+
 
 @contextmanager
-def demo(home: Home, version: str, port: int | None, say: Say) -> Iterator[Demo]:
+def demo(settings: Settings, version: str, port: int | None, say: Say) -> Iterator[Demo]:
     """Starts everything; stops it when the caller is done.
 
     Args:
-        home: where everything lies.
+        settings: where everything lies, and which Spark computes.
         version: of RocketMQ.
         port: port of the Dagster UI, None for no UI.
         say: told what is going on.
@@ -76,17 +83,18 @@ def demo(home: Home, version: str, port: int | None, say: Say) -> Iterator[Demo]
         raise CommandError(
             f"port {port} on 127.0.0.1 is taken; stop what listens there or give --port"
         )
+    home = settings.home
     home.path.mkdir(parents=True, exist_ok=True)
     say(f"booting RocketMQ {version}: a name server and two brokers")
     cluster = LabCluster.up(
         home.path / "lab", version=version, brokers=2, port_base=free_port_base(), report=say
     )
-    running = Demo(home, cluster, port)
+    running = Demo(settings, cluster, port)
     try:
         say("starting the workload, a group of every kind")
         cluster.start_workload("all")
         say("starting the Spark engine")
-        warm.up(home)
+        warm.up(settings)
         prepare(home)
         environment = {
             **os.environ,
@@ -128,7 +136,7 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
                 )
             if not warm.is_up(running.home):
                 say("the Spark engine is gone, starting it again")
-                warm.up(running.home)
+                warm.up(running.settings)
             for record in _finished(instance, running.since):
                 if record.dagster_run.run_id not in told:
                     told.add(record.dagster_run.run_id)

@@ -1,19 +1,19 @@
-"""Handing a command on to the fork server of its home, which has done its imports already."""
+"""Running a command in the fork server of its home, which has its imports loaded."""
 
 import sys
 
 import typer
 
-from lake.home import Home
-from orchestration import forking
+from orchestration.instance import forking
+from tidemark.invocation import invocation
 
 
 def hand_over() -> None:
-    """Lets a forked process do this command; returns where none can and this one must.
+    """Run this command in a forked process; return where there is no fork server.
 
     Raises:
         Exit: with the code of the forked process.
     """
-    code = forking.run(Home.of(), "tidemark.cli", sys.argv[1:])
+    code = forking.run(invocation().home, "tidemark.cli", sys.argv[1:])
     if code is not None:
         raise typer.Exit(code)

@@ -6,15 +6,15 @@ import typer
 
 
 def parse(text: str) -> datetime:
-    """An ISO 8601 instant; UTC without a zone.
+    """Return an ISO 8601 instant, in UTC where the text has no zone.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: the text is not an instant.
     """
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
+            f"{text!r} is not an ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
         ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -1,7 +1,8 @@
-"""How rows are printed: JSON for programs, a table for people."""
+"""Output of commands: JSON for programs, tables for people."""
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ WIDEST = 10_000
 """Characters in a line where no terminal limits them."""
 
 NARROW = 16
-"""Characters that are left to a text where there is little room."""
+"""Characters that a text keeps on a narrow terminal."""
 
 PADDING = 3
 """Characters around a cell and between it and the next."""
@@ -37,9 +38,31 @@ class Format(StrEnum):
     json = "json"
 
 
+_NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
+
+
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON with instants as ISO 8601 UTC; what JSON has no number for is not known: null."""
-    return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    """Return JSON with instants as ISO 8601 UTC; a number that JSON does not know is null.
+
+    Control characters and marks of text direction are escaped: names are chosen by strangers, and a
+    terminal obeys them.
+    """
+    text = json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return _NOT_ASCII.sub(_in_json, text)
+
+
+def _in_json(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+
+
+def printable(text: str) -> str:
+    """Return a text with everything escaped that a terminal would obey instead of showing."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -55,12 +78,12 @@ def _plain(value: Any) -> Any:
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Prints rows as a table with these columns; what is not known is a dash."""
+    """Print rows as a table with these columns; a dash stands for unknown."""
     typer.echo(table_text(rows, columns))
 
 
 def table_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str = "") -> str:
-    """The rows as a table, as wide as the terminal; as it needs where there is none."""
+    """Return the rows as a table, as wide as the terminal; without one, as wide as needed."""
     from rich.console import Console
 
     # Into a pipe or a file nothing has to fit a screen.
@@ -72,15 +95,15 @@ def table_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title:
 
 
 def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str, width: int) -> Any:
-    """The rows as a rich table.
+    """Return the rows as a rich table.
 
-    Where there is no room for all, texts go on in a next line, and if that is not enough the last
-    columns are left out; no number is ever cut.
+    Without room for all columns, texts continue on the next line. If that is not enough, the last
+    columns are left out. No number is ever cut.
 
     Args:
-        rows: what is shown.
-        columns: what of it, the most important first.
-        title: what stands above it.
+        rows: the rows.
+        columns: the columns to show, the most important first.
+        title: the line above the table.
         width: characters in a line.
     """
     from rich import box
@@ -92,13 +115,13 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str,
     headings = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns}
     texts = {name for name in columns if any(isinstance(row.get(name), str) for row in rows)}
     widths = {name: max(map(len, (headings[name], *cells[name]))) for name in columns}
-    needs = {name: min(width, NARROW) if name in texts else width for name, width in widths.items()}
+    needs = {name: min(size, NARROW) if name in texts else size for name, size in widths.items()}
     fits = list(accumulate(needs[name] + PADDING for name in columns))
     shown = [name for name, end in zip(columns, fits, strict=True) if end <= width]
     left_out = [headings[name] for name in columns[len(shown) :]]
     drawn = Table(
         box=box.SIMPLE_HEAD,
-        title=title or None,
+        title=Text(printable(title)) if title else None,
         title_justify="left",
         caption=f"no room for {', '.join(left_out)}" if left_out else None,
         caption_justify="left",
@@ -130,11 +153,11 @@ def _shown(name: str, value: Any) -> str:
         return f"{value:,.1f}"
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return str(value)
+    return printable(str(value))
 
 
 def duration(milliseconds: int) -> str:
-    """``850 ms``, ``12.3 s``, ``4 m 10 s``, ``2 h 5 m``, ``3 d 4 h``."""
+    """Return ``850 ms``, ``12.3 s``, ``4 m 10 s``, ``2 h 5 m``, ``3 d 4 h``."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     seconds = milliseconds / 1000

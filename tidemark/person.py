@@ -1,10 +1,10 @@
-"""Who sits at the command line."""
+"""The person at the command line."""
 
 import getpass
 
 
 def me() -> str:
-    """The name that the system knows them by."""
+    """Return the name of their account."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

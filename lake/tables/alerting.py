@@ -1,4 +1,4 @@
-"""``alerting.*``: what people are told."""
+"""``alerting.*``: alerts, incidents and notifications."""
 
 import pyarrow as pa
 
@@ -18,19 +18,19 @@ from lake.tables import raw
 RULE = Column("rule", STRING, "name of the rule")
 SEVERITY = Column("severity", STRING, "critical | warning | info")
 SUBJECT = Column("subject", STRING, "cluster/group/topic")
-INCIDENT_ID = Column("incident_id", STRING, "follows from rule, subject and opened_at")
+INCIDENT_ID = Column("incident_id", STRING, "id, derived from rule, subject and opened_at")
 
 ALERTS = Table(
     "alerting.alerts",
-    "One row per rule, subject and evaluation that is true.",
+    "One row per rule, subject and observation at which the rule is true.",
     (
         raw.OBSERVED_AT,
         RULE,
         SEVERITY,
         SUBJECT,
-        Column("value", DOUBLE, "what was found"),
-        Column("threshold", DOUBLE, "what the rule allows"),
-        Column("evidence", STRING, "the snapshot and row that made it true, as JSON"),
+        Column("value", DOUBLE, "value that the rule compares"),
+        Column("threshold", DOUBLE, "threshold of the rule"),
+        Column("evidence", STRING, "snapshot and row for which the rule is true, as JSON"),
     ),
     key=("observed_at", "rule", "subject"),
 )
@@ -39,35 +39,45 @@ _TRANSITION = pa.struct([("transition", STRING), ("at", TIMESTAMP)])
 
 INCIDENTS = Table(
     "alerting.incidents",
-    "One row per time that a rule became true of a subject, from then until it was over.",
+    "One row per incident: a rule is true of a subject, from opening to resolution.",
     (
         INCIDENT_ID,
         RULE,
         SUBJECT,
         SEVERITY,
         Column("state", STRING, "PENDING | FIRING | ACKNOWLEDGED | RESOLVED"),
-        Column("opened_at", TIMESTAMP, "first observation at which it was true"),
-        Column("fired_at", TIMESTAMP, "when it had been true for long enough"),
-        Column("acknowledged_at", TIMESTAMP, "when somebody took it on"),
-        Column("resolved_at", TIMESTAMP, "when it had been untrue for long enough"),
-        Column("last_value", DOUBLE, "value at the newest observation at which it was true"),
+        Column("opened_at", TIMESTAMP, "first observation at which the rule was true"),
+        Column("fired_at", TIMESTAMP, "when the rule had been true for as long as `for` requires"),
+        Column("acknowledged_at", TIMESTAMP, "when a person acknowledged it"),
+        Column(
+            "resolved_at",
+            TIMESTAMP,
+            "when the rule had been untrue for as long as `clear_for` requires",
+        ),
+        Column("last_value", DOUBLE, "value at the newest observation at which the rule was true"),
         Column("peak_value", DOUBLE, "worst value"),
-        Column("observations", BIGINT, "observations at which it was true"),
+        Column("observations", BIGINT, "observations at which the rule was true"),
         raw.CLUSTER,
         Column("kind", STRING, "kind of the rule"),
-        Column("threshold", DOUBLE, "what the rule allows"),
-        Column("observed_at", TIMESTAMP, "newest observation that counted, true or not"),
-        Column("last_true_at", TIMESTAMP, "newest observation at which it was true"),
-        Column("streak", INT, "observations in a row that speak for the next state"),
-        Column("streak_at", TIMESTAMP, "first of them"),
-        Column("reopened", INT, "how often it came back after it was over"),
-        Column("suppressed_by", STRING, "incident that explains this one"),
-        Column("acknowledged_by", STRING, "who took it on"),
+        Column("threshold", DOUBLE, "threshold of the rule"),
+        Column("observed_at", TIMESTAMP, "newest observation with a known result, true or untrue"),
+        Column("last_true_at", TIMESTAMP, "newest observation at which the rule was true"),
+        Column("streak", INT, "observations in a row towards the next state"),
+        Column("streak_at", TIMESTAMP, "first observation of the streak"),
+        Column("reopened", INT, "how often it reopened after it resolved"),
+        Column("suppressed_by", STRING, "incident that inhibits this one"),
+        Column("acknowledged_by", STRING, "who acknowledged it"),
         Column("labels", STRING_MAP, "labels of the rule"),
-        Column("snapshot_ids", STRINGS, "snapshots that made it true: the first ones, the newest"),
-        Column("evidence", STRING, "the newest row that made it true, as JSON"),
         Column(
-            "transitions", pa.list_(_TRANSITION), "what people are told of: FIRING, RESOLVED, ..."
+            "snapshot_ids",
+            STRINGS,
+            "snapshots at which the rule was true: the first ones and the newest",
+        ),
+        Column("evidence", STRING, "newest row for which the rule was true, as JSON"),
+        Column(
+            "transitions",
+            pa.list_(_TRANSITION),
+            "changes of state that are notified: FIRING, RESOLVED, ...",
         ),
     ),
     key=("incident_id",),
@@ -76,17 +86,17 @@ INCIDENTS = Table(
 
 NOTIFICATIONS = Table(
     "alerting.notifications",
-    "One row per transition of an incident and channel: whether it was told.",
+    "One row per transition of an incident and channel: the state of its delivery.",
     (
         INCIDENT_ID,
-        Column("transition", STRING, "FIRING | RESOLVED, with _2 when it came back"),
+        Column("transition", STRING, "FIRING | RESOLVED, with _2, _3, ... after it reopened"),
         Column("channel", STRING, "name of the channel, without secrets"),
-        Column("attempts", INT, "how often it was tried"),
-        Column("delivered_at", TIMESTAMP, "when the channel took it; NULL = not yet"),
-        Column("last_error", STRING, "why it did not at the last attempt"),
+        Column("attempts", INT, "attempts to deliver it"),
+        Column("delivered_at", TIMESTAMP, "when the channel accepted it; NULL = not yet"),
+        Column("last_error", STRING, "why the last attempt failed, or why it is muted"),
         Column("transition_at", TIMESTAMP, "when the incident changed"),
-        Column("status", STRING, "PENDING | DELIVERED | WITHHELD (over before it could be told)"),
-        Column("next_attempt_at", TIMESTAMP, "not tried again before"),
+        Column("status", STRING, "PENDING | DELIVERED | WITHHELD (resolved before it was sent)"),
+        Column("next_attempt_at", TIMESTAMP, "no attempt before this instant"),
     ),
     key=("incident_id", "transition", "channel"),
     instant="transition_at",

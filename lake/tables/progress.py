@@ -1,38 +1,42 @@
-"""``progress.*``: what the raw rows mean."""
+"""``progress.*``: lag, delay, health and capacity, computed from the raw rows."""
 
 import pyarrow as pa
 
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
 from lake.tables import raw
 
-LAG = Column("lag", BIGINT, "unconfirmed messages; negative only when ahead of the broker")
-INFLIGHT = Column("inflight", BIGINT, "handed out, not confirmed")
-AVAILABLE = Column("available", BIGINT, "waiting to be pulled")
-LOST = Column("lost", BIGINT, "expired before they were consumed")
-READABLE_LAG = Column("readable_lag", BIGINT, "unconfirmed messages that can still be read")
+LAG = Column("lag", BIGINT, "unconsumed messages; negative only when ahead of the broker")
+INFLIGHT = Column("inflight", BIGINT, "messages handed out and not yet consumed")
+AVAILABLE = Column("available", BIGINT, "messages not handed out yet")
+LOST = Column("lost", BIGINT, "messages that expired before they were consumed")
+READABLE_LAG = Column("readable_lag", BIGINT, "unconsumed messages in the retained range")
 LAG_UPPER = Column(
-    "lag_upper", BIGINT, "readable_lag, or all stored messages of a queue never committed"
+    "lag_upper", BIGINT, "readable_lag, or the whole retained range of a queue without a commit"
 )
-DELAY_MS = Column("delay_ms", BIGINT, "age of the first readable unconsumed message")
+DELAY_MS = Column(
+    "delay_ms", BIGINT, "age in ms of the first unconsumed message in the retained range"
+)
 SPANS = (
-    Column("lag_span_ms", BIGINT, "lag as produce time"),
-    Column("inflight_span_ms", BIGINT, "inflight as produce time"),
-    Column("available_span_ms", BIGINT, "available as produce time"),
+    Column("lag_span_ms", BIGINT, "lag as produce time, milliseconds"),
+    Column("inflight_span_ms", BIGINT, "inflight as produce time, milliseconds"),
+    Column("available_span_ms", BIGINT, "available as produce time, milliseconds"),
 )
 RATES = (
     Column("produce_tps", DOUBLE, "messages written a second since the previous observation"),
-    Column("consume_tps", DOUBLE, "messages confirmed a second since the previous observation"),
+    Column("consume_tps", DOUBLE, "messages consumed a second since the previous observation"),
     Column("pull_tps", DOUBLE, "messages handed out a second since the previous observation"),
 )
-DRAIN_SECONDS = Column("drain_seconds", DOUBLE, "seconds until nothing readable is left")
+DRAIN_SECONDS = Column(
+    "drain_seconds", DOUBLE, "seconds until readable_lag is 0 at the present rates"
+)
 LOSS_IN_SECONDS = Column(
     "loss_in_seconds", DOUBLE, "seconds until the first unconsumed message may expire"
 )
 FILTERING = (
-    Column("match_ratio", DOUBLE, "share of the unread messages that the group asks for"),
+    Column("match_ratio", DOUBLE, "share of the unconsumed messages that pass the group's filter"),
     Column("match_method", STRING, "none | tag_sample | delivered_over_advanced"),
-    Column("filtered_lag", BIGINT, "readable_lag that the group asks for, estimated"),
-    Column("filtered_lag_low", BIGINT, "lower end of its 95 % interval, from a sample only"),
+    Column("filtered_lag", BIGINT, "readable_lag that passes the group's filter, estimated"),
+    Column("filtered_lag_low", BIGINT, "lower end of its 95 % interval; only from a sample"),
     Column("filtered_lag_high", BIGINT, "upper end of that interval"),
 )
 
@@ -45,7 +49,7 @@ QUEUES = Table(
         raw.TOPIC,
         raw.QUEUE_ID,
         raw.CONSUMER_GROUP,
-        Column("client_id", STRING, "NULL but for broadcast"),
+        Column("client_id", STRING, "member; NULL except for broadcasting groups"),
         raw.MIN_OFFSET,
         raw.MAX_OFFSET,
         raw.CONSUMER_OFFSET,
@@ -58,13 +62,17 @@ QUEUES = Table(
         LOST,
         READABLE_LAG,
         LAG_UPPER,
-        Column("consumer_at", TIMESTAMP, "store time of the first readable unconsumed message"),
+        Column(
+            "consumer_at",
+            TIMESTAMP,
+            "store time of the first unconsumed message in the retained range",
+        ),
         Column("pull_at", TIMESTAMP, "store time of the message at pull_offset"),
         Column("newest_at", TIMESTAMP, "store time of message max_offset - 1"),
         DELAY_MS,
         *SPANS,
         Column("delay_source", STRING, "exact | interpolated | at_least"),
-        Column("delay_error_ms", BIGINT, "how far delay_ms may be off"),
+        Column("delay_error_ms", BIGINT, "largest error of delay_ms, milliseconds"),
         *RATES,
         DRAIN_SECONDS,
         LOSS_IN_SECONDS,
@@ -92,14 +100,15 @@ HEALTH = (
     Column(
         "health",
         STRING,
-        "LOSING | UNKNOWN | STOPPED | BLOCKED | STALLED | FALLING_BEHIND | CATCHING_UP | IDLE | OK",
+        "LOSING | UNKNOWN | UNSUBSCRIBED | STOPPED | BLOCKED | STALLED | FALLING_BEHIND | "
+        "CATCHING_UP | IDLE | OK",
     ),
-    Column("health_reason", STRING, "the queues and the numbers that health follows from"),
+    Column("health_reason", STRING, "queues and numbers that health is derived from"),
 )
 
 GROUPS = Table(
     "progress.groups",
-    "One row per group, topic and snapshot, also for what a silent broker hides.",
+    "One row per group, topic and snapshot, also where a broker is unreachable.",
     (
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
@@ -110,8 +119,8 @@ GROUPS = Table(
         LOST,
         READABLE_LAG,
         LAG_UPPER,
-        Column("queues", INT, "queues, known or not"),
-        Column("queues_unknown", INT, "queues nothing is known of now"),
+        Column("queues", INT, "queues, known and unknown"),
+        Column("queues_unknown", INT, "queues without an observation in this snapshot"),
         Column("queues_never_committed", INT, "queues without a committed offset"),
         Column("complete", BOOLEAN, "whether every queue is known"),
         Column("max_queue_lag", BIGINT, "largest lag of a queue"),
@@ -125,7 +134,7 @@ GROUPS = Table(
         LOSS_IN_SECONDS,
         *FILTERING,
         Column("clients", INT, "online members subscribed to this topic"),
-        Column("online", BOOLEAN, "whether any member is online; NULL = could not be asked"),
+        Column("online", BOOLEAN, "whether any member is online; NULL = unknown"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
         Column("client_version", STRING, "lowest version of a member"),
@@ -138,16 +147,16 @@ GROUPS = Table(
 
 SNAPSHOTS = Table(
     "progress.snapshots",
-    "The snapshots whose numbers stand in progress.* and alerting.*; written last of all.",
+    "The snapshots that progress.* and alerting.* hold the numbers of; written last.",
     raw.SNAPSHOT,
     key=("snapshot_id",),
 )
 
-STRATEGY = Column("strategy", STRING, "how members share queues: AVG, ...; NULL = not known")
+STRATEGY = Column("strategy", STRING, "how members share queues: AVG, ...; NULL = unknown")
 
 ASSIGNMENTS = Table(
     "progress.assignments",
-    "One row per queue a group should consume and snapshot in which members told what they hold.",
+    "One row per queue and snapshot with member reports: who should hold it, and who does.",
     (
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
@@ -155,16 +164,16 @@ ASSIGNMENTS = Table(
         raw.BROKER,
         raw.QUEUE_ID,
         STRATEGY,
-        Column("expected_client_id", STRING, "member the strategy gives the queue to"),
-        Column("actual_client_id", STRING, "member that holds it, the first by name of several"),
+        Column("expected_client_id", STRING, "member that the strategy assigns the queue to"),
+        Column("actual_client_id", STRING, "member that holds it; of several the first by name"),
         Column("state", STRING, "OK | UNOWNED | CONTESTED | MOVED | UNKNOWN"),
         Column("owners", STRINGS, "all members that hold it"),
-        Column("previous_client_id", STRING, "who last held it, within the hour before"),
-        Column("rebalanced", BOOLEAN, "whether other members held it then; NULL = not known"),
+        Column("previous_client_id", STRING, "member that last held it within the hour before"),
+        Column("rebalanced", BOOLEAN, "whether another member held it then; NULL = unknown"),
         Column(
             "strategy_skew",
             DOUBLE,
-            "queues of the topic that its busiest member gets by the strategy, over the mean",
+            "queues of the topic that the strategy assigns to its busiest member, over the mean",
         ),
     ),
     key=("observed_at", "cluster", "consumer_group", "topic", "broker", "queue_id"),
@@ -172,7 +181,7 @@ ASSIGNMENTS = Table(
 
 IDLE_CLIENTS = Table(
     "progress.idle_clients",
-    "One row per member that holds no queue at all, topic it subscribes to, and snapshot.",
+    "One row per member without any queue, topic that it subscribes to, and snapshot.",
     (
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
@@ -185,7 +194,7 @@ IDLE_CLIENTS = Table(
             "reason",
             STRING,
             "MORE_CLIENTS_THAN_QUEUES | HASH_LUCK | NO_QUEUE_IN_ROOM | NOT_CONFIGURED | "
-            "NO_READABLE_QUEUE | NOT_REBALANCED (the strategy gives it some) | UNKNOWN",
+            "NO_READABLE_QUEUE | NOT_REBALANCED (the strategy assigns it some) | UNKNOWN",
         ),
     ),
     key=("observed_at", "cluster", "consumer_group", "topic", "client_id"),
@@ -204,42 +213,54 @@ _MEMBER = pa.struct(
 
 SUBSCRIPTIONS = Table(
     "progress.subscriptions",
-    "One row per group and snapshot in which members told what they subscribe to.",
+    "One row per group and snapshot with subscriptions that members reported.",
     (
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
-        Column("consistent", BOOLEAN, "whether all members ask for the same; NULL = not all told"),
+        Column(
+            "consistent",
+            BOOLEAN,
+            "whether all members subscribe to the same; NULL = not all reported",
+        ),
         Column(
             "difference",
             STRING,
             "first of TOPICS | EXPRESSION | EXPRESSION_TYPE | MESSAGE_MODEL | ALLOCATION_STRATEGY",
         ),
-        Column("differences", STRINGS, "all of them"),
-        Column("evidence", pa.list_(_MEMBER), "what each member told; no subscriptions = nothing"),
+        Column("differences", STRINGS, "all differences"),
+        Column(
+            "evidence",
+            pa.list_(_MEMBER),
+            "what each member reported; without subscriptions = no report",
+        ),
     ),
     key=("observed_at", "cluster", "consumer_group"),
 )
 
 TIMELINE = Table(
     "progress.timeline",
-    "One row per queue and observation in which its max_offset had changed: how queues grew.",
+    "One row per queue and observation at which its max_offset had changed.",
     (
         raw.CLUSTER,
         raw.BROKER,
         raw.TOPIC,
         raw.QUEUE_ID,
         raw.MAX_OFFSET,
-        Column("newest_stored_at", TIMESTAMP, "store time of message max_offset - 1, as told"),
+        Column(
+            "newest_stored_at",
+            TIMESTAMP,
+            "store time of message max_offset - 1, as the broker reports it",
+        ),
         raw.OBSERVED_AT,
         Column("previous_max_offset", BIGINT, "max_offset at the observation before the change"),
-        Column("previous_at", TIMESTAMP, "when that was, the last observation of its step"),
+        Column("previous_at", TIMESTAMP, "instant of that observation"),
     ),
     key=("observed_at", "cluster", "broker", "topic", "queue_id"),
 )
 
 THROUGHPUT = Table(
     "progress.throughput",
-    "One row per counter, window and instant of a deep look or of logs: all brokers' replicas.",
+    "One row per counter, window and deep snapshot or log: sums over all masters and slaves.",
     (
         *raw.SNAPSHOT,
         Column("stats_name", STRING, "TOPIC_PUT_NUMS, GROUP_GET_NUMS, ..."),
@@ -247,13 +268,15 @@ THROUGHPUT = Table(
         raw.TOPIC,
         raw.CONSUMER_GROUP,
         Column("stats_window", STRING, "minute | hour | day"),
-        Column("tps_master", DOUBLE, "counted a second on masters"),
-        Column("tps_replicas", DOUBLE, "counted a second on slaves; NULL where none told"),
-        Column("tps", DOUBLE, "counted a second on all"),
-        Column("sum", BIGINT, "counted over the window on all"),
+        Column("tps_master", DOUBLE, "total a second over masters"),
+        Column("tps_replicas", DOUBLE, "total a second over slaves; NULL = none reported"),
+        Column("tps", DOUBLE, "total a second over masters and slaves"),
+        Column("sum", BIGINT, "total over the window, masters and slaves"),
         Column("avgpt", DOUBLE, "average per call"),
-        Column("tps_observed", DOUBLE, "messages a second over the same window, by our offsets"),
-        Column("served_by_replicas", DOUBLE, "share of tps that slaves counted"),
+        Column(
+            "tps_observed", DOUBLE, "messages a second over the same window, from observed offsets"
+        ),
+        Column("served_by_replicas", DOUBLE, "share of tps that slaves served"),
     ),
     key=("observed_at", "cluster", "stats_name", "stats_key", "stats_window"),
 )
@@ -272,17 +295,17 @@ _DRAIN = pa.struct([("clients", INT), ("drain_seconds", DOUBLE)])
 
 CAPACITY = Table(
     "progress.capacity",
-    "One row per group and topic that members told their statistics of, and snapshot.",
+    "One row per group, topic and snapshot with statistics that members reported.",
     (
         *raw.SNAPSHOT,
         raw.CONSUMER_GROUP,
         raw.TOPIC,
         Column("clients", INT, "online members subscribed to this topic"),
-        Column("clients_told", INT, "of them those that told their statistics"),
-        Column("threads", BIGINT, "consuming threads of those that told"),
-        Column("threads_per_client", DOUBLE, "consuming threads of one of them on average"),
-        Column("consume_tps", DOUBLE, "messages a second they consumed, failures too"),
-        Column("consume_tps_per_client", DOUBLE, "messages a second one of them consumed"),
+        Column("clients_told", INT, "members that reported their statistics"),
+        Column("threads", BIGINT, "consuming threads of the members that reported"),
+        Column("threads_per_client", DOUBLE, "mean consuming threads of a member that reported"),
+        Column("consume_tps", DOUBLE, "messages a second that they consumed, with failures"),
+        Column("consume_tps_per_client", DOUBLE, "messages a second that one of them consumed"),
         Column("consume_rt_ms", DOUBLE, "milliseconds of a listener call"),
         Column("is_ordered", BOOLEAN, "whether queues are consumed in order, one thread each"),
         Column(
@@ -290,43 +313,47 @@ CAPACITY = Table(
             DOUBLE,
             "cores x (wait + compute) / compute of a client; NULL unless both are set",
         ),
-        Column("capacity_tps_per_client", DOUBLE, "messages a second one member can carry"),
-        Column("capacity_tps", DOUBLE, "messages a second all members that get queues can carry"),
+        Column("capacity_tps_per_client", DOUBLE, "messages a second that one member can consume"),
         Column(
-            "peak_tps", DOUBLE, "largest rate written within the hour, without what is filtered"
+            "capacity_tps", DOUBLE, "messages a second that all members with queues can consume"
         ),
-        Column("clients_needed", BIGINT, "members that the peak takes"),
-        Column("queues", INT, "queues: more members than these get nothing"),
-        Column("capacity_limit_tps", DOUBLE, "messages a second with a member for each queue"),
-        Column("drain_by_clients", pa.list_(_DRAIN), "seconds to drain with so many members"),
-        Column("members", pa.list_(_CARRIED), "what each told, and could carry"),
+        Column(
+            "peak_tps",
+            DOUBLE,
+            "largest produce rate of messages that pass the filter, within the hour",
+        ),
+        Column("clients_needed", BIGINT, "members that the peak requires"),
+        Column("queues", INT, "queues of the topic; members beyond this number get none"),
+        Column("capacity_limit_tps", DOUBLE, "messages a second with one member for each queue"),
+        Column("drain_by_clients", pa.list_(_DRAIN), "seconds to drain by number of members"),
+        Column("members", pa.list_(_CARRIED), "what each member reported, and could consume"),
     ),
     key=("observed_at", "cluster", "consumer_group", "topic"),
 )
 
 EVENTS = Table(
     "progress.events",
-    "One row per thing that happened to a queue of a group, or to a broker, between observations.",
+    "One row per event of a queue of a group, or of a broker, between two observations.",
     (
         raw.SNAPSHOT_ID,
-        Column("observed_at", TIMESTAMP, "the first observation after it happened"),
+        Column("observed_at", TIMESTAMP, "first observation after the event"),
         raw.CLUSTER,
         raw.BROKER,
         Column("topic", STRING, "topic; NULL = the whole broker"),
         Column("queue_id", INT, "queue of the topic on this broker; NULL = the whole broker"),
         Column("consumer_group", STRING, "consumer group; NULL = the whole broker"),
-        Column("client_id", STRING, "NULL but for broadcast"),
+        Column("client_id", STRING, "member; NULL except for broadcasting groups"),
         Column(
             "kind",
             STRING,
             "REWOUND | SKIPPED | LOST | RECREATED | AHEAD_OF_BROKER | DISAPPEARED | FIRST_COMMIT | "
             "BROKER_DOWN",
         ),
-        Column("from_offset", BIGINT, "where the offset was; of LOST the first lost message"),
-        Column("to_offset", BIGINT, "where it is; of LOST the first readable message"),
-        Column("messages", BIGINT, "to be consumed again, or not consumed and gone"),
-        Column("likely_cause", STRING, "what the evidence says; NULL = it says nothing"),
-        Column("previous_at", TIMESTAMP, "the last observation before it happened"),
+        Column("from_offset", BIGINT, "offset before; of LOST the first expired message"),
+        Column("to_offset", BIGINT, "offset after; of LOST the first retained message"),
+        Column("messages", BIGINT, "messages that are consumed again, or expired unconsumed"),
+        Column("likely_cause", STRING, "cause that the evidence suggests; NULL = none"),
+        Column("previous_at", TIMESTAMP, "last observation before the event"),
     ),
     key=(
         "cluster",

@@ -1,4 +1,4 @@
-"""``quality.*``: verdicts on the data, rows that cannot be measurements, who says otherwise."""
+"""``quality.*``: validation results, quarantined rows, and the decisions of people on them."""
 
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, Column, Table
 from lake.tables import raw
@@ -7,15 +7,15 @@ RESULTS = Table(
     "quality.results",
     "One row per expectation and run.",
     (
-        Column("observed_at", TIMESTAMP, "when it was judged"),
+        Column("observed_at", TIMESTAMP, "when it was validated"),
         Column("table", STRING, "full name of the table"),
         Column("expectation", STRING, "name of the expectation"),
-        Column("success", BOOLEAN, "whether it held"),
-        Column("unexpected", BIGINT, "rows that break it"),
-        Column("elements", BIGINT, "rows it was asked of"),
+        Column("success", BOOLEAN, "whether the expectation was met"),
+        Column("unexpected", BIGINT, "rows that violate it"),
+        Column("elements", BIGINT, "rows that it was evaluated on"),
         Column("severity", STRING, "block | quarantine | warn"),
-        Column("mostly", DOUBLE, "share of the rows asked that had to keep it, 0..1"),
-        Column("window_start", TIMESTAMP, "first instant judged"),
+        Column("mostly", DOUBLE, "share of the rows that had to meet it, 0..1"),
+        Column("window_start", TIMESTAMP, "first instant of the window"),
         Column("window_end", TIMESTAMP, "first instant after the window"),
         Column("run_id", STRING, "Dagster run"),
     ),
@@ -24,11 +24,11 @@ RESULTS = Table(
 
 QUARANTINE = Table(
     "quality.quarantine",
-    "One row per raw row that cannot be a measurement; it is not computed on.",
+    "One row per raw row that violates an expectation; nothing is computed from it.",
     (
         raw.OBSERVED_AT,
         Column("table", STRING, "full name of the table"),
-        Column("reason", STRING, "expectations it breaks"),
+        Column("reason", STRING, "expectations that it violates"),
         Column("row", STRING, "the raw columns as JSON"),
         raw.SNAPSHOT_ID,
     ),
@@ -37,12 +37,12 @@ QUARANTINE = Table(
 
 DECISIONS = Table(
     "quality.decisions",
-    "One row per decision of a person on a quarantined row; the last one on a row counts.",
+    "One row per decision of a person on a quarantined row; the last one counts.",
     (
-        Column("observed_at", TIMESTAMP, "that of the row"),
+        Column("observed_at", TIMESTAMP, "start of the row's snapshot"),
         Column("decided_at", TIMESTAMP, "when it was decided"),
         *(each for each in QUARANTINE.columns if each is not raw.OBSERVED_AT),
-        Column("decision", STRING, "released (a measurement) | dropped (none) | undone"),
+        Column("decision", STRING, "released (a valid row) | dropped (an invalid row) | undone"),
         Column("author", STRING, "who decided"),
         Column("comment", STRING, "why"),
     ),

@@ -1,4 +1,4 @@
-"""``raw.*``: what was read, as it was read. One row type of `rocketmq.rows` each."""
+"""``raw.*``: what brokers reported, unchanged. One row type of `rocketmq.records` each."""
 
 import pyarrow as pa
 
@@ -29,10 +29,10 @@ MAX_OFFSET = Column("max_offset", BIGINT, "next offset to be written")
 CONSUMER_OFFSET = Column(
     "consumer_offset", BIGINT, "committed: next offset to consume; NULL = never committed"
 )
-PULL_OFFSET = Column("pull_offset", BIGINT, "next offset to hand out; NULL = not known")
+PULL_OFFSET = Column("pull_offset", BIGINT, "next offset to hand out; NULL = unknown")
 
 SNAPSHOT = (SNAPSHOT_ID, OBSERVED_AT, CLUSTER)
-"""Of which snapshot a row is, and when and of what that was."""
+"""The snapshot that a row belongs to: its id, instant and cluster."""
 
 _PROBLEM = pa.struct(
     [("endpoint", STRING), ("operation", STRING), ("code", INT), ("message", STRING)]
@@ -48,7 +48,7 @@ _SUBSCRIPTION = pa.struct(
 
 SNAPSHOTS = Table(
     "raw.snapshots",
-    "One row per look at a cluster: when, how much of it answered, and what went wrong.",
+    "One row per snapshot: when, of how much of the cluster, and its problems.",
     (
         SNAPSHOT_ID,
         CLUSTER,
@@ -56,8 +56,8 @@ SNAPSHOTS = Table(
         OBSERVED_AT,
         Column("finished_at", TIMESTAMP, "end of the snapshot"),
         Column("status", STRING, "COMPLETE | PARTIAL | FAILED"),
-        Column("brokers_expected", INT, "addresses, masters and slaves, that should answer"),
-        Column("brokers_answered", INT, "addresses, masters and slaves, that answered"),
+        Column("brokers_expected", INT, "addresses, masters and slaves, expected to respond"),
+        Column("brokers_answered", INT, "addresses, masters and slaves, that responded"),
         Column("requests", INT, "requests sent"),
         Column("bytes", BIGINT, "bytes sent and received"),
         Column("duration_ms", BIGINT, "milliseconds from start to end"),
@@ -65,15 +65,14 @@ SNAPSHOTS = Table(
         Column(
             "transport",
             STRING,
-            "plain | tls | tls_unverified (verification off: anybody may have answered); "
-            "NULL where nothing was connected to",
+            "plain | tls | tls_unverified (certificates not verified); NULL without a connection",
         ),
         Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
         Column(
             "keys_read",
             STRING,
-            "digest of the keys of its queue and consumer offsets: where it is equal, no queue and "
-            "no group came or went",
+            "digest of the keys of its queue and consumer offsets: equal digests mean the "
+            "same queues and groups",
         ),
     ),
     key=("snapshot_id",),
@@ -81,13 +80,13 @@ SNAPSHOTS = Table(
 
 BROKERS = Table(
     "raw.brokers",
-    "One row per broker address and snapshot; NULLs where it did not answer.",
+    "One row per broker address and snapshot; NULLs where it did not respond.",
     (
         *SNAPSHOT,
         BROKER,
         BROKER_ID,
         Column("address", STRING, "host:port"),
-        Column("version", STRING, "version the broker tells"),
+        Column("version", STRING, "version that the broker reports"),
         Column("role", STRING, "ASYNC_MASTER | SYNC_MASTER | SLAVE"),
         Column("disk_ratio", DOUBLE, "share of the commit log's disk in use"),
         Column("dispatch_behind_bytes", BIGINT, "bytes not yet in the consume queues"),
@@ -106,7 +105,7 @@ BROKERS = Table(
 
 QUEUE_OFFSETS = Table(
     "raw.queue_offsets",
-    "One row per queue and snapshot: how far it is written.",
+    "One row per queue and snapshot: its offsets.",
     (
         *SNAPSHOT,
         BROKER,
@@ -121,19 +120,21 @@ QUEUE_OFFSETS = Table(
 
 CONSUMER_OFFSETS = Table(
     "raw.consumer_offsets",
-    "One row per queue, group and snapshot: how far it is read.",
+    "One row per queue, group and snapshot: its committed offset.",
     (
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
         TOPIC,
         QUEUE_ID,
-        Column("client_id", STRING, "NULL but for broadcast"),
+        Column("client_id", STRING, "member; NULL except for broadcasting groups"),
         CONSUMER_OFFSET,
         PULL_OFFSET,
         Column("pull_source", STRING, "consume_stats | consumer_offset_table | client_cache"),
         Column(
-            "first_unconsumed_at", TIMESTAMP, "store time of message consumer_offset, where asked"
+            "first_unconsumed_at",
+            TIMESTAMP,
+            "store time of message consumer_offset, where requested",
         ),
         Column("offset_store", STRING, "broker | broker_broadcast | client_file"),
     ),
@@ -185,19 +186,22 @@ CLIENTS = Table(
         Column("version", STRING, "client version"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
-        Column("consume_from_where", STRING, "where a new group begins"),
-        Column("thread_count", INT, "consuming threads, where asked"),
+        Column("consume_from_where", STRING, "where a new group starts"),
+        Column("thread_count", INT, "consuming threads, where requested"),
         Column("allocation_strategy", STRING, "AVG, ...; an unknown class by its simple name"),
-        Column("started_at", TIMESTAMP, "start of the client, where asked"),
+        Column("started_at", TIMESTAMP, "start of the client, where requested"),
         Column("subscriptions", pa.list_(_SUBSCRIPTION), "topics and filters"),
         Column("subscriptions_source", STRING, "group | client"),
+        Column(
+            "consume_orderly", BOOLEAN, "whether the client consumes in order, as it reports itself"
+        ),
     ),
     key=("snapshot_id", "consumer_group", "client_id"),
 )
 
 CLIENT_QUEUES = Table(
     "raw.client_queues",
-    "One row per queue a client holds and snapshot: what lies in the client, from the client.",
+    "One row per queue that a client holds and snapshot: the client's report of its cache.",
     (
         *SNAPSHOT,
         CONSUMER_GROUP,
@@ -263,7 +267,7 @@ BROKER_STATS = Table(
 
 QUEUE_TAGS = Table(
     "raw.queue_tags",
-    "One row per sampled consume-queue entry and snapshot: what filtering is estimated from.",
+    "One row per sampled consume-queue entry and snapshot, to estimate filtering from.",
     (
         *SNAPSHOT,
         BROKER,
@@ -279,14 +283,14 @@ QUEUE_TAGS = Table(
 
 CONSUME_STATS = Table(
     "raw.consume_stats",
-    "One row per group and queue of a sample: what another question tells of its progress.",
+    "One row per group and queue of a sample: its offsets from a second request.",
     (
         *SNAPSHOT,
         BROKER,
         CONSUMER_GROUP,
         TOPIC,
         QUEUE_ID,
-        Column("consumer_offset", BIGINT, "committed; 0 also where nothing was"),
+        Column("consumer_offset", BIGINT, "committed offset; 0 also without a commit"),
         MAX_OFFSET,
     ),
     key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id"),

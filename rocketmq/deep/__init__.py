@@ -1,7 +1,6 @@
-"""What is asked client by client, counter by counter and queue by queue, less often than the rest.
+"""The deep part of a snapshot: data that costs one request per client, counter, queue or key.
 
-Here belongs what fills `rows.DEEP` and the columns that only such questions can fill, one module
-per question; `reader`, which puts them together; and `options`, which says how far to go. Each part
-is bounded and a failure in it is a problem of the snapshot, nothing more. Here does not belong what
-a few requests give in bulk.
+What belongs here: one module per kind of request, and ``deep_snapshot``, which runs them all.
+Each part is bounded by ``rocketmq.snapshot.deep_options``, and a failure in it is a problem of the
+snapshot. What does not belong here: what a few requests read in bulk (``rocketmq.snapshot``).
 """

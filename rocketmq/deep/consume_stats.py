@@ -1,24 +1,24 @@
-"""A sample of what 208 tells of groups, to hold against what was read in bulk (43 and 202).
+"""A sample of the progress that 208 reports, to cross-check the bulk responses (43 and 202).
 
-Two ways to the same numbers that share no code here and little at the broker: who reads both knows
-when one of them is read wrong. Other groups are drawn each time, so in the course of a day all are.
+The two ways to the same numbers share no code here and little code in the broker. A difference
+shows that one of them is read wrongly. Each snapshot draws other groups, so a day covers them all.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from rocketmq import admin
+from rocketmq.admin import requests as admin
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.names import is_system_group
-from rocketmq.pacing import paced
-from rocketmq.rows import ConsumeStatsSample, Snapshot
+from rocketmq.records import ConsumeStatsSample, Snapshot
+from rocketmq.wire.pacing import paced
 
 AT_ONCE = 4
 
 
 def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
-    """(consumer group, topic) with progress on a broker; 208 knows no broadcast."""
+    """Return (consumer group, topic) with progress on a broker; 208 does not cover broadcast."""
     return sorted(
         {
             (row.consumer_group, row.topic)
@@ -33,24 +33,24 @@ def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
 
 @dataclass(slots=True)
 class ConsumeStatsReader(MasterReader):
-    """Asks about a group and topic with each request.
+    """Requests the progress of one group on one topic at a time.
 
     Attributes:
-        rows: what was found, filled by `read`.
+        rows: the sample, filled by `read`.
     """
 
     rows: list[ConsumeStatsSample] = field(default_factory=list)
 
     async def read(self, known: Iterable[tuple[str, str]]) -> None:
-        """Ask about some of the (consumer group, topic) pairs."""
+        """Request a random choice of the (consumer group, topic) pairs."""
         known = list(known)
-        await paced(Random().sample(known, min(self.limit, len(known))), self._ask, AT_ONCE)
+        await paced(Random().sample(known, min(self.limit, len(known))), self._read_pair, AT_ONCE)
 
-    async def _ask(self, pair: tuple[str, str]) -> None:
+    async def _read_pair(self, pair: tuple[str, str]) -> None:
         group, topic = pair
         with self.problems:
-            told = await admin.consume_stats(self.client, self.address, group, [topic])
-            for queue_id, stats in told.get(topic, {}).items():
+            found = await admin.consume_stats(self.client, self.address, group, [topic])
+            for queue_id, stats in found.get(topic, {}).items():
                 self.rows.append(
                     ConsumeStatsSample(
                         self.broker,

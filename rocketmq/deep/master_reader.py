@@ -1,14 +1,14 @@
-"""What asks one master many small questions, within a limit."""
+"""The base of readers that send many small requests to one master, within a limit."""
 
 from dataclasses import dataclass
 
-from rocketmq.client import RemotingClient
-from rocketmq.problems import Problems
+from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
 
 
 @dataclass(slots=True)
 class MasterReader:
-    """Asks one master; failures go to the problems.
+    """Sends requests to one master; failures go to the problems.
 
     Attributes:
         broker: name of its broker group.

@@ -1,9 +1,9 @@
-"""When the first unconsumed message was stored (303), for pairs that lag.
+"""Store time of the first unconsumed message (303), for pairs of group and topic that lag.
 
-The broker tells the age of that message by its own clock, so that clock is asked for too: the
-question about a group that never consumed is answered with it (`AdminBrokerProcessor` takes the
-store time -1 from its now). An age belongs to the progress the broker saw; it counts where progress
-stands in the snapshot and still stands there afterwards.
+The broker reports the age of that message by its own clock. A request about a group that never
+consumed gives that clock (`AdminBrokerProcessor` subtracts the store time -1 from its now). An age
+belongs to the progress that the broker saw. It counts where the consumer offset equals that of the
+snapshot before and after the request.
 """
 
 from collections.abc import Container, Iterable
@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rocketmq import admin
+from rocketmq.admin import requests as admin
+from rocketmq.admin.deep_responses import TimeSpan
 from rocketmq.deep.master_reader import MasterReader
-from rocketmq.deep.unread import Unread
-from rocketmq.deep_answers import TimeSpan
+from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
-from rocketmq.pacing import paced
-from rocketmq.typed import whole_milliseconds
+from rocketmq.typed_values import whole_milliseconds
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.pacing import paced
 
 NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
-"""A group that is none, for the clock. Nothing is stored under the name."""
+"""A group that does not exist, to read the clock. Nothing is stored under the name."""
 
 AT_ONCE = 2
 """Requests under way at one broker: each reads several old messages of every queue."""
@@ -40,9 +41,9 @@ class StoreTimeReader(MasterReader):
     _found: dict[tuple[Pair, int], tuple[TimeSpan, datetime]] = field(default_factory=dict)
     _ahead: timedelta | None = None
 
-    async def read(self, unread: Iterable[Unread], online: Container[str]) -> None:
-        """Ask, and fill the rows of what groups have not read on this master."""
-        waiting = [it for it in unread if it.row.broker == self.broker and _can_be_told(it)]
+    async def read(self, unconsumed: Iterable[Unconsumed], online: Container[str]) -> None:
+        """Read store times and fill the rows of queues with unconsumed messages on this master."""
+        waiting = [it for it in unconsumed if it.row.broker == self.broker and _is_readable(it)]
         lags: dict[Pair, int] = {}
         for it in waiting:
             lags[_pair(it)] = lags.get(_pair(it), 0) + len(it.offsets)
@@ -53,7 +54,7 @@ class StoreTimeReader(MasterReader):
         await self._read_clock(pairs[0].topic)
         if self._ahead is None:
             return
-        await paced(pairs, self._ask, AT_ONCE)
+        await paced(pairs, self._read_pair, AT_ONCE)
         with self.problems:
             progress = (await admin.consumer_offsets(self.client, self.address)).offsets
             for it in waiting:
@@ -64,39 +65,48 @@ class StoreTimeReader(MasterReader):
 
     async def _read_clock(self, topic: str) -> None:
         with self.problems:
-            spans, at = await self._timed(NEVER_CONSUMES, topic)
+            spans, at, _ = await timed_spans(self.client, self.address, NEVER_CONSUMES, topic)
             clocks = (span.broker_now for span in spans.values() if span.broker_now)
             self._ahead = next((clock - at for clock in clocks), None)
 
-    async def _ask(self, pair: Pair) -> None:
+    async def _read_pair(self, pair: Pair) -> None:
         with self.problems:
-            spans, at = await self._timed(*pair)
+            spans, at, _ = await timed_spans(self.client, self.address, *pair)
             for queue_id, span in spans.items():
                 if span.delay_ms and self._ahead is not None:
                     stored = at + self._ahead - timedelta(milliseconds=span.delay_ms)
                     self._found[pair, queue_id] = span, stored
 
-    async def _timed(self, group: str, topic: str) -> tuple[dict[int, TimeSpan], datetime]:
-        """The answer, and the middle of the time it took."""
-        sent = datetime.now(UTC)
-        spans = await admin.time_spans(self.client, self.address, group, topic)
-        return spans, sent + (datetime.now(UTC) - sent) / 2
+
+async def timed_spans(
+    client: RemotingClient, address: str, group: str, topic: str
+) -> tuple[dict[int, TimeSpan], datetime, timedelta]:
+    """Send request 303 and note its time.
+
+    Returns:
+        The response by queue id, the middle of the time it took, and half of that time.
+    """
+    sent = datetime.now(UTC)
+    spans = await admin.time_spans(client, address, group, topic)
+    half = (datetime.now(UTC) - sent) / 2
+    return spans, sent + half, half
 
 
-def _can_be_told(it: Unread) -> bool:
-    """Whether the message at the committed offset is still there; 303 knows no broadcast."""
+def _is_readable(it: Unconsumed) -> bool:
+    """Return whether 303 covers the row: not broadcast, its next message still retained."""
     committed = it.row.consumer_offset
     return it.row.offset_store == "broker" and committed == it.offsets.start
 
 
-def _pair(it: Unread) -> Pair:
+def _pair(it: Unconsumed) -> Pair:
     return Pair(it.row.consumer_group, it.row.topic)
 
 
-def _stored_at(it: Unread, span: TimeSpan, stored: datetime) -> datetime:
-    """The store time in whole milliseconds: exact at the oldest message, else within neighbours.
+def _stored_at(it: Unconsumed, span: TimeSpan, stored: datetime) -> datetime:
+    """Return the store time in whole milliseconds: exact for the oldest message of a queue.
 
-    What is reckoned from an age is off by up to half of the time the answer took.
+    Else it comes from the age, capped by the neighbours, and is off by up to half of the time that
+    the response took.
     """
     if it.offsets.start == it.queue.min_offset and span.oldest_stored_at:
         return span.oldest_stored_at

@@ -1,18 +1,18 @@
-"""Samples of tag codes (321), from which the share of a filtered lag is estimated."""
+"""Samples of tag codes (321); they give the share of a lag that a filter selects."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from rocketmq import admin
+from rocketmq.admin import deep_requests
 from rocketmq.deep.master_reader import MasterReader
-from rocketmq.deep.unread import Unread, stratified
-from rocketmq.pacing import paced
-from rocketmq.rows import QueueTag, Snapshot
+from rocketmq.deep.unconsumed import Unconsumed, stratified
+from rocketmq.records import QueueTag, Snapshot
+from rocketmq.wire.pacing import paced
 
 RUN = 16
-"""Neighbouring entries one request takes."""
+"""Neighbouring entries that one request reads."""
 
 AT_ONCE = 8
 """Requests under way at one broker; each reads a consume queue, which may be cold."""
@@ -27,13 +27,13 @@ class Run(NamedTuple):
 
 
 def filtered_ranges(
-    snapshot: Snapshot, unread: Iterable[Unread], broker: str
+    snapshot: Snapshot, unconsumed: Iterable[Unconsumed], broker: str
 ) -> dict[tuple[str, int], range]:
-    """By (topic, queue) of a broker, what the group furthest behind has not read there.
+    """Return by (topic, queue) of a broker the unconsumed range of the group furthest behind.
 
-    Only groups that are online and select by tags count. Of several on one queue, the widest range
-    holds the others': a sample of its own for each would thicken the newest part, and so bend the
-    share of the group that is furthest behind.
+    Only groups that are online and filter by tags count. Of several groups on one queue, the widest
+    range contains the others. A sample of its own for each would weigh the newest messages too
+    heavily, and so distort the share of the group that is furthest behind.
     """
     filtered = {
         (client.consumer_group, subscription.topic)
@@ -42,7 +42,7 @@ def filtered_ranges(
         if subscription.tags and subscription.expression_type in (None, "TAG")
     }
     widest: dict[tuple[str, int], range] = {}
-    for it in unread:
+    for it in unconsumed:
         if it.row.broker != broker or (it.row.consumer_group, it.row.topic) not in filtered:
             continue
         key = it.row.topic, it.row.queue_id
@@ -53,10 +53,10 @@ def filtered_ranges(
 
 @dataclass(slots=True)
 class TagReader(MasterReader):
-    """Asks for samples.
+    """Reads samples of consume-queue entries from one master.
 
     Attributes:
-        rows: what was found, filled by `read`.
+        rows: the sampled entries, filled by `read`.
     """
 
     rows: list[QueueTag] = field(default_factory=list)
@@ -64,9 +64,9 @@ class TagReader(MasterReader):
     async def read(self, ranges: dict[tuple[str, int], range], size: int) -> None:
         """Sample every range by ``size`` positions at most.
 
-        Queues beyond the limit get no sample, none gets part of one.
+        Queues beyond the limit get no sample at all, never a part of one.
         """
-        await paced(self._runs(ranges, size), self._ask, AT_ONCE)
+        await paced(self._runs(ranges, size), self._read_run, AT_ONCE)
 
     def _runs(self, ranges: dict[tuple[str, int], range], size: int) -> Iterator[Run]:
         random = Random()
@@ -77,9 +77,9 @@ class TagReader(MasterReader):
                 return
             yield from (Run(topic, queue_id, positions) for positions in runs)
 
-    async def _ask(self, run: Run) -> None:
+    async def _read_run(self, run: Run) -> None:
         with self.problems:
-            entries = await admin.queue_entries(
+            entries = await deep_requests.queue_entries(
                 self.client,
                 self.address,
                 run.topic,

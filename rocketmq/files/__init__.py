@@ -1,6 +1,6 @@
-"""What RocketMQ leaves in files: broker stores, broadcast clients' offsets, statistics logs.
+"""Files that RocketMQ writes: broker stores, offsets of broadcasting clients, statistics logs.
 
-Belongs here: reading those files as they lie there, with the process that writes them running,
-stopped or dead, into the same `rocketmq.rows.Snapshot` that a live look gives. Does not belong
-here: writing any of them, asking brokers, and what the numbers mean.
+What belongs here: reading those files, while their process runs or after it has stopped, into the
+same `rocketmq.records.Snapshot` that a live broker gives. What does not: writing any of them,
+requests to brokers, and the meaning of the numbers.
 """

@@ -1,11 +1,11 @@
-"""What holds files open and is used in a ``with``."""
+"""The base of objects that hold files open and close them at the end of a ``with``."""
 
 from abc import ABC, abstractmethod
 from typing import Self
 
 
 class Closable(ABC):
-    """Closes itself where its ``with`` ends."""
+    """Closes itself at the end of its ``with``."""
 
     @abstractmethod
     def close(self) -> None:

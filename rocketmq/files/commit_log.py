@@ -7,10 +7,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from rocketmq.files.errors import FileError
-from rocketmq.files.mapped import MappedFiles
+from rocketmq.files.mapped_files import MappedFiles
 
 MAGICS = frozenset({-626843481, -626843477})
-"""Begin of a message: 0xDAA320A7, and 0xDAA320AB with long topic names from 5.1 on."""
+"""The first number of a message: 0xDAA320A7, and 0xDAA320AB with long topic names from 5.1 on."""
 
 BLANK = -875286124
 """0xCBD43194: nothing more in this file."""
@@ -31,8 +31,8 @@ class Record:
     Attributes:
         offset: where it lies in the commit log.
         size: its bytes, head included.
-        queue_id: the queue it is in.
-        queue_offset: its place in that queue.
+        queue_id: the queue of the message.
+        queue_offset: its offset in that queue.
         stored_ms: when the broker stored it, milliseconds since 1970 by the broker's clock.
     """
 
@@ -56,11 +56,11 @@ class CommitLog(MappedFiles):
 
     @property
     def min_offset(self) -> int | None:
-        """Begin of the oldest file: what lies before it has expired. None without any file."""
+        """Start of the oldest file: messages before it have expired. None without files."""
         return self.segments[0].start if self.segments else None
 
     def faults(self) -> Iterator[FileError]:
-        """What is wrong with the files as a row: cut off, or missing in between."""
+        """Yield the faults of the sequence of files: one cut off, or one missing in between."""
         for segment, following in zip_longest(self.segments, self.segments[1:]):
             if segment.size < self.largest:
                 reason = f"is cut off: {segment.size} bytes, {self.largest} are expected"
@@ -70,7 +70,7 @@ class CommitLog(MappedFiles):
                 yield FileError(segment.path, reason)
 
     def record(self, offset: int) -> Record | None:
-        """The message that begins at an offset; None when none does.
+        """Return the message that begins at an offset; None when none does.
 
         Raises:
             FileError: the file cannot be read.
@@ -82,17 +82,17 @@ class CommitLog(MappedFiles):
             head
         )
         at = _RECORD.size + (20 if flag & _BORN_HOST_V6 else 8)
-        # A file may have been reused or the offset be wrong: only a record that says where it lies,
-        # and lies there, is one.
+        # A file may have been reused, or the offset be wrong. Only a record that contains its own
+        # offset is a message.
         if magic not in MAGICS or physical_offset != offset or len(head) < at + _TIME.size:
             return None
         (stored_ms,) = _TIME.unpack_from(head, at)
         return Record(offset, size, queue_id, queue_offset, stored_ms)
 
     def next_record(self, offset: int) -> tuple[Record | None, int]:
-        """The first message at or after a record boundary, and where the next one begins.
+        """Return the first message at or after a record boundary, and the start of the next one.
 
-        Without one, that is the end of the log.
+        Without a message, that is the end of the log.
 
         Raises:
             FileError: a file cannot be read.
@@ -108,14 +108,14 @@ class CommitLog(MappedFiles):
             offset = segment.end
 
     def end_and_behind(self, dispatched: int) -> tuple[int | None, int | None]:
-        """Where the log ends, and how many of its bytes no consume queue shows yet.
+        """Return the end of the log, and how many of its bytes no consume queue shows yet.
 
         Args:
             dispatched: end of the last message that a consume queue shows, a record boundary. Only
                 what follows is walked over, at most one file: the log may have terabytes.
 
         Returns:
-            None for what the files do not tell: they are not there, or the log has a gap.
+            None for unknown values: the files are missing, or the log has a gap.
 
         Raises:
             FileError: a file cannot be read.

@@ -1,7 +1,7 @@
 """Consume queues: where the messages of one queue lie in the commit log, with their tags.
 
-A queue is a row of equally long entries. ``consumequeue/<topic>/<queue id>/`` has one entry for
-each message, so an entry's number is the message's offset; ``batchconsumequeue/`` (topics with
+All entries have the same length. ``consumequeue/<topic>/<queue id>/`` has one entry for each
+message, so an entry's number is the message's offset; ``batchconsumequeue/`` (topics with
 ``queue.type=BatchCQ``, from 5.0 on) one for each batch, which holds the offset of its first
 message.
 """
@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
-from rocketmq.files.mapped import MappedFiles, Segment
+from rocketmq.files.mapped_files import MappedFiles, Segment
 
 _LARGEST_EXT_ADDRESS = -(2**31) - 1
 """A tag's code is a Java int; what is smaller than any is an address in ``consumequeue_ext``."""
@@ -39,8 +39,8 @@ class Entry(NamedTuple):
         physical_offset: where they lie in the commit log.
         size: their bytes there.
         tags_code: Java hash of the tag, 0 without one (in ``SCHEDULE_TOPIC_XXXX``: when to deliver,
-            milliseconds); None when it is kept in an ext file that does not hold it.
-        stored_ms: when it was stored, where the entry says so itself.
+            milliseconds); None when it is in an ext file that lacks the entry.
+        stored_ms: store time in milliseconds since 1970, where the entry has it.
     """
 
     position: int
@@ -67,15 +67,15 @@ class ConsumeQueue(Closable):
 
     @abstractmethod
     def decode(self, number: int, unit: tuple[int, ...]) -> Entry | None:
-        """An entry of the file; None for a place that is not written."""
+        """Decode an entry of the file; None for a place that is not written."""
 
     @abstractmethod
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
-        """The entries of messages from `start` to (without) `stop`, as far as there are any."""
+        """Yield the entries of messages in ``[start, stop)``, as far as there are any."""
 
     @abstractmethod
     def max_offset(self, file_size: int = 0) -> int:
-        """Offset of the next message to be put here, 0 for a queue without files.
+        """Return the offset of the next message to be put here, 0 for a queue without files.
 
         Args:
             file_size: how long every file of such a queue is in this store, where that is known.
@@ -86,9 +86,9 @@ class ConsumeQueue(Closable):
 
     @abstractmethod
     def min_offset(self, oldest: int, file_size: int = 0) -> int:
-        """Offset of the first message that the commit log still holds; `max_offset` without one.
+        """Return the offset of the first retained message; `max_offset` without one.
 
-        Brokers keep no such number; they look for it like this (`ConsumeQueue.correctMinOffset`).
+        Brokers store no such number; they search for it this way (`ConsumeQueue.correctMinOffset`).
 
         Args:
             oldest: begin of the commit log.
@@ -103,11 +103,11 @@ class ConsumeQueue(Closable):
         self.files.close()
 
     def entry(self, position: int) -> Entry | None:
-        """The entry of the message at an offset; None when there is none (any more)."""
+        """Return the entry of the message at an offset; None when there is none (any more)."""
         return next(self.entries(position, position + 1), None)
 
     def last(self, file_size: int = 0) -> Entry | None:
-        """The newest entry."""
+        """Return the newest entry."""
         end = self.end(file_size)
         return self.at(end - 1) if end else None
 
@@ -119,14 +119,14 @@ class ConsumeQueue(Closable):
         return self.files.segments[0].start // self.unit.size if self.files.segments else 0
 
     def at(self, number: int) -> Entry | None:
-        """The entry of a number; None for a place that is not written."""
+        """Return the entry of a number; None for a place that is not written."""
         found = self.files.read(number * self.unit.size, self.unit.size)
         if len(found) < self.unit.size:
             return None
         return self.decode(number, self.unit.unpack(found))
 
     def end(self, file_size: int = 0) -> int:
-        """Number of the first entry that is not written, as found when first asked for.
+        """Return the number of the first entry that is not written; searched for once.
 
         Entries are written in order into files full of zeros, so in the newest file with any they
         are followed by zeros only.
@@ -147,7 +147,7 @@ class ConsumeQueue(Closable):
         return bisect_left(range(low, high), True, key=lambda at: self.at(at) is None) + low
 
     def first_from(self, oldest: int, end: int) -> int:
-        """Number of the first entry before `end` that lies at `oldest` or later, else `end`."""
+        """Return the number of the first entry before `end` at `oldest` or later, else `end`."""
         segments = self.files.segments
         for segment, following in pairwise(segments):
             if segment.end != following.start:
@@ -156,7 +156,7 @@ class ConsumeQueue(Closable):
 
         def readable(number: int) -> bool:
             found = self.at(number)
-            # A filler lies at 0, which in a young commit log is a place like any other.
+            # A filler has physical offset 0, which in a young commit log is valid.
             if found is None or found.size == _FILLER_SIZE:
                 return False
             return found.physical_offset >= oldest
@@ -164,7 +164,7 @@ class ConsumeQueue(Closable):
         return bisect_left(range(self.first, end), True, key=readable) + self.first
 
     def units(self, start: int, stop: int) -> Iterator[Entry]:
-        """The entries of these numbers, read in chunks; ends at the first that is not written."""
+        """Yield the entries of these numbers, in chunks, up to the first that is not written."""
         number, size = max(start, self.first), self.unit.size
         while number < stop:
             found = self.files.read(number * size, min(stop - number, _CHUNK) * size)

@@ -1,16 +1,16 @@
-"""What can be wrong with a file: one line, with its path."""
+"""Errors of files: one line each, with the path."""
 
 from pathlib import Path
 
-from rocketmq.rows import Problem
+from rocketmq.records import Problem
 
 
 class FileError(Exception):
-    """A file or folder that cannot be read, or is not what it should be.
+    """A file or folder that cannot be read, or has another content than expected.
 
     Attributes:
         path: the file or folder.
-        reason: what is wrong with it, in one line.
+        reason: the fault, in one line.
     """
 
     def __init__(self, path: Path, reason: str):
@@ -19,12 +19,12 @@ class FileError(Exception):
         self.reason = reason
 
     def problem(self, operation: str) -> Problem:
-        """The entry of a snapshot that says so."""
+        """Return the error as a problem of a snapshot."""
         return Problem(str(self.path), operation, None, self.reason)
 
 
 def reason_of(error: Exception) -> str:
-    """A failure of opening, reading or decoding, in one line and without the path."""
+    """Return why opening, reading or decoding failed, in one line without the path."""
     if isinstance(error, FileError):
         return error.reason
     if isinstance(error, OSError) and error.strerror:

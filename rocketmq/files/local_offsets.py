@@ -1,7 +1,7 @@
-"""Offsets that broadcasting clients keep in files of their own (`LocalFileOffsetStore`).
+"""Offsets that broadcasting clients store in local files (`LocalFileOffsetStore`).
 
 ``<folder>/<client id>/<group>/offsets.json``, where the folder is ``~/.rocketmq_offsets`` of the
-client's user, or its ``rocketmq.client.localOffsetStoreDir``. Queues that a client no longer has
+client's user, or its ``rocketmq.client.localOffsetStoreDir``. Queues that a client no longer owns
 stay in its file with their old offsets.
 """
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rocketmq.fastjson import loads
 from rocketmq.files.errors import FileError
-from rocketmq.files.rewritten import backup_of, read_rewritten
-from rocketmq.rows import ConsumerOffset, Snapshot
-from rocketmq.typed import object_of, whole_milliseconds
+from rocketmq.files.rewritten_json import backup_of, read_rewritten
+from rocketmq.records import ConsumerOffset, Snapshot
+from rocketmq.typed_values import object_of, whole_milliseconds
+from rocketmq.wire.fastjson import loads
 
 NAME = "offsets.json"
 OPERATION = "READ " + NAME
@@ -29,13 +29,13 @@ def read_local_offsets(
 
     Args:
         folder: the one that holds a folder for each client.
-        cluster: what Tidemark calls the cluster they consume from; the files do not tell.
+        cluster: Tidemark's name of the cluster; the files do not contain it.
         observed_at: when a copy was taken; None for now.
 
     Returns:
-        A snapshot of consumer offsets. A file that is missing, corrupt or does not hold offsets is
-        a problem, and its ``.bak`` is read in its place where that is good; the others are read.
-        ``FAILED`` when none could be.
+        A snapshot of consumer offsets. A file that is missing or corrupt, or has no offsets, is a
+        problem. Its ``.bak`` is then read instead, if that is valid; other files are still read.
+        ``FAILED`` when no file could be read.
 
     Raises:
         FileError: there is no such folder, or no client's file below it.
@@ -64,10 +64,10 @@ def read_local_offsets(
 
 
 def decode_offsets(body: bytes) -> dict[Queue, int]:
-    """The next offset to consume by queue, from the text of an ``offsets.json``.
+    """Decode an ``offsets.json``: the next offset to consume by queue.
 
     Raises:
-        ValueError, KeyError, TypeError: it is no such text.
+        ValueError, KeyError, TypeError: the body is no such file.
     """
     found: dict[Queue, int] = {}
     for key, offset in object_of(object_of(loads(body))["offsetTable"]).items():
@@ -85,7 +85,7 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Where a client's offsets are, or were before it died rewriting them."""
+    """Yield each client's offset file, also where only its ``.bak`` is left."""
     if not root.is_dir():
         raise FileError(root, "no such folder")
     for name in (NAME, backup_of(Path(NAME)).name):

@@ -1,8 +1,8 @@
 """``stats.log``: every counter of a broker, printed each minute, hour and day for years.
 
-A line tells when (``%d{yyy-MM-dd HH:mm:ss,GMT+8}``: always eight hours ahead of UTC, whatever the
-host's zone), what, and over which window ending then. Numbers are printed in the locale of the
-JVM, so a fraction may begin with a comma.
+A line has an instant (``%d{yyy-MM-dd HH:mm:ss,GMT+8}``: always eight hours ahead of UTC, whatever
+the host's zone), a counter, and the window that ends at the instant. Numbers are printed in the
+locale of the JVM, so a fraction may begin with a comma.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from rocketmq.files.errors import FileError, reason_of
-from rocketmq.rows import BrokerStats, Problem, Snapshot
+from rocketmq.records import BrokerStats, Problem, Snapshot
 
 ZONE = timezone(timedelta(hours=8))
 OPERATION = "READ stats.log"
@@ -28,8 +28,8 @@ _LINE = re.compile(
     r"Stats In One (Minute|Hour|Day), "
     rf"(?:SUM: (-?\d+) TPS: {_NUMBER} AVGPT: {_NUMBER}|TIMES: \d+ AVGRT: {_NUMBER})\s*"
 )
-"""A counter or a round trip; "Stats Every 5 Minutes" tells momentary values, which are not rates.
-For a round trip only the number of calls and their mean are printed: the sum is not known."""
+"""A counter or a round trip; "Stats Every 5 Minutes" has momentary values, which are not rates.
+For a round trip only the number of calls and their mean are printed: the sum is unknown."""
 
 _BY_GROUP = frozenset(
     {
@@ -42,10 +42,10 @@ _BY_TOPIC = frozenset({"TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"})
 _LATENCY = frozenset({"GROUP_GET_LATENCY", "TOPIC_PUT_LATENCY"})
 
 Line = tuple[datetime, BrokerStats]
-"""(when a line was printed, what it counts)."""
+"""(instant of a line, its counter)."""
 
 MAX_LINE = 4096
-"""Bytes of a line that are looked at: names are short, and a file may have no line ends at all."""
+"""Bytes read of a line: names are short, and a file may have no line ends at all."""
 
 
 def read_stats_log(
@@ -53,22 +53,23 @@ def read_stats_log(
 ) -> Iterator[Snapshot]:
     """Read logs of one broker, rolled ones (``.gz``) too, into one snapshot per instant.
 
-    Lazy: a snapshot is built when it is asked for, and nothing is kept of those before. Files may
-    come in any order and overlap.
+    Lazy: a snapshot is built when the caller takes it, and earlier ones are not kept in memory.
+    Files may come in any order and overlap.
 
     Args:
         files: logs of one and the same broker.
-        cluster: what Tidemark calls its cluster; the files do not tell.
-        broker: name of its broker group; the files do not tell.
+        cluster: Tidemark's name of the cluster; the files do not contain it.
+        broker: name of the broker group; the files do not contain it.
         broker_id: 0 for a master.
 
     Yields:
         Snapshots in the order of time, each with ``broker_stats`` only. Where a file breaks off or
-        cannot be read, the next snapshot is ``PARTIAL`` and has the problem; so is one whose logs
-        tell a counter with two values, as those of two brokers do: it is then left out.
+        cannot be read, the next snapshot is ``PARTIAL`` and has the problem. It is also
+        ``PARTIAL`` when its logs have two values for a counter, as logs of two brokers do. Such a
+        counter is left out.
 
     Raises:
-        FileError: at the end, when a file could not be read and no snapshot came after to say so.
+        FileError: at the end, when a file could not be read and no later snapshot has the problem.
     """
     problems: list[FileError] = []
     logs = [_lines(Path(path), broker, broker_id, problems) for path in files]
@@ -85,19 +86,19 @@ def read_stats_log(
 
 
 def _once(rows: Iterable[BrokerStats], broker: str) -> tuple[list[BrokerStats], list[Problem]]:
-    """Each counter of an instant once, and the problem of those that logs do not agree on."""
-    told: dict[tuple[int, str, str, str], BrokerStats] = {}
-    doubtful: dict[tuple[int, str, str, str], BrokerStats] = {}
+    """Return each counter of an instant once, and the problem of counters with two values."""
+    first: dict[tuple[int, str, str, str], BrokerStats] = {}
+    conflicting: dict[tuple[int, str, str, str], BrokerStats] = {}
     for row in rows:
         key = row.broker_id, row.stats_name, row.stats_key, row.stats_window
-        if told.setdefault(key, row) != row:
-            doubtful[key] = row
-    if not doubtful:
-        return list(told.values()), []
-    one = next(iter(doubtful.values()))
-    which = f"{len(doubtful)} counters told with two values, such as {one.stats_name}"
+        if first.setdefault(key, row) != row:
+            conflicting[key] = row
+    if not conflicting:
+        return list(first.values()), []
+    one = next(iter(conflicting.values()))
+    which = f"{len(conflicting)} counters have two values, such as {one.stats_name}"
     message = f"{which} {one.stats_key}: are these logs of one broker?"
-    rest = [row for key, row in told.items() if key not in doubtful]
+    rest = [row for key, row in first.items() if key not in conflicting]
     return rest, [Problem(broker, OPERATION, None, message)]
 
 
@@ -119,7 +120,7 @@ def _snapshot(
 
 
 def _lines(path: Path, broker: str, broker_id: int, problems: list[FileError]) -> Iterator[Line]:
-    """The counters of one file; that it breaks off is written down."""
+    """Yield the counters of one file; a file that breaks off is a problem."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             while line := file.readline(MAX_LINE):
@@ -131,7 +132,7 @@ def _lines(path: Path, broker: str, broker_id: int, problems: list[FileError]) -
 
 
 def parse_line(line: str, broker: str, broker_id: int = 0) -> Line | None:
-    """The counter of a line; None for one that tells none."""
+    """Return the counter of a line; None for other lines."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -157,7 +158,7 @@ def parse_line(line: str, broker: str, broker_id: int = 0) -> Line | None:
 
 
 def key_parts(name: str, key: str) -> tuple[str | None, str | None]:
-    """(topic, consumer group) of a counter's key; None for what it does not hold.
+    """Return (topic, consumer group) of a counter's key; None for a part it lacks.
 
     Args:
         name: of the counter, e.g. ``GROUP_GET_NUMS``.

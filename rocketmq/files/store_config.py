@@ -1,8 +1,8 @@
-"""The configuration files of a store that tell of progress, as the answers a broker gives of them.
+"""The configuration files of a store, decoded as the responses that a broker gives from them.
 
 ``config/consumerOffset.json``, ``topics.json`` and ``subscriptionGroup.json`` are the bodies of
-requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45. Which topics are
-static (5.x) stands in ``topicQueueMapping.json``, not in ``topics.json``. A broker with light
+requests 43, 21 and 201 but for white space; ``delayOffset.json`` is that of 45. The static
+topics (5.x) are in ``topicQueueMapping.json``, not in ``topics.json``. A broker with light
 queues (``enableLmq=true``, `LmqConsumerOffsetManager`) keeps the progress of all groups in
 ``lmqConsumerOffset.json`` instead.
 """
@@ -14,30 +14,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from rocketmq import answers
-from rocketmq.codes import RequestCode
-from rocketmq.fastjson import loads
+from rocketmq.admin import responses
 from rocketmq.files.errors import FileError
-from rocketmq.files.rewritten import backup_of, read_rewritten
+from rocketmq.files.rewritten_json import backup_of, read_rewritten
 from rocketmq.names import SYSTEM_TOPICS
-from rocketmq.reading import Reading
-from rocketmq.rows import Problem
+from rocketmq.records import Problem
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.wire.codes import RequestCode
+from rocketmq.wire.fastjson import loads
 
 T = TypeVar("T")
 
 READ = "READ"
-"""Operation of a problem with a file when what it should tell is known from elsewhere or needless;
-else it is the request that stays unanswered."""
-
-MAX_QUEUES = 100_000
-"""Queues of one topic on one broker; a damaged number must not become as many rows."""
+"""Operation of a problem with a file whose content is known from elsewhere or not needed. Other
+problems name the request that has no response."""
 
 _MEMBERS = re.compile(r"rmq_sys_SYNC_BROKER_MEMBER_(.+)")
 
 
 @dataclass(slots=True)
 class StoreConfig:
-    """The files of ``config/`` that tell of progress; None for one that cannot be read.
+    """The files of ``config/`` about progress; None for a file that cannot be read.
 
     Attributes:
         offsets: progress of all groups, ``consumerOffset.json`` or ``lmqConsumerOffset.json``.
@@ -46,19 +43,19 @@ class StoreConfig:
         delay_offsets: by delay level, the next message of ``SCHEDULE_TOPIC_XXXX`` (queue
             ``level - 1``) to be delivered, ``delayOffset.json``; None on brokers without.
         since_5: whether a broker from 5.0 on wrote them.
-        problems: what could not be read.
+        problems: files that could not be read.
     """
 
-    offsets: answers.ConsumerOffsetTable | None = None
-    topics: dict[str, answers.TopicConfig] | None = None
-    groups: dict[str, answers.SubscriptionGroupConfig] | None = None
+    offsets: responses.ConsumerOffsetTable | None = None
+    topics: dict[str, responses.TopicConfig] | None = None
+    groups: dict[str, responses.SubscriptionGroupConfig] | None = None
     delay_offsets: dict[int, int] | None = None
     since_5: bool = False
     problems: list[Problem] = field(default_factory=list)
 
     @classmethod
     def of(cls, root: Path) -> "StoreConfig":
-        """Read what there is, consumer offsets first."""
+        """Read the files that exist, consumer offsets first."""
         config, folder = cls(), root / "config"
 
         def read(name: str, decode: Callable[[bytes], T], operation: RequestCode) -> T | None:
@@ -76,7 +73,7 @@ class StoreConfig:
         topics = read("topics.json", _topics, RequestCode.GET_ALL_TOPIC_CONFIG)
         config.groups = read(
             "subscriptionGroup.json",
-            answers.decode_subscription_groups,
+            responses.decode_subscription_groups,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
         )
         config.offsets, versioned = offsets or (None, False)
@@ -85,13 +82,13 @@ class StoreConfig:
         config.since_5 = versioned if offsets else attributed
         if config.topics is not None:
             path = folder / "topicQueueMapping.json"
-            mapped = config._read_where_kept(path, answers.decode_queue_mappings) or {}
-            config.topics = answers.with_mappings(config.topics, mapped)
-        config.delay_offsets = config._read_where_kept(folder / "delayOffset.json", _delay_offsets)
+            mapped = config._read_if_present(path, responses.decode_queue_mappings) or {}
+            config.topics = responses.with_mappings(config.topics, mapped)
+        config.delay_offsets = config._read_if_present(folder / "delayOffset.json", _delay_offsets)
         return config
 
     def _written_last(self, folder: Path, *names: str) -> str:
-        """Which of the files the broker keeps now; of the others that are there it is said."""
+        """Return the file that the broker writes now; the other existing files are problems."""
         written = {name: at for name in names if (at := _written_at(folder / name)) is not None}
         last = max(written, key=written.__getitem__, default=names[0])
         for name in written.keys() - {last}:
@@ -100,8 +97,8 @@ class StoreConfig:
             self.problems.append(left_over.problem(f"{READ} {name}"))
         return last
 
-    def _read_where_kept(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
-        """Read a file that not every broker has: a slave no delays, one of 4.9 no mappings."""
+    def _read_if_present(self, path: Path, decode: Callable[[bytes], T]) -> T | None:
+        """Read a file that not every broker has: a slave has no delays, 4.9 no mappings."""
         found = None
         try:
             found, wrong = read_rewritten(path, decode)
@@ -126,14 +123,14 @@ class StoreConfig:
         return _only(found[1] for found in members if found) or _only(
             topic
             for topic, config in topics.items()
-            # 1: new topics inherit their configuration, which but for these only TBW102 says.
+            # 1: new topics inherit the configuration; apart from these only TBW102 has the bit.
             if config.perm & 1 and config.read_queues == config.write_queues == 1
             if topic != self.cluster and topic not in SYSTEM_TOPICS
         )
 
-    def reading(self, broker: str, address: str, deployment: frozenset[str]) -> Reading:
-        """The answers of the broker that these files would be, but for its queues."""
-        return Reading(
+    def reading(self, broker: str, address: str, deployment: frozenset[str]) -> BrokerReading:
+        """Return the responses that a broker would give from these files, without its queues."""
+        return BrokerReading(
             broker,
             broker_id=0,
             address=address,
@@ -145,16 +142,19 @@ class StoreConfig:
         )
 
 
-def _offsets(body: bytes) -> tuple[answers.ConsumerOffsetTable, bool]:
-    """Progress of all groups, and whether a broker from 5.0 on wrote it: with a version."""
-    return answers.decode_consumer_offsets(body), b'"dataVersion"' in body
+def _offsets(body: bytes) -> tuple[responses.ConsumerOffsetTable, bool]:
+    """Decode the progress of all groups; a broker from 5.0 on writes a version with it."""
+    return responses.decode_consumer_offsets(body), b'"dataVersion"' in body
 
 
-def _topics(body: bytes) -> tuple[dict[str, answers.TopicConfig], bool]:
-    """All topics, and whether a broker from 5.0 on wrote them: with attributes."""
-    found = answers.decode_topic_configs(body)
+def _topics(body: bytes) -> tuple[dict[str, responses.TopicConfig], bool]:
+    """Decode all topics; a broker from 5.0 on writes attributes with them."""
+    found = responses.decode_topic_configs(body)
     for topic, config in found.items():
-        if not 0 <= config.read_queues <= MAX_QUEUES or not 0 <= config.write_queues <= MAX_QUEUES:
+        if (
+            not 0 <= config.read_queues <= responses.MAX_QUEUES
+            or not 0 <= config.write_queues <= responses.MAX_QUEUES
+        ):
             raise ValueError(f"{topic} has {config.read_queues} and {config.write_queues} queues")
     return found, b'"attributes"' in body
 
@@ -165,7 +165,7 @@ def _delay_offsets(body: bytes) -> dict[int, int]:
 
 
 def _written_at(path: Path) -> float | None:
-    """When a file was written, or what it held before: it is missing while it is rewritten."""
+    """Return when a file or its ``.bak`` was last written: a rewrite removes it for a moment."""
     times = []
     for place in (path, backup_of(path)):
         with suppress(OSError):
@@ -174,6 +174,6 @@ def _written_at(path: Path) -> float | None:
 
 
 def _only(names: Iterable[str]) -> str | None:
-    """The name that all of them are, None without any or with several."""
+    """Return the only name; None for no name or several."""
     found = set(names)
     return found.pop() if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Ticks on real brokers, against what the brokers say when an independent script asks them."""
+"""Ticks on real brokers, compared with the responses to an independent script."""
 
 import json
 import time
@@ -11,12 +11,12 @@ from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.query import select
 from lake.tables import TABLES
+from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
-from rocketmq.target import ClusterTarget
-from tests.asking import asked
+from rocketmq.snapshot.target import ClusterTarget
 from tests.conftest import boot
-from tests.e2e.conftest import newest_check, run
-from tidemark.lag import group_rows
+from tests.support.homes import newest_check, run
+from tests.support.offset_requests import offsets_one_by_one
 from tidemark.output import to_json
 
 SHARED = "shared"
@@ -57,21 +57,21 @@ def stop_producing(cluster):
 
 
 def check_lag(home, cluster, name):
-    """What a tick says of a cluster without producers is what its brokers say before and after.
+    """A tick on a cluster without producers equals what its brokers report before and after it.
 
     A slow group still works off its backlog meanwhile, so its commit lies between the two; where
     they are equal, the lag is exact.
     """
-    look = collect_snapshot(ClusterTarget((cluster.namesrv,)))
+    snapshot = collect_snapshot(ClusterTarget((cluster.namesrv,)))
     keys = [
         (row.broker, row.consumer_group, row.topic, row.queue_id)
-        for row in look.consumer_offsets
+        for row in snapshot.consumer_offsets
         if row.offset_store == "broker"
     ]
-    before = asked(cluster, keys)
+    before = offsets_one_by_one(cluster, keys)
     done = tick(home, cluster, name)
     assert done.returncode == 0, done.stderr
-    after = asked(cluster, keys)
+    after = offsets_one_by_one(cluster, keys)
     last, queues = newest(home, name, "progress.queues")
     command = ["show", "progress.groups", "--format", "json"]
     done = run(home, [*command, "--where", f"snapshot_id = '{last.snapshot_id}'"])
@@ -114,7 +114,7 @@ def check_hung(groups):
     assert hung["online"] is True
 
 
-def test_lag_is_what_the_brokers_say(home, cluster):
+def test_lag_equals_what_brokers_report(home, cluster):
     stop_producing(cluster)
     try:
         _until_only_the_stuck_queue_lags(cluster)
@@ -134,7 +134,7 @@ def _until_only_the_stuck_queue_lags(cluster, seconds=60):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         taken = collect_snapshot(ClusterTarget((cluster.namesrv,)))
-        ends = {
+        max_offsets = {
             (row.broker, row.queue_id): row.max_offset
             for row in taken.queue_offsets
             if row.topic == "lab_orders"
@@ -143,7 +143,7 @@ def _until_only_the_stuck_queue_lags(cluster, seconds=60):
             row
             for row in taken.consumer_offsets
             if (row.consumer_group, row.topic) == ("g-stuck", "lab_orders")
-            and row.consumer_offset != ends[row.broker, row.queue_id]
+            and row.consumer_offset != max_offsets[row.broker, row.queue_id]
         ]
         if len(lagging) == 1:
             return
@@ -191,8 +191,8 @@ def test_other_versions(home, other_version):
     check_lag(home, other_version, f"v{other_version.version}")
 
 
-def check_silent(home, cluster, name, done):
-    """One broker of two is a hole: named, and nothing of it is zero."""
+def check_unreachable(home, cluster, name, done):
+    """One broker of two is unreachable: it is named, and nothing of it is zero."""
     address = next(b.address for b in cluster.brokers if b.broker == "broker-b")
     assert done.returncode == 0, done.stderr
     assert "PARTIAL" in done.stderr and address in done.stderr
@@ -213,8 +213,8 @@ def check_silent(home, cluster, name, done):
     assert "every_broker_answered" in check.metadata["failed_expectations"].value
     assert address in str(check.metadata["sample"])
     results = shown(home, "quality.results", f"run_id = '{run_id}'")
-    (judged,) = [row for row in results if row["expectation"] == "every_broker_answered"]
-    assert judged["success"] is False
+    (broken,) = [row for row in results if row["expectation"] == "every_broker_answered"]
+    assert broken["success"] is False
     return last
 
 
@@ -224,11 +224,12 @@ def be_seen(home, cluster):
         assert tick(home, cluster, SHARED).returncode == 0
 
 
-def test_a_killed_broker_is_a_hole_until_it_is_back(home, cluster):
+@pytest.mark.faults
+def test_a_killed_broker_is_unreachable_until_it_is_back(home, cluster):
     be_seen(home, cluster)
     faults.kill(cluster, "broker-b")
     try:
-        check_silent(home, cluster, SHARED, tick(home, cluster, SHARED))
+        check_unreachable(home, cluster, SHARED, tick(home, cluster, SHARED))
         _lag_remembers_it(home, cluster)
     finally:
         faults.restart(cluster, "broker-b")
@@ -240,7 +241,7 @@ def test_a_killed_broker_is_a_hole_until_it_is_back(home, cluster):
 
 
 def _lag_remembers_it(home, cluster):
-    """The name server has forgotten the broker: without the ticks' memory all would look well."""
+    """The name server has forgotten the broker: only the memory of earlier ticks misses it."""
     address = cluster.node("broker-b").address
     here = {"TIDEMARK_NAMESRV": cluster.namesrv, "TIDEMARK_CLUSTER": SHARED}
     done = run(home, ["lag", "--format", "json"], **here)
@@ -251,11 +252,12 @@ def _lag_remembers_it(home, cluster):
     assert doctor.returncode == 1 and f"PARTIAL: {address}" in doctor.stdout
 
 
-def test_a_broker_that_hangs_is_a_hole(home, cluster):
+@pytest.mark.faults
+def test_a_hanging_broker_is_unreachable(home, cluster):
     be_seen(home, cluster)
     faults.stop(cluster, "broker-b")
     try:
         done = tick(home, cluster, SHARED)
     finally:
         faults.resume(cluster, "broker-b")
-    check_silent(home, cluster, SHARED, done)
+    check_unreachable(home, cluster, SHARED, done)

@@ -1,4 +1,4 @@
-"""`tidemark collect --every` on real brokers: a silent one costs its rows and nothing else."""
+"""`tidemark collect --every` on real brokers: an unreachable one costs only its own rows."""
 
 import os
 import signal
@@ -7,17 +7,17 @@ import subprocess
 import pytest
 
 from lab import faults
-from lake.home import Home
 from lake.landing import landed
 from lake.loading import read_landed
-from tests.e2e.conftest import TIDEMARK, environment
+from settings.home import Home
+from tests.support.homes import TIDEMARK, environment
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
 def collecting(tmp_path, cluster):
-    """A collector every three seconds, and the home it lands in: a busy machine cuts no look."""
+    """Collect every three seconds into a home: a busy machine cuts no snapshot short."""
     home = Home.of(tmp_path / "home")
     process = subprocess.Popen(
         [str(TIDEMARK), "collect", "--every", "3s", "--namesrv", cluster.namesrv],
@@ -32,7 +32,7 @@ def collecting(tmp_path, cluster):
 
 
 def lines_until(process, status):
-    """What it says up to the first snapshot of that status, at most 60."""
+    """Return the lines it prints up to the first snapshot of that status, at most 60."""
     found = []
     while not found or (found[-1].split()[2] != status and len(found) < 60):
         found.append(process.stdout.readline())
@@ -40,23 +40,24 @@ def lines_until(process, status):
     return found
 
 
-def test_it_goes_on_while_a_broker_is_silent(collecting, cluster):
+@pytest.mark.faults
+def test_it_goes_on_while_a_broker_is_unreachable(collecting, cluster):
     process, home = collecting
-    said = lines_until(process, "COMPLETE")
+    printed = lines_until(process, "COMPLETE")
     faults.stop(cluster, "broker-b")
     try:
-        said += lines_until(process, "PARTIAL")
+        printed += lines_until(process, "PARTIAL")
     finally:
         faults.resume(cluster, "broker-b")
-    said += lines_until(process, "COMPLETE")
+    printed += lines_until(process, "COMPLETE")
     os.kill(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0
     assert all("took too long" in line for line in err.splitlines()), err
-    said += out.splitlines()
+    printed += out.splitlines()
     tables = [read_landed(found) for found in sorted(landed(home))]
     headers = [table["raw.snapshots"].to_pylist()[0] for table in tables]
-    assert [header["status"] for header in headers] == [line.split()[2] for line in said]
+    assert [header["status"] for header in headers] == [line.split()[2] for line in printed]
     for header, table in zip(headers, tables, strict=True):
         brokers = set(table["raw.queue_offsets"]["broker"].to_pylist())
         assert "broker-a" in brokers

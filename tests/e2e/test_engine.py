@@ -9,18 +9,19 @@ from datetime import UTC, datetime
 import pytest
 
 from lake.catalog import Lake
-from lake.home import Home
-from orchestration import warm
-from tests.e2e.conftest import TIDEMARK, environment, newest_check, run
-from tests.history import Minute, put, rows
+from orchestration.instance import warm
+from settings.environment import Settings
+from settings.home import Home
+from tests.support.cluster_history import Minute, put, rows
+from tests.support.homes import TIDEMARK, environment, newest_check, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
 def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
-    """The next one has a Spark of its own, which says the same as far as the engine had come."""
+    """The next tick starts its own Spark, which gives the same results as the engine so far."""
     home = Home.of(tmp_path / "home")
-    lake, engine = Lake(home), warm.up(home)
+    lake, engine = Lake(home), warm.up(Settings(home=home))
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     put(home, start, [Minute(0, impossible=True)])
     process = subprocess.Popen(
@@ -31,22 +32,22 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
         text=True,
     )
     try:
-        while not (judged := rows(lake, "quality.results")):  # the engine is at work
+        while not (validated := rows(lake, "quality.results")):  # the engine is at work
             assert process.poll() is None, process.communicate()
             time.sleep(0.2)
         os.kill(engine.pid, signal.SIGKILL)
-        _, told = process.communicate(timeout=120)
+        _, printed = process.communicate(timeout=120)
     finally:
         process.kill()
         warm.down(home)
-    lines = [line for line in told.splitlines() if line.startswith("tidemark: ")]
-    assert process.returncode == 1 and len(lines) == 1 and "Traceback" not in told, told
+    lines = [line for line in printed.splitlines() if line.startswith("tidemark: ")]
+    assert process.returncode == 1 and len(lines) == 1 and "Traceback" not in printed, printed
 
     done = run(home, ["tick", "--no-collect"])
     assert done.returncode == 0, done.stderr
     assert len(rows(lake, "progress.snapshots")) == 1
-    engines = told_by(judged)
-    own = told_by(row for row in rows(lake, "quality.results") if row not in judged)
+    engines = runs_of(validated)
+    own = runs_of(row for row in rows(lake, "quality.results") if row not in validated)
     assert own.items() >= engines.items()
     assert {key for key, (success, _, _) in engines.items() if not success} == {
         ("raw.queue_offsets", "max_offset_ge_0"),
@@ -80,13 +81,13 @@ def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
     assert len({row["consumer_group"] for row in sample}) == len(sample) == 5
     assert all(row in [unsound | {"consumer_group": group} for group in groups] for row in sample)
     computed = rows(lake, "progress.queues", consumer_group="g-slow", topic="orders")
-    sound = {("broker-a", 1), ("broker-a", 2), ("broker-b", 0)}
-    assert {(row["broker"], row["queue_id"]) for row in computed} == sound
+    valid = {("broker-a", 1), ("broker-a", 2), ("broker-b", 0)}
+    assert {(row["broker"], row["queue_id"]) for row in computed} == valid
 
 
-def told_by(verdicts):
-    """What each expectation said, without who asked and when."""
+def runs_of(results):
+    """Return each validation result without its run and instant."""
     return {
         (row["table"], row["expectation"]): (row["success"], row["elements"], row["unexpected"])
-        for row in verdicts
+        for row in results
     }

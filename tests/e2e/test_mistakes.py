@@ -1,7 +1,7 @@
 """The mistakes people complain about in other monitors, replayed through one tick: none is made.
 
-Each mistake is the story of one group, told a minute at a time through raw snapshots; the
-ready-made rules look at them. docs/mistakes.md is the table of them.
+Each mistake is the story of one group, a raw snapshot a minute, on which the ready-made rules are
+evaluated. docs/mistakes.md is the table of them.
 """
 
 import re
@@ -15,7 +15,7 @@ import pytest
 from lake.landing import land
 from lake.tables import alerting, progress
 from lake.window import HOUR, floor_hour
-from rocketmq.rows import (
+from rocketmq.records import (
     Broker,
     Client,
     ConsumerGroup,
@@ -27,7 +27,7 @@ from rocketmq.rows import (
     Subscription,
     Topic,
 )
-from tests.e2e.conftest import ROOT, run
+from tests.support.homes import ROOT, run
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ CLUSTER = "mistakes"
 MINUTES = 75
 NOT_COLLECTED = range(60, 65)
 """Minutes in which collection had stopped."""
-SILENT = range(20, 23)
+UNREACHABLE = range(20, 23)
 """Minutes in which broker-b does not answer."""
 TAG, CODE, ANOTHER = "a", 97, 98
 """A tag with its hash, and the hash of another one."""
@@ -54,8 +54,8 @@ class State:
         online: whether it has a member.
         broadcast: whether members keep their offsets themselves.
         newest: minute at which the last message was stored.
-        share: how many of 100 messages have the tag that its members ask for; None when they ask
-            for all.
+        share: how many of 100 messages have the tag that its members subscribe to; None when they
+            subscribe to all.
     """
 
     written: int
@@ -76,7 +76,7 @@ def quiet(minute: int) -> State:
 
 
 def away(minute: int) -> State:
-    """20,000 behind, on the broker that falls silent."""
+    """20,000 behind, on the broker that becomes unreachable."""
     return State(30_000 + 10 * minute, 10_000 + 10 * minute)
 
 
@@ -157,10 +157,10 @@ def seen(warm_home):
 
 
 def incidents(seen, name):
-    """What people were told of a group: rule and state, in order of time."""
+    """Return the fired incidents of a group: rule and state, in order of time."""
     mine = [row for row in seen[alerting.INCIDENTS] if f"/{name}/" in row["subject"]]
-    told = [row for row in mine if row["fired_at"] is not None]
-    return [(row["rule"], row["state"]) for row in sorted(told, key=lambda row: row["opened_at"])]
+    fired = [row for row in mine if row["fired_at"] is not None]
+    return [(row["rule"], row["state"]) for row in sorted(fired, key=lambda row: row["opened_at"])]
 
 
 def groups(seen, name):
@@ -168,15 +168,15 @@ def groups(seen, name):
     return sorted(mine, key=lambda row: row["observed_at"])
 
 
-def test_a_quiet_topic_with_one_new_message_is_no_alarm(seen):
+def test_one_new_message_on_a_quiet_topic_raises_no_alarm(seen):
     assert incidents(seen, "quiet") == []
     assert max(row["lag"] for row in groups(seen, "quiet")) == 1
     assert max(row["delay_ms"] for row in groups(seen, "quiet")) <= 60_000
 
 
-def test_the_unknown_is_not_zero_and_ends_nothing(seen):
+def test_unknown_is_not_zero_and_resolves_nothing(seen):
     rows = groups(seen, "away")
-    assert [row["lag"] for row in rows if not row["complete"]] == [None] * len(SILENT)
+    assert [row["lag"] for row in rows if not row["complete"]] == [None] * len(UNREACHABLE)
     assert {row["lag"] for row in rows if row["complete"]} == {20_000}
     assert ("lag-high", "FIRING") in incidents(seen, "away")
     assert [rule for rule, _ in incidents(seen, "away")].count("lag-high") == 1
@@ -220,11 +220,11 @@ def test_broadcast_is_no_lag_of_a_group(seen):
     assert {row["lag"] for row in groups(seen, "broadcast")} == {None}
 
 
-def test_a_collection_that_stopped_ends_no_incident(seen):
-    """Nothing was resolved by the five minutes in which nobody looked."""
-    ends = [row["resolved_at"] for row in seen[alerting.INCIDENTS] if row["resolved_at"]]
-    looked = {row["observed_at"] for row in seen[progress.GROUPS]}
-    assert ends and set(ends) <= looked
+def test_a_gap_of_collection_resolves_no_incident(seen):
+    """Five minutes without a snapshot resolve nothing."""
+    resolved = [row["resolved_at"] for row in seen[alerting.INCIDENTS] if row["resolved_at"]]
+    observed = {row["observed_at"] for row in seen[progress.GROUPS]}
+    assert resolved and set(resolved) <= observed
     assert ("nobody-online", "FIRING") in incidents(seen, "dead")
 
 
@@ -257,19 +257,19 @@ def test_the_table_names_a_test_of_each():
 
 
 def _snapshot(at: datetime, minute: int) -> Snapshot:
-    silent = "broker-b" if minute in SILENT else None
+    unreachable = "broker-b" if minute in UNREACHABLE else None
     made = Snapshot(
         cluster=CLUSTER,
         source="remote",
         observed_at=at,
         finished_at=at + timedelta(milliseconds=45),
-        status="PARTIAL" if silent else "COMPLETE",
+        status="PARTIAL" if unreachable else "COMPLETE",
         brokers_expected=2,
-        brokers_answered=1 if silent else 2,
+        brokers_answered=1 if unreachable else 2,
         transport="plain",
     )
     for broker, address in (("broker-a", "10.0.0.1:10911"), ("broker-b", "10.0.0.2:10911")):
-        if broker == silent:
+        if broker == unreachable:
             made.brokers.append(Broker(broker, 0, address))
             made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, "no answer"))
         else:
@@ -281,12 +281,12 @@ def _snapshot(at: datetime, minute: int) -> Snapshot:
         state = story(minute)
         if state is not None:
             made.clients += _members(name, state)
-            if broker != silent:
-                _tell(made, broker, name, state, at - timedelta(minutes=minute))
+            if broker != unreachable:
+                _add_rows(made, broker, name, state, at - timedelta(minutes=minute))
     return made
 
 
-def _tell(made: Snapshot, broker: str, name: str, state: State, start: datetime) -> None:
+def _add_rows(made: Snapshot, broker: str, name: str, state: State, start: datetime) -> None:
     newest = made.observed_at - timedelta(milliseconds=700)
     if state.newest is not None:
         newest = start + timedelta(minutes=state.newest, milliseconds=-700)

@@ -14,10 +14,19 @@ import pytest
 from lake.retention import remember_raw_since
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
-from rocketmq.rows import Snapshot
-from tests.e2e.conftest import ROOT, TIDEMARK, environment, run
-from tests.history import CLUSTER, COMPUTED, PAST, computed, offsets, put, rows, snapshot
-from tidemark.lag import LARGEST, group_rows
+from live.lag import LARGEST, group_rows
+from rocketmq.records import Snapshot
+from tests.support.cluster_history import (
+    CLUSTER,
+    COMPUTED,
+    PAST,
+    computed,
+    offsets,
+    put,
+    rows,
+    snapshot,
+)
+from tests.support.homes import ROOT, TIDEMARK, environment, run
 
 pytestmark = pytest.mark.spark
 
@@ -54,8 +63,8 @@ def at(minute):
 
 def of(found, minute, **equal):
     """The rows of a minute with these values."""
-    wanted = {"observed_at": at(minute)} | equal
-    return [row for row in found if all(row[name] == value for name, value in wanted.items())]
+    expected_row = {"observed_at": at(minute)} | equal
+    return [row for row in found if all(row[name] == value for name, value in expected_row.items())]
 
 
 def test_ticks_load_and_compute_everything_that_has_landed(ticked):
@@ -89,17 +98,17 @@ def test_a_queue_has_the_numbers_that_were_made_up(ticked):
 
 def test_a_rate_is_the_difference_over_the_seconds_between(ticked):
     found = rows(ticked, "progress.queues", topic="orders", broker="broker-b", queue_id=0)
-    first, second, after_hole, broken = (
+    first, second, after_gap, broken = (
         of(found, PAST[number], consumer_group="g-slow")[0] for number in (0, 1, 10, 9)
     )
     assert first["produce_tps"] is None
     assert second["produce_tps"] == pytest.approx(1.0)
-    assert after_hole["produce_tps"] is None, "half an hour is no interval for a rate"
-    assert broken["produce_tps"] is None, "broker-b was silent since an hour before"
+    assert after_gap["produce_tps"] is None, "half an hour is no interval for a rate"
+    assert broken["produce_tps"] is None, "broker-b was unreachable for an hour before"
 
 
 def dated_by(lake, before, after):
-    """g-slow in minute 65 stands at a message that was written between two looks before it."""
+    """g-slow in minute 65 stands at a message written between two earlier observations."""
     found = rows(lake, "progress.queues", broker="broker-b", topic="orders", queue_id=0)
     (row,) = of(found, PAST[5], consumer_group="g-slow")
     stored = START + timedelta(minutes=row["consumer_offset"] / 60 - 30)
@@ -110,12 +119,12 @@ def dated_by(lake, before, after):
     return row["delay_error_ms"] == (after.at - before.at) * 60_000 - 700
 
 
-def test_a_message_is_dated_by_the_looks_around_it(ticked):
-    """They belong to ticks before; broker-b was silent in between."""
+def test_a_message_is_dated_by_the_observations_around_it(ticked):
+    """They belong to earlier ticks; broker-b was unreachable in between."""
     assert dated_by(ticked, PAST[1], PAST[4])
 
 
-def test_conditions_tell_what_happened_to_a_queue(ticked):
+def test_conditions_name_what_happened_to_a_queue(ticked):
     found = rows(ticked, "progress.queues", topic="orders", consumer_group="g-fast")
     for minute in (PAST[4], PAST[5], PAST[10]):
         kinds = {
@@ -125,11 +134,11 @@ def test_conditions_tell_what_happened_to_a_queue(ticked):
         assert kinds == {"broker-a": "RECREATED" if recreated else "OK", "broker-b": "OK"}
 
 
-def test_a_silent_broker_leaves_unknowns_and_no_row(ticked):
-    for silent in (PAST[2], PAST[8]):
-        queues = of(rows(ticked, "progress.queues"), silent)
+def test_an_unreachable_broker_leaves_unknowns_and_no_row(ticked):
+    for minute in (PAST[2], PAST[8]):
+        queues = of(rows(ticked, "progress.queues"), minute)
         assert queues and {row["broker"] for row in queues} == {"broker-a"}
-        groups = of(rows(ticked, "progress.groups", topic="orders"), silent)
+        groups = of(rows(ticked, "progress.groups", topic="orders"), minute)
         assert len(groups) == 5
         for row in groups:
             assert (row["queues"], row["queues_unknown"], row["complete"]) == (6, 3, False)
@@ -166,15 +175,15 @@ def test_impossible_rows_are_quarantined_and_not_computed_on(ticked):
     assert reasons["raw.consumer_offsets", "broker-b", 2] == "consumer_offset_ge_0"
     assert reasons["raw.consumer_offsets", "broker-a", 0] == "queue_row_sound"
     queues = of(rows(ticked, "progress.queues", topic="orders"), PAST[6])
-    kept = {(row["broker"], row["queue_id"]) for row in queues}
-    assert kept == {("broker-a", 1), ("broker-a", 2), ("broker-b", 0), ("broker-b", 2)}
+    computed_queues = {(row["broker"], row["queue_id"]) for row in queues}
+    assert computed_queues == {("broker-a", 1), ("broker-a", 2), ("broker-b", 0), ("broker-b", 2)}
     keys = [tuple(row[name] for name in progress.QUEUES.key) for row in queues]
     assert len(keys) == len(set(keys)), "of two identical rows one is computed on"
     (slow,) = of(rows(ticked, "progress.groups", topic="orders", consumer_group="g-slow"), PAST[6])
     assert (slow["queues"], slow["queues_unknown"]) == (6, 3)
 
 
-def test_a_broken_invariant_is_seen_and_kept(ticked):
+def test_a_broken_invariant_fails_its_check_and_stays(ticked):
     found = of(rows(ticked, "progress.queues"), PAST[9])
     (broken,) = [row for row in found if (row["inflight"] or 0) < 0]
     assert broken["inflight"] == -5
@@ -187,10 +196,10 @@ def test_a_broken_invariant_is_seen_and_kept(ticked):
 
 def test_numbers_of_a_group_are_those_of_plain_python(ticked):
     """`tidemark lag` reckons in Python what Spark reckons here; one must not drift."""
-    sound = [minute for minute in PAST if minute is not LATE]
-    sound = [minute for minute in sound if not (minute.corrupt or minute.silent)]
+    valid = [minute for minute in PAST if minute is not LATE]
+    valid = [minute for minute in valid if not (minute.corrupt or minute.silent)]
     found = rows(ticked, "progress.groups")
-    for minute in sound:
+    for minute in valid:
         expected = {
             (row["consumer_group"], row["topic"]): row
             for row in group_rows(snapshot(START, minute))
@@ -202,26 +211,26 @@ def test_numbers_of_a_group_are_those_of_plain_python(ticked):
         for key, row in expected.items():
             shared = row.keys() & mine[key].keys()
             if minute is not PAST[0]:
-                shared -= set(LARGEST)  # one look alone cannot date a message that older ones can
+                shared -= set(LARGEST)  # one snapshot cannot date a message that older ones can
             assert len(shared) > 15
             assert {name: mine[key][name] for name in shared} == {
                 name: row[name] for name in shared
             }, key
 
 
-def test_queues_have_the_owners_that_members_told(ticked):
+def test_queues_have_the_owners_that_members_report(ticked):
     """Three members share six queues on average: two each; the second lost its own meanwhile."""
     fast = {"topic": "orders", "consumer_group": "g-fast"}
     found = rows(ticked, "progress.assignments", **fast)
     shallow = at(PAST[4])
     assert shallow not in {row["observed_at"] for row in found}
-    first, silent, later = (of(found, PAST[number]) for number in (0, 2, 5))
+    first, unreachable, later = (of(found, PAST[number]) for number in (0, 2, 5))
     assert [row["expected_client_id"][:8] for row in first] == [
         f"10.0.1.{number}" for number in (0, 0, 1, 1, 2, 2)
     ]
     assert [row["state"] for row in first] == ["OK", "OK", "MOVED", "OK", "MOVED", "MOVED"]
     assert {row["rebalanced"] for row in first} == {None}
-    assert len(silent) == 6 and {row["state"] for row in silent} == {"UNKNOWN"}
+    assert len(unreachable) == 6 and {row["state"] for row in unreachable} == {"UNKNOWN"}
     assert [row["rebalanced"] for row in later] == [False] * 3 + [True] * 3
     assert {row["previous_client_id"] for row in later[3:]} == {"10.0.1.1@g-fast"}
 
@@ -232,18 +241,18 @@ def test_queues_have_the_owners_that_members_told(ticked):
     }
 
 
-def test_members_that_ask_for_different_things_are_told_apart(ticked):
+def test_members_with_different_subscriptions_are_reported(ticked):
     found = {
         row["consumer_group"]: row for row in of(rows(ticked, "progress.subscriptions"), PAST[0])
     }
     assert found.keys() == {"g-fast", "g-slow"}
     assert found["g-slow"]["consistent"] is True
     assert (found["g-fast"]["consistent"], found["g-fast"]["difference"]) == (False, "EXPRESSION")
-    told = [each["subscriptions"][0]["expression"] for each in found["g-fast"]["evidence"]]
-    assert told == ["A||B0", "A||B1", "A||B2"]
+    reported = [each["subscriptions"][0]["expression"] for each in found["g-fast"]["evidence"]]
+    assert reported == ["A||B0", "A||B1", "A||B2"]
 
 
-def test_counters_stand_beside_what_offsets_say(ticked):
+def test_counters_are_compared_with_offsets(ticked):
     """Six queues get a message a second; broker-a's slave serves g-slow as its master does."""
     found = {
         (row["stats_name"], row["stats_window"]): row
@@ -262,7 +271,7 @@ def test_counters_stand_beside_what_offsets_say(ticked):
     assert [row["tps_observed"] for row in recreated] == [None]
 
 
-def test_a_third_of_what_waits_is_asked_for(ticked):
+def test_a_third_of_the_unconsumed_messages_match(ticked):
     slow = {"topic": "orders", "consumer_group": "g-slow"}
     found = rows(ticked, "progress.groups", **slow)
     (deep,), (shallow,) = of(found, PAST[1]), of(found, PAST[4])
@@ -281,7 +290,7 @@ def test_capacity_follows_from_threads_and_consume_time(ticked):
     assert slow["peak_tps"] == pytest.approx(6.0 / 3) and slow["clients_needed"] == 1
 
 
-def test_health_is_told_from_the_observations_before(ticked):
+def test_health_follows_from_the_observations_before(ticked):
     """Observations known in full: the minutes 2, 5, 40, 60, 65, 122, 150 and 180."""
     found = rows(ticked, "progress.groups", topic="orders")
     health = {
@@ -297,8 +306,8 @@ def test_health_is_told_from_the_observations_before(ticked):
     assert health["g-gone"][:2] == unknown
     (hung,) = of(found, PAST[11], consumer_group="g-hung")
     assert hung["health_reason"].startswith("broker-a/0: never committed, ")
-    (silent,) = of(found, PAST[8], consumer_group="g-fast")
-    assert silent["health_reason"] == "nothing is known now of 3 of 6 queues"
+    (unreachable,) = of(found, PAST[8], consumer_group="g-fast")
+    assert unreachable["health_reason"] == "3 of 6 queues unknown"
 
 
 def test_each_thing_that_happened_is_one_event(ticked):
@@ -318,13 +327,17 @@ def test_each_thing_that_happened_is_one_event(ticked):
     lost = [row for row in found if row["kind"] == "LOST"]
     assert {row["consumer_group"] for row in lost} == {"g-gone"}
     assert {(row["broker"], row["messages"], row["likely_cause"]) for row in lost} == {
-        ("broker-a", 10, None),  # while the other broker was silent, members may have been there
+        (
+            "broker-a",
+            10,
+            None,
+        ),  # while the other broker was unreachable, members may have been online
         ("broker-a", 10, "nobody online"),
         ("broker-b", 10, "nobody online"),
     }
 
 
-def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
+def test_alerts_name_the_unreachable_broker_and_the_lost_messages(ticked):
     found = rows(ticked, "alerting.alerts")
     found = [row for row in found if row["subject"].startswith(f"{CLUSTER}/")]
     down = {row["observed_at"] for row in found if row["rule"] == "broker-down"}
@@ -336,7 +349,7 @@ def test_alerts_name_the_silent_broker_and_the_lost_messages(ticked):
 
 
 def test_incidents_live_through_ticks(ticked):
-    """The broker was silent twice, and not seen five times in between: it is one incident."""
+    """The broker is unreachable twice with five unobserved minutes between: one incident."""
     found = rows(ticked, "alerting.incidents")
     (down,) = [row for row in found if row["rule"] == "broker-down"]
     assert (down["opened_at"], down["fired_at"]) == (at(PAST[2]), at(PAST[2]))
@@ -375,15 +388,15 @@ def test_what_lands_late_is_woven_in(ticked, warm_home):
 
 def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked, warm_home):
     before, known = computed(ticked), {run.run_id for run in runs(ticked.home)}
-    told = rows(ticked, "alerting.incidents")
-    assert all(before.values()) and told, "nothing to compare"
+    reported = rows(ticked, "alerting.incidents")
+    assert all(before.values()) and reported, "nothing to compare"
     warm_home.recompute(HOURS)
     (backfill,) = runs(ticked.home, known)
     assert backfill.status == dg.DagsterRunStatus.SUCCESS
     after = computed(ticked)
     for name in before:
         assert after[name] == before[name], name
-    assert rows(ticked, "alerting.incidents") == told, "the past changes nothing that was told"
+    assert rows(ticked, "alerting.incidents") == reported, "a backfill changes no incident"
 
 
 def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, warm_home):
@@ -419,13 +432,13 @@ def execute(home, job, **config):
 def test_an_audit_finds_in_an_hour_what_was_made_up_and_nothing_else(ticked):
     """The second hour holds impossible rows, and files that could not be read."""
     hour = START + HOUR
-    execute(ticked.home, "audit", judge_hour={"config": {"hour": hour.isoformat()}})
+    execute(ticked.home, "audit", validate_hour={"config": {"hour": hour.isoformat()}})
     found = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
     audited = {row["run_id"]: row for row in found if row["table"] == "alerting.incidents"}
     (run_id,) = audited
-    verdicts = [row for row in found if row["run_id"] == run_id]
-    assert {row["table"] for row in verdicts} == set(TABLES)
-    failed = {(row["table"], row["expectation"]) for row in verdicts if not row["success"]}
+    results = [row for row in found if row["run_id"] == run_id]
+    assert {row["table"] for row in results} == set(TABLES)
+    failed = {(row["table"], row["expectation"]) for row in results if not row["success"]}
     assert failed == {
         ("raw.snapshots", "status_not_failed"),
         ("raw.queue_offsets", "max_offset_ge_0"),
@@ -500,7 +513,7 @@ def quarantine(home, *arguments):
 
 
 def test_a_released_row_is_computed_on_when_its_hour_is_computed_again(ticked):
-    """Two rows of a queue contradict each other; somebody knows which one was measured."""
+    """Two rows of a queue contradict each other; a person knows which one was measured."""
     _, high = offsets(PAST[6].at, "broker-b", 1)
     listed = json.loads(quarantine(ticked.home, "list", "--format", "json"))
     (chosen,) = (
@@ -508,10 +521,10 @@ def test_a_released_row_is_computed_on_when_its_hour_is_computed_again(ticked):
         for row in listed
         if row["reason"] == "key_unique" and json.loads(row["row"])["max_offset"] == high
     )
-    told = quarantine(ticked.home, "release", chosen, "--comment", "as broker-b says")
+    reported = quarantine(ticked.home, "release", chosen, "--comment", "as broker-b reports")
     hour = START + HOUR
     command = f"recompute --from {hour:%Y-%m-%dT%H:%MZ} --to {hour + HOUR:%Y-%m-%dT%H:%MZ}"
-    assert told.endswith(f"tidemark {command}\n")
+    assert reported.endswith(f"tidemark {command}\n")
     queue = {"topic": "orders", "broker": "broker-b", "queue_id": 1}
     assert of(rows(ticked, "progress.queues", **queue), PAST[6]) == []
 
@@ -528,11 +541,12 @@ def test_a_released_row_is_computed_on_when_its_hour_is_computed_again(ticked):
     assert [json.loads(row["row"])["max_offset"] for row in contradicting] == [high + 9]
 
 
-def test_brokers_cannot_be_asked_about_the_past(ticked):
+def test_past_hours_cannot_be_collected(ticked):
     with dg.DagsterInstance.ephemeral() as instance:
         from orchestration.definitions import build
+        from settings.environment import Settings
 
-        job = build().resolve_implicit_global_asset_job_def()
+        job = build(Settings.read()).resolve_implicit_global_asset_job_def()
         done = job.execute_in_process(
             instance=instance,
             partition_key=(START - HOUR).strftime("%Y-%m-%d-%H:%M"),
@@ -548,6 +562,6 @@ def test_the_history_holds_every_field_of_a_snapshot():
     """A column that nothing here fills would be compared as NULL for ever."""
     taken = snapshot(START, PAST[2])
     empty = [field.name for field in fields(Snapshot) if not getattr(taken, field.name)]
-    assert empty == ["part", "columns"], "what only files and shared looks have"
+    assert empty == ["part", "columns"], "what only files and shared snapshots have"
     assert set(TABLES) >= {table.name for table in COMPUTED}
     assert AFTER.start - timedelta(hours=3) == START

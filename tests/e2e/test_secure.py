@@ -1,6 +1,6 @@
-"""A cluster that asks for an account and TLS both ways: who gets in, and that no secret comes out.
+"""A cluster that requires an account and mutual TLS: who gets in, and that no secret comes out.
 
-RocketMQ 5.3.3, or another that ``TIDEMARK_TEST_VERSION`` names: 4.9.7 asks by ``aclEnable``.
+RocketMQ 5.3.3, or another that ``TIDEMARK_TEST_VERSION`` names: 4.9.7 requires it by ``aclEnable``.
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from lab import probe
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lab.security import ACCOUNT
-from lake.home import Home
 from lake.landing import landed
 from lake.loading import read_landed
-from rocketmq import admin
-from rocketmq.client import RemotingClient
-from rocketmq.codes import RequestCode
+from rocketmq.admin import requests as admin
 from rocketmq.collector import collect_snapshot
-from rocketmq.security import Credentials
-from rocketmq.target import ClusterTarget
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.codes import RequestCode
+from rocketmq.wire.security import Credentials
+from settings.home import Home
 from tests.conftest import chosen_version
-from tests.e2e.conftest import run
+from tests.support.homes import run
 
 pytestmark = pytest.mark.cluster
 
@@ -58,13 +58,13 @@ def home(tmp_path):
     return home
 
 
-def look(secure, **changes):
+def take_snapshot(secure, **changes):
     security = replace(secure.security, **changes)
     return collect_snapshot(ClusterTarget((secure.namesrv,), security=security))
 
 
 def test_the_right_account_and_certificate(secure):
-    snapshot = look(secure)
+    snapshot = take_snapshot(secure)
     assert (snapshot.status, snapshot.problems, snapshot.transport) == ("COMPLETE", [], "tls")
     assert "TBW102" in {row.topic for row in snapshot.topics}
 
@@ -73,14 +73,14 @@ def test_every_field_is_signed(secure):
     """Requests with several fields, in an order that is not that of their names."""
     address = secure.brokers[0].address
 
-    async def ask():
+    async def request():
         async with RemotingClient(security=secure.security) as client:
             queues = await admin.topic_stats(client, address, "TBW102")
             fields = {"topic": "TBW102", "queueId": "0", "Zed": "é"}
             newest = await client.call(address, RequestCode.GET_MAX_OFFSET, fields)
             return queues, newest.fields["offset"]
 
-    queues, newest = asyncio.run(ask())
+    queues, newest = asyncio.run(request())
     assert queues and len(queues) == 8 and newest == "0"
 
 
@@ -93,7 +93,7 @@ DENIED = {
 
 @pytest.mark.parametrize("credentials", DENIED.values(), ids=DENIED)
 def test_the_wrong_account_is_one_problem(secure, credentials):
-    snapshot = look(secure, credentials=credentials)
+    snapshot = take_snapshot(secure, credentials=credentials)
     assert snapshot.status == "FAILED"
     (problem,) = snapshot.problems
     code = 1 if chosen_version().startswith("4.") else 16  # 4.9.7 answers with a system error
@@ -104,25 +104,25 @@ def test_the_wrong_account_is_one_problem(secure, credentials):
 
 def test_certificates(secure):
     tls = secure.security.tls
-    said = {}
+    messages = {}
     for name, changed in {
         "authority": replace(tls, ca=tls.cert),
         "name": replace(tls, server_name="broker.example.org"),
-        "nobody": replace(tls, cert=None, key=None),
+        "no certificate": replace(tls, cert=None, key=None),
         "plain": None,
     }.items():
-        snapshot = look(secure, tls=changed)
+        snapshot = take_snapshot(secure, tls=changed)
         assert (snapshot.status, snapshot.queue_offsets) == ("FAILED", [])
         (problem,) = snapshot.problems
-        said[name] = problem.message
-    assert "certificate is not trusted" in said["authority"]
-    assert "not valid for 'broker.example.org'" in said["name"]
-    assert said["nobody"].startswith("TLS: ")
-    assert "does it want TLS?" in said["plain"]
+        messages[name] = problem.message
+    assert "certificate is not trusted" in messages["authority"]
+    assert "not valid for 'broker.example.org'" in messages["name"]
+    assert messages["no certificate"].startswith("TLS: ")
+    assert "does it want TLS?" in messages["plain"]
 
 
-def test_verification_that_is_off_is_said(secure):
-    snapshot = look(secure, tls=replace(secure.security.tls, ca=None, verify=False))
+def test_disabled_verification_is_reported(secure):
+    snapshot = take_snapshot(secure, tls=replace(secure.security.tls, ca=None, verify=False))
     assert (snapshot.status, snapshot.transport) == ("COMPLETE", "tls_unverified")
 
 
@@ -159,7 +159,9 @@ def leaks(home, *texts):
     files = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
     shown = {f"text {number}": text.encode() for number, text in enumerate(texts)}
     return [
-        str(name) for name, held in (files | shown).items() if any(it in held for it in secrets)
+        str(name)
+        for name, content in (files | shown).items()
+        if any(it in content for it in secrets)
     ]
 
 

@@ -11,15 +11,15 @@ import pytest
 from lake.landing import land
 from lake.tables import progress, raw
 from rocketmq.collector import collect_snapshot
-from rocketmq.deep.reader import DeepOptions
-from rocketmq.files.broker_store import BrokerStore
-from rocketmq.target import ClusterTarget
-from tests.e2e.conftest import run
+from rocketmq.deep.deep_snapshot import DeepOptions
+from rocketmq.files.store_folder import BrokerStore
+from rocketmq.snapshot.target import ClusterTarget
+from tests.support.homes import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 NAME = "truth"
-LOOKS, SECONDS = 9, 4.0
+SNAPSHOTS_TAKEN, SECONDS = 9, 4.0
 
 BUILT_FOR = {
     ("g-fast", "lab_orders"): {"OK", "CATCHING_UP", "IDLE"},
@@ -33,7 +33,7 @@ BUILT_FOR = {
 
 
 def wait_until_stuck(target):
-    """Until g-stuck has committed the same in two looks, with more to read: it was just started."""
+    """Wait until g-stuck, just started, commits the same twice with more messages to consume."""
 
     def standing():
         return {
@@ -59,7 +59,7 @@ def rows(warm_home, cluster):
     """Rows of a cluster that was seen nine times in 36 s, the last time deeply, by table."""
     target = ClusterTarget((cluster.namesrv,), name=NAME)
     wait_until_stuck(target)
-    for left in reversed(range(LOOKS)):
+    for left in reversed(range(SNAPSHOTS_TAKEN)):
         deep = None if left else DeepOptions()
         land(warm_home.home, collect_snapshot(replace(target, deep=deep)))
         time.sleep(SECONDS if left else 0)
@@ -93,9 +93,9 @@ def test_groups_do_as_they_were_built_to(rows):
 
 
 def test_delay_is_the_age_of_the_first_message_in_the_commit_log(rows, stores):
-    """Within its error, and the time a snapshot took: an instant within is told as its start."""
-    looks = sorted(rows[raw.SNAPSHOTS], key=lambda look: look["observed_at"])
-    slack = max(look["duration_ms"] for look in looks[:-1])
+    """Within its error and the time a snapshot took, whose start is recorded as its instant."""
+    snapshots = sorted(rows[raw.SNAPSHOTS], key=lambda snapshot: snapshot["observed_at"])
+    slack = max(snapshot["duration_ms"] for snapshot in snapshots[:-1])
     compared = Counter()
     for row in rows[progress.QUEUES]:
         if not row["readable_lag"] or row["delay_ms"] is None or row["offset_store"] != "broker":
@@ -112,7 +112,7 @@ def test_delay_is_the_age_of_the_first_message_in_the_commit_log(rows, stores):
 
 
 def test_the_interval_of_filtered_lag_holds_the_messages_with_the_tag(rows, stores):
-    """g-filter asks for tag A, whose hash is its code."""
+    """g-filter subscribes to tag A, whose hash is its code."""
     mine = [row for row in newest(rows, progress.QUEUES) if row["consumer_group"] == "g-filter"]
     waiting = 0
     for row in mine:

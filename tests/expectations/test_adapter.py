@@ -1,4 +1,4 @@
-"""Great Expectations' verdicts: the counts, the samples, and what cannot be judged."""
+"""Validation through Great Expectations: counts, samples, and expectations that raise."""
 
 import random
 from collections import Counter
@@ -9,27 +9,29 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.adapter import SAMPLE_ROWS, Verdict, judge, result_rows
-from expectations.annotate import looks_at
+from expectations.adapter import SAMPLE_ROWS, validate
+from expectations.annotations import source_tables
+from expectations.audit_suites import AUDIT_EXPECTATIONS
+from expectations.declarations import Expectation, at_least, between
 from expectations.quarantine import split
-from expectations.rules import Rule, at_least, between
-from expectations.suites import RULES, SUITES
+from expectations.tick_suites import TICK_EXPECTATIONS
+from expectations.validation_results import ValidationResult, result_rows
 from lake.catalog import Lake
-from lake.decisions import DROPPED, RELEASED, SetAside
+from lake.decisions import DROPPED, RELEASED, QuarantinedRow
 from lake.tables import TABLES
 from lake.tables.quality import RESULTS
 from lake.window import Window
-from tests.builders import frame, minute, minutes, snapshot_id
+from tests.support.table_rows import frame, minute, minutes, snapshot_id
 
 Row = dict[str, Any]
 
 
-def by_name(verdicts: list[Verdict]) -> dict[str, Verdict]:
-    return {verdict.expectation: verdict for verdict in verdicts}
+def by_name(results: list[ValidationResult]) -> dict[str, ValidationResult]:
+    return {result.expectation: result for result in results}
 
 
 @pytest.mark.spark
-def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> None:
+def test_unreachable_broker_fails_the_check_and_is_named(spark: SparkSession) -> None:
     problem = {
         "endpoint": "10.0.0.2:10911",
         "operation": "connect",
@@ -48,10 +50,12 @@ def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> No
     ]
     name = "raw.snapshots"
 
-    verdicts = judge(frame(spark, TABLES[name], rows), name, rules=RULES[name])
+    results = validate(frame(spark, TABLES[name], rows), name, expectations=TICK_EXPECTATIONS[name])
 
-    assert [verdict.expectation for verdict in verdicts] == [rule.name for rule in RULES[name]]
-    assert by_name(verdicts)["every_broker_answered"] == Verdict(
+    assert [result.expectation for result in results] == [
+        each.name for each in TICK_EXPECTATIONS[name]
+    ]
+    assert by_name(results)["every_broker_answered"] == ValidationResult(
         table=name,
         expectation="every_broker_answered",
         success=False,
@@ -70,7 +74,7 @@ def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> No
             }
         ],
     )
-    assert {verdict.expectation for verdict in verdicts if verdict.success} == {
+    assert {result.expectation for result in results if result.success} == {
         "snapshot_id_not_null",
         "key_unique",
         "status_not_failed",
@@ -78,7 +82,7 @@ def test_a_silent_broker_fails_the_check_and_is_named(spark: SparkSession) -> No
 
 
 @pytest.mark.spark
-def test_the_offset_invariant_is_judged_only_where_it_can_break(spark: SparkSession) -> None:
+def test_offset_invariant_applies_only_where_it_can_break(spark: SparkSession) -> None:
     def queue(queue_id: int, pull_source: str | None, pull_offset: int | None) -> Row:
         return {
             "at": 0,
@@ -100,7 +104,7 @@ def test_the_offset_invariant_is_judged_only_where_it_can_break(spark: SparkSess
     ]
     name = "progress.queues"
 
-    found = by_name(judge(frame(spark, TABLES[name], rows), name))
+    found = by_name(validate(frame(spark, TABLES[name], rows), name))
 
     pulled = found["consumer_offset_le_pull_offset"]
     assert (pulled.success, pulled.unexpected, pulled.elements) == (False, 1, 2)
@@ -110,73 +114,75 @@ def test_the_offset_invariant_is_judged_only_where_it_can_break(spark: SparkSess
 
 
 @pytest.mark.spark
-def test_a_sample_is_short_and_the_count_is_whole(spark: SparkSession) -> None:
+def test_sample_is_limited_and_count_is_complete(spark: SparkSession) -> None:
     name = "raw.topics"
     rows = [{"at": 0, "topic": f"t{number}", "read_queues": -number} for number in range(10)]
 
-    verdict = by_name(judge(frame(spark, TABLES[name], rows), name))["read_queues_ge_0"]
+    result = by_name(validate(frame(spark, TABLES[name], rows), name))["read_queues_ge_0"]
 
-    assert (verdict.unexpected, verdict.elements) == (9, 10)
-    assert [row["read_queues"] for row in verdict.sample] == [-1, -2, -3, -4, -5]
-    assert len(verdict.sample) == SAMPLE_ROWS
+    assert (result.unexpected, result.elements) == (9, 10)
+    assert [row["read_queues"] for row in result.sample] == [-1, -2, -3, -4, -5]
+    assert len(result.sample) == SAMPLE_ROWS
 
 
 @pytest.mark.spark
-def test_a_rule_succeeds_as_long_as_most_rows_keep_it(spark: SparkSession) -> None:
+def test_expectation_succeeds_while_mostly_is_met(spark: SparkSession) -> None:
     name = "raw.topics"
     rows = [{"at": 0, "topic": f"t{number}", "perm": number} for number in range(5, 9)]
-    rule = between("perm", 0, 7)
-    asked = [replace(rule, name=f"{mostly}", mostly=mostly) for mostly in (1.0, 0.76, 0.75, 0.0)]
+    expectation = between("perm", 0, 7)
+    suite = [
+        replace(expectation, name=f"{mostly}", mostly=mostly) for mostly in (1.0, 0.76, 0.75, 0.0)
+    ]
 
-    verdicts = judge(frame(spark, TABLES[name], rows), name, rules=asked)
+    results = validate(frame(spark, TABLES[name], rows), name, expectations=suite)
 
-    assert [(verdict.mostly, verdict.success) for verdict in verdicts] == [
+    assert [(result.mostly, result.success) for result in results] == [
         (1.0, False),
         (0.76, False),
         (0.75, True),
         (0.0, True),
     ]
-    assert {(verdict.unexpected, verdict.elements) for verdict in verdicts} == {(1, 4)}
-    assert [verdict.expected for verdict in verdicts[::2]] == [
+    assert {(result.unexpected, result.elements) for result in results} == {(1, 4)}
+    assert [result.expected for result in results[::2]] == [
         "0 rows where perm is outside 0..7",
         "at most 25% of rows where perm is outside 0..7",
     ]
-    assert all(len(verdict.sample) == 1 for verdict in verdicts), "what breaks it is shown"
+    assert all(len(result.sample) == 1 for result in results), "violating rows are shown"
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", RULES)
-def test_an_empty_frame_keeps_every_rule(name: str, spark: SparkSession) -> None:
-    others = looks_at(name, SUITES[name])
+@pytest.mark.parametrize("name", TICK_EXPECTATIONS)
+def test_empty_frame_meets_every_expectation(name: str, spark: SparkSession) -> None:
+    others = source_tables(name, AUDIT_EXPECTATIONS[name])
     empty = {table: frame(spark, TABLES[table], []) for table in (name, *others)}
 
-    verdicts = judge(empty[name], name, empty)
+    results = validate(empty[name], name, empty)
 
-    assert [(v.success, v.unexpected, v.elements, v.problem) for v in verdicts] == [
+    assert [(v.success, v.unexpected, v.elements, v.problem) for v in results] == [
         (True, 0, 0, None)
-    ] * len(SUITES[name])
+    ] * len(AUDIT_EXPECTATIONS[name])
 
 
 @pytest.mark.spark
-def test_a_rule_that_raises_fails_alone_and_says_why(spark: SparkSession) -> None:
+def test_expectation_that_raises_fails_alone_with_its_problem(spark: SparkSession) -> None:
     name = "raw.queue_offsets"
     row = {"at": 0, "topic": "orders", "queue_id": 0, "min_offset": 0, "max_offset": 7}
-    holds = at_least("max_offset", 0)
-    breaks = at_least("max_offset", 8)
-    divides = Rule("divides", "warn", "1 / (max_offset - 7) > 0", "never mind")
-    misnamed = Rule("misnamed", "block", "no_such_column > 0", "never mind")
+    met = at_least("max_offset", 0)
+    violated = at_least("max_offset", 8)
+    divides = Expectation("divides", "warn", "1 / (max_offset - 7) > 0", "division by zero")
+    misnamed = Expectation("misnamed", "block", "no_such_column > 0", "unknown column")
 
-    verdicts = judge(
-        frame(spark, TABLES[name], [row]), name, rules=(divides, holds, misnamed, breaks)
+    results = validate(
+        frame(spark, TABLES[name], [row]), name, expectations=(divides, met, misnamed, violated)
     )
 
-    assert [(v.expectation, v.success, v.unexpected, v.elements) for v in verdicts] == [
+    assert [(v.expectation, v.success, v.unexpected, v.elements) for v in results] == [
         ("divides", False, None, None),
         ("max_offset_ge_0", True, 0, 1),
         ("misnamed", False, None, None),
         ("max_offset_ge_8", False, 1, 1),
     ]
-    found = by_name(verdicts)
+    found = by_name(results)
     assert "DIVIDE_BY_ZERO" in (found["divides"].problem or "")
     assert "no_such_column" in (found["misnamed"].problem or "")
     assert found["max_offset_ge_0"].problem is None
@@ -184,7 +190,7 @@ def test_a_rule_that_raises_fails_alone_and_says_why(spark: SparkSession) -> Non
 
 
 @pytest.mark.spark
-def test_a_frame_that_cannot_be_read_fails_every_rule(spark: SparkSession) -> None:
+def test_unreadable_frame_fails_every_expectation(spark: SparkSession) -> None:
     name = "raw.topics"
     good = frame(spark, TABLES[name], [{"at": 0, "topic": "orders"}])
     unreadable = good.selectExpr(
@@ -192,14 +198,14 @@ def test_a_frame_that_cannot_be_read_fails_every_rule(spark: SparkSession) -> No
         "cast(raise_error('disk on fire') as int) AS perm",
     )
 
-    verdicts = judge(unreadable, name)
+    results = validate(unreadable, name)
 
-    assert {verdict.success for verdict in verdicts} == {False}
-    assert all("disk on fire" in (verdict.problem or "") for verdict in verdicts)
+    assert {result.success for result in results} == {False}
+    assert all("disk on fire" in (result.problem or "") for result in results)
 
 
-def test_a_missing_metric_is_never_a_success() -> None:
-    from expectations.row_expectation import ExpectRowsToHold
+def test_missing_metric_is_never_a_success() -> None:
+    from expectations.gx_row_expectation import ExpectRowsToHold
 
     with pytest.raises(KeyError):
         ExpectRowsToHold(condition="true")._validate({})
@@ -230,7 +236,7 @@ def random_rows(name: str, chance: random.Random, count: int = 120) -> list[Row]
 
 
 def quarantined_queues(rows: list[Row]) -> Counter[str]:
-    """The contract's rules for ``raw.queue_offsets`` said once more, in Python."""
+    """The contract's expectations of ``raw.queue_offsets``, written independently in Python."""
     key = TABLES["raw.queue_offsets"].key
     found: Counter[str] = Counter()
     seen: dict[tuple[Any, ...], list[Row]] = {}
@@ -250,89 +256,93 @@ def quarantined_queues(rows: list[Row]) -> Counter[str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2])
-def test_verdicts_and_quarantine_count_the_same_rows(seed: int, spark: SparkSession) -> None:
+def test_validation_and_quarantine_count_the_same_rows(seed: int, spark: SparkSession) -> None:
     chance = random.Random(seed)
-    rows = {name: random_rows(name, chance) for name in RULES}
+    rows = {name: random_rows(name, chance) for name in TICK_EXPECTATIONS}
     frames = {name: frame(spark, TABLES[name], given) for name, given in rows.items()}
 
-    good, bad = split(frames)
+    valid, quarantined = split(frames)
     split_off: Counter[tuple[str, str]] = Counter()
-    bad_rows: Counter[str] = Counter()
-    for row in bad.collect():
-        bad_rows[row["table"]] += 1
-        split_off.update((row["table"], rule) for rule in row["reason"].split(", "))
-    judged = {
-        (name, verdict.expectation): verdict.unexpected
-        for name in RULES
-        for verdict in judge(frames[name], name, frames)
-        if verdict.severity == "quarantine"
+    quarantined_rows: Counter[str] = Counter()
+    for row in quarantined.collect():
+        quarantined_rows[row["table"]] += 1
+        split_off.update((row["table"], name) for name in row["reason"].split(", "))
+    unexpected = {
+        (name, result.expectation): result.unexpected
+        for name in TICK_EXPECTATIONS
+        for result in validate(frames[name], name, frames)
+        if result.severity == "quarantine"
     }
 
-    assert judged == {rule: split_off[rule] for rule in judged}
-    assert set(split_off) == set(judged), "the rows are too tame: some rule is never broken"
-    assert {n: good[n].count() + bad_rows[n] for n in RULES} == {n: len(rows[n]) for n in RULES}
+    assert unexpected == {key: split_off[key] for key in unexpected}
+    assert set(split_off) == set(unexpected), "some expectation is never violated by these rows"
+    assert {n: valid[n].count() + quarantined_rows[n] for n in rows} == {
+        n: len(rows[n]) for n in rows
+    }
     name = "raw.queue_offsets"
     assert quarantined_queues(rows[name]) == {
-        rule: count for (table, rule), count in judged.items() if table == name
+        expectation: count for (table, expectation), count in unexpected.items() if table == name
     }
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", [4, 5])
-def test_decisions_make_no_key_double_and_are_counted_by_nobody(
-    seed: int, spark: SparkSession
-) -> None:
-    """Whatever is decided, also what the command refuses."""
+def test_decided_rows_duplicate_no_key_and_are_not_counted(seed: int, spark: SparkSession) -> None:
+    """Holds for any decision, also for those that the command refuses."""
     chance = random.Random(seed)
     names = ("raw.queue_offsets", "raw.consumer_offsets")
     frames = {name: frame(spark, TABLES[name], random_rows(name, chance)) for name in names}
-    set_aside = [SetAside(**row.asDict()) for row in split(frames)[1].collect()]
+    set_aside = [QuarantinedRow(**row.asDict()) for row in split(frames)[1].collect()]
     decisions = [
         row.decided(chance.choice([RELEASED, DROPPED]), "eve", minute(0))
         for row in {row.row_id: row for row in set_aside}.values()
         if chance.random() < 0.5
     ]
 
-    good, bad = split(frames, decisions=decisions)
+    valid, quarantined = split(frames, decisions=decisions)
 
-    left = [SetAside(**row.asDict()) for row in bad.collect()]
+    left = [QuarantinedRow(**row.asDict()) for row in quarantined.collect()]
     decided = {decision.row_id for decision in decisions}
     assert decided and left
     assert not decided & {row.row_id for row in left}
     for name in names:
-        keys = [tuple(row) for row in good[name].select(*TABLES[name].key).collect()]
+        keys = [tuple(row) for row in valid[name].select(*TABLES[name].key).collect()]
         assert len(keys) == len(set(keys))
-        counted = Counter(rule for row in left if row.table == name for rule in row.rules)
-        judged = {
-            verdict.expectation: verdict.unexpected
-            for verdict in judge(frames[name], name, frames, decisions=decisions)
-            if verdict.severity == "quarantine"
+        counted = Counter(each for row in left if row.table == name for each in row.rules)
+        unexpected = {
+            result.expectation: result.unexpected
+            for result in validate(frames[name], name, frames, decisions=decisions)
+            if result.severity == "quarantine"
         }
-        assert judged == {rule: counted[rule] for rule in judged}
+        assert unexpected == {each: counted[each] for each in unexpected}
 
 
 @pytest.mark.spark
-def test_good_rows_break_no_quarantine_rule(spark: SparkSession) -> None:
-    """What is split off is enough: judged again, the good rows break nothing."""
+def test_valid_rows_violate_no_quarantining_expectation(spark: SparkSession) -> None:
+    """Validated a second time, the valid rows violate nothing."""
     chance = random.Random(3)
-    frames = {name: frame(spark, TABLES[name], random_rows(name, chance)) for name in RULES}
+    frames = {
+        name: frame(spark, TABLES[name], random_rows(name, chance)) for name in TICK_EXPECTATIONS
+    }
 
-    good, _ = split(frames)
+    valid, _ = split(frames)
 
     for name in ("raw.queue_offsets", "raw.consumer_offsets", "raw.brokers"):
-        broken = [
-            verdict.expectation
-            for verdict in judge(good[name], name, good)
-            if verdict.severity == "quarantine" and not verdict.success
+        violated = [
+            result.expectation
+            for result in validate(valid[name], name, valid)
+            if result.severity == "quarantine" and not result.success
         ]
-        assert broken == []
+        assert violated == []
 
 
-def test_verdicts_become_rows_of_quality_results(lake: Lake) -> None:
-    verdict = Verdict("raw.topics", "key_unique", False, 2, 10, "quarantine", "0 rows where ...")
-    raised = replace(verdict, expectation="x", unexpected=None, elements=None, problem="boom")
+def test_validation_results_become_rows_of_quality_results(lake: Lake) -> None:
+    result = ValidationResult(
+        "raw.topics", "key_unique", False, 2, 10, "quarantine", "0 rows where ..."
+    )
+    raised = replace(result, expectation="x", unexpected=None, elements=None, problem="boom")
 
-    rows = result_rows([verdict, raised], minutes(0, 60), "run-1", minute(61))
+    rows = result_rows([result, raised], minutes(0, 60), "run-1", minute(61))
 
     assert rows[0] == {
         "observed_at": minute(61),

@@ -1,4 +1,4 @@
-"""Which rows are kept out of the numbers, why, and that none is lost on the way."""
+"""The split into valid and quarantined rows: reasons, decisions, and that no row is lost."""
 
 import json
 from collections import Counter
@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from expectations.quarantine import split
-from expectations.suites import RULES
-from lake.decisions import Decision, SetAside
+from expectations.tick_suites import TICK_EXPECTATIONS
+from lake.decisions import Decision, QuarantinedRow
 from lake.schema import type_text
 from lake.tables import TABLES
 from lake.tables.quality import QUARANTINE
-from tests.builders import frame, minute, snapshot_id
+from tests.support.table_rows import frame, minute, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -49,20 +49,20 @@ def frames(spark: SparkSession, queues: list[Row], reads: list[Row]) -> dict[str
     }
 
 
-def reasons(bad: DataFrame) -> list[tuple[str, int | None, str]]:
-    """Per bad row its table, queue and reason."""
+def reasons(quarantined: DataFrame) -> list[tuple[str, int | None, str]]:
+    """Table, queue and reason of each quarantined row."""
     found = [
         (row["table"].removeprefix("raw."), json.loads(row["row"])["queue_id"], row["reason"])
-        for row in bad.collect()
+        for row in quarantined.collect()
     ]
     return sorted(found, key=str)
 
 
-def queue_ids(good: DataFrame) -> list[int]:
-    return sorted(row["queue_id"] for row in good.collect())
+def queue_ids(valid: DataFrame) -> list[int]:
+    return sorted(row["queue_id"] for row in valid.collect())
 
 
-def test_impossible_queues_and_the_commits_on_them_go(spark: SparkSession) -> None:
+def test_impossible_queues_and_their_commits_are_quarantined(spark: SparkSession) -> None:
     queues = [
         queue(0),
         queue(1, low=-1),
@@ -72,11 +72,11 @@ def test_impossible_queues_and_the_commits_on_them_go(spark: SparkSession) -> No
     ]
     reads = [read(0), read(1), read(2), read(3), read(4), read(5), read(0, -5, client_id="c")]
 
-    good, bad = split(frames(spark, queues, reads))
+    valid, quarantined = split(frames(spark, queues, reads))
 
-    assert queue_ids(good["raw.queue_offsets"]) == [0, 4]
-    assert queue_ids(good["raw.consumer_offsets"]) == [0, 4]
-    assert reasons(bad) == [
+    assert queue_ids(valid["raw.queue_offsets"]) == [0, 4]
+    assert queue_ids(valid["raw.consumer_offsets"]) == [0, 4]
+    assert reasons(quarantined) == [
         ("consumer_offsets", 0, "consumer_offset_ge_0"),
         ("consumer_offsets", 1, "queue_row_sound"),
         ("consumer_offsets", 2, "queue_row_sound"),
@@ -88,7 +88,7 @@ def test_impossible_queues_and_the_commits_on_them_go(spark: SparkSession) -> No
     ]
 
 
-def test_of_identical_rows_one_stays_of_conflicting_rows_none(spark: SparkSession) -> None:
+def test_one_identical_row_is_valid_and_no_conflicting_one(spark: SparkSession) -> None:
     queues = [
         *(queue(0), queue(0), queue(0)),
         *(queue(1, high=8), queue(1, high=9)),
@@ -96,11 +96,11 @@ def test_of_identical_rows_one_stays_of_conflicting_rows_none(spark: SparkSessio
         queue(3),
     ]
 
-    good, bad = split(frames(spark, queues, [read(0), read(1), read(2), read(3)]))
+    valid, quarantined = split(frames(spark, queues, [read(0), read(1), read(2), read(3)]))
 
-    assert queue_ids(good["raw.queue_offsets"]) == [0, 3]
-    assert queue_ids(good["raw.consumer_offsets"]) == [0, 3]
-    assert Counter(reasons(bad)) == {
+    assert queue_ids(valid["raw.queue_offsets"]) == [0, 3]
+    assert queue_ids(valid["raw.consumer_offsets"]) == [0, 3]
+    assert Counter(reasons(quarantined)) == {
         ("queue_offsets", 0, "key_unique"): 2,
         ("queue_offsets", 1, "key_unique"): 2,
         ("queue_offsets", 2, "key_unique"): 3,
@@ -110,12 +110,12 @@ def test_of_identical_rows_one_stays_of_conflicting_rows_none(spark: SparkSessio
 
 
 def test_rows_that_differ_only_in_a_null_conflict(spark: SparkSession) -> None:
-    _, bad = split(frames(spark, [queue(0, high=9), queue(0, high=None)], []))
+    _, quarantined = split(frames(spark, [queue(0, high=9), queue(0, high=None)], []))
 
-    assert [reason for _, _, reason in reasons(bad)] == ["key_unique", "key_unique"]
+    assert [reason for _, _, reason in reasons(quarantined)] == ["key_unique", "key_unique"]
 
 
-def test_a_null_client_is_a_key_of_its_own(spark: SparkSession) -> None:
+def test_null_client_is_a_key_of_its_own(spark: SparkSession) -> None:
     reads = [
         read(0),
         read(0, client_id="a"),
@@ -124,27 +124,29 @@ def test_a_null_client_is_a_key_of_its_own(spark: SparkSession) -> None:
         *(read(2, 5), read(2, 6)),
     ]
 
-    good, bad = split(frames(spark, [queue(0), queue(1), queue(2)], reads))
+    valid, quarantined = split(frames(spark, [queue(0), queue(1), queue(2)], reads))
 
-    kept = [(row["queue_id"], row["client_id"]) for row in good["raw.consumer_offsets"].collect()]
-    assert Counter(kept) == Counter([(0, None), (0, "a"), (0, "b"), (1, None)])
-    assert reasons(bad) == [
+    valid_rows = [
+        (row["queue_id"], row["client_id"]) for row in valid["raw.consumer_offsets"].collect()
+    ]
+    assert Counter(valid_rows) == Counter([(0, None), (0, "a"), (0, "b"), (1, None)])
+    assert reasons(quarantined) == [
         ("consumer_offsets", 1, "key_unique"),
         ("consumer_offsets", 2, "key_unique"),
         ("consumer_offsets", 2, "key_unique"),
     ]
 
 
-def test_a_row_without_a_whole_key_goes_for_that_reason_alone(spark: SparkSession) -> None:
-    # Two rows with a NULL in their keys are not said to be the same row, nor to miss their queue.
+def test_incomplete_key_is_the_only_reason_of_its_row(spark: SparkSession) -> None:
+    # Rows with a NULL in their keys are neither duplicates nor without their queue.
     queues = [queue(0), queue(None), queue(None), queue(1, broker=None)]
     reads = [read(0), read(None), read(0, consumer_group=None)]
 
-    good, bad = split(frames(spark, queues, reads))
+    valid, quarantined = split(frames(spark, queues, reads))
 
-    assert queue_ids(good["raw.queue_offsets"]) == [0]
-    assert queue_ids(good["raw.consumer_offsets"]) == [0]
-    assert sorted(reason for _, _, reason in reasons(bad)) == [
+    assert queue_ids(valid["raw.queue_offsets"]) == [0]
+    assert queue_ids(valid["raw.consumer_offsets"]) == [0]
+    assert sorted(reason for _, _, reason in reasons(quarantined)) == [
         "broker_not_null",
         "consumer_group_not_null",
         "queue_id_not_null",
@@ -153,13 +155,13 @@ def test_a_row_without_a_whole_key_goes_for_that_reason_alone(spark: SparkSessio
     ]
 
 
-def test_a_queue_row_of_another_snapshot_does_not_serve(spark: SparkSession) -> None:
-    _, bad = split(frames(spark, [queue(0, at=1)], [read(0, at=0)]))
+def test_queue_row_of_another_snapshot_does_not_count(spark: SparkSession) -> None:
+    _, quarantined = split(frames(spark, [queue(0, at=1)], [read(0, at=0)]))
 
-    assert reasons(bad) == [("consumer_offsets", 0, "queue_row_present")]
+    assert reasons(quarantined) == [("consumer_offsets", 0, "queue_row_present")]
 
 
-def test_no_queue_rows_and_queue_rows_not_given_are_different(spark: SparkSession) -> None:
+def test_missing_queue_frame_differs_from_an_empty_one(spark: SparkSession) -> None:
     both = frames(spark, [], [read(0)])
     alone = {"raw.consumer_offsets": both["raw.consumer_offsets"]}
 
@@ -170,15 +172,15 @@ def test_no_queue_rows_and_queue_rows_not_given_are_different(spark: SparkSessio
     assert queue_ids(not_given[0]["raw.consumer_offsets"]) == [0]
 
 
-def decided(kind: str, bad: DataFrame, **columns: Any) -> list[Decision]:
-    """A decision on each bad row with these columns."""
-    found = [SetAside(**row.asDict()) for row in bad.collect()]
+def decided(kind: str, quarantined: DataFrame, **columns: Any) -> list[Decision]:
+    """A decision on each quarantined row with these columns."""
+    found = [QuarantinedRow(**row.asDict()) for row in quarantined.collect()]
     chosen = [row for row in found if row.columns.items() >= columns.items()]
     assert chosen, columns
     return [row.decided(kind, "eve", minute(0)) for row in chosen]
 
 
-def test_a_released_queue_is_good_and_so_are_the_commits_on_it(spark: SparkSession) -> None:
+def test_released_queue_and_its_commits_are_valid(spark: SparkSession) -> None:
     stored_at = minute(0.000_001)
     queues = [
         queue(0),
@@ -186,14 +188,16 @@ def test_a_released_queue_is_good_and_so_are_the_commits_on_it(spark: SparkSessi
         queue(2, low=-1),
     ]
     given = frames(spark, queues, [read(0), read(1), read(2)])
-    _, bad = split(given)
+    _, quarantined = split(given)
 
-    good, left = split(given, decisions=decided("released", bad, queue_id=1, max_offset=9))
+    valid, left = split(given, decisions=decided("released", quarantined, queue_id=1, max_offset=9))
 
-    kept = [(row["queue_id"], row["max_offset"]) for row in good["raw.queue_offsets"].collect()]
-    assert sorted(kept) == [(0, 9), (1, 9)]
-    assert good["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
-    assert queue_ids(good["raw.consumer_offsets"]) == [0, 1]
+    valid_rows = [
+        (row["queue_id"], row["max_offset"]) for row in valid["raw.queue_offsets"].collect()
+    ]
+    assert sorted(valid_rows) == [(0, 9), (1, 9)]
+    assert valid["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
+    assert queue_ids(valid["raw.consumer_offsets"]) == [0, 1]
     assert reasons(left) == [
         ("consumer_offsets", 2, "queue_row_sound"),
         ("queue_offsets", 1, "key_unique"),
@@ -201,51 +205,51 @@ def test_a_released_queue_is_good_and_so_are_the_commits_on_it(spark: SparkSessi
     ]
 
 
-def test_a_dropped_row_is_in_neither_and_its_queue_stays_unknown(spark: SparkSession) -> None:
+def test_dropped_row_is_in_neither_and_its_queue_stays_unknown(spark: SparkSession) -> None:
     given = frames(spark, [queue(0), queue(1, low=-1), queue(2, low=-2)], [read(0), read(1)])
-    _, bad = split(given)
+    _, quarantined = split(given)
 
-    good, left = split(given, decisions=decided("dropped", bad, queue_id=1, min_offset=-1))
+    valid, left = split(given, decisions=decided("dropped", quarantined, queue_id=1, min_offset=-1))
 
-    assert queue_ids(good["raw.queue_offsets"]) == [0]
+    assert queue_ids(valid["raw.queue_offsets"]) == [0]
     assert reasons(left) == [
         ("consumer_offsets", 1, "queue_row_sound"),
         ("queue_offsets", 2, "min_offset_ge_0"),
     ]
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("released", [0, 1, 2]), ("dropped", [0])])
-def test_of_copies_one_is_good_whatever_is_decided(
-    kind: str, kept: list[int], spark: SparkSession
+@pytest.mark.parametrize(("kind", "valid_rows"), [("released", [0, 1, 2]), ("dropped", [0])])
+def test_one_copy_at_most_is_valid_whatever_is_decided(
+    kind: str, valid_rows: list[int], spark: SparkSession
 ) -> None:
-    """Also where somebody has released rows that contradict each other."""
+    """Also when conflicting rows are released."""
     queues = [
         *(queue(0), queue(0)),
         *(queue(1, high=8), queue(1, high=9), queue(1, high=9)),
         *(queue(2, low=-1), queue(2, low=-1)),
     ]
     given = frames(spark, queues, [read(0), read(1), read(2)])
-    _, bad = split(given)
-    on_queues = decided(kind, bad.filter("table = 'raw.queue_offsets'"))
+    _, quarantined = split(given)
+    on_queues = decided(kind, quarantined.filter("table = 'raw.queue_offsets'"))
 
-    good, left = split(given, decisions=on_queues)
+    valid, left = split(given, decisions=on_queues)
 
-    assert queue_ids(good["raw.queue_offsets"]) == kept
-    assert queue_ids(good["raw.consumer_offsets"]) == kept
+    assert queue_ids(valid["raw.queue_offsets"]) == valid_rows
+    assert queue_ids(valid["raw.consumer_offsets"]) == valid_rows
     assert reasons(left) == [
         ("consumer_offsets", queue_id, "queue_row_sound")
         for queue_id in (0, 1, 2)
-        if queue_id not in kept
+        if queue_id not in valid_rows
     ]
 
 
-def test_a_bad_row_is_kept_whole(spark: SparkSession) -> None:
+def test_quarantined_row_keeps_all_its_columns(spark: SparkSession) -> None:
     stored_at = minute(0.000_001)
     queues = [queue(1, low=-1, newest_stored_at=stored_at)]
 
-    good, bad = split(frames(spark, queues, []))
+    valid, quarantined = split(frames(spark, queues, []))
 
-    [row] = bad.collect()
+    [row] = quarantined.collect()
     assert json.loads(row["row"]) == {
         "snapshot_id": snapshot_id(0),
         "observed_at": "2026-11-19T12:00:00.000000Z",
@@ -258,25 +262,25 @@ def test_a_bad_row_is_kept_whole(spark: SparkSession) -> None:
         "newest_stored_at": "2026-11-19T12:00:00.000060Z",
     }
     assert row["snapshot_id"] == snapshot_id(0)
-    assert bad.filter("observed_at = timestamp'2026-11-19 12:00:00Z'").count() == 1
-    assert [(field.name, field.dataType.simpleString()) for field in bad.schema.fields] == [
+    assert quarantined.filter("observed_at = timestamp'2026-11-19 12:00:00Z'").count() == 1
+    assert [(field.name, field.dataType.simpleString()) for field in quarantined.schema.fields] == [
         (column.name, type_text(column.type)) for column in QUARANTINE.columns
     ]
-    assert good["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
+    assert valid["raw.queue_offsets"].columns == TABLES["raw.queue_offsets"].column_names
 
 
-def test_a_row_without_instant_or_snapshot_is_not_lost(spark: SparkSession) -> None:
+def test_row_without_instant_or_snapshot_is_not_lost(spark: SparkSession) -> None:
     queues = [queue(0), queue(1, observed_at=None, low=-1), queue(2, snapshot_id=None)]
 
-    good, bad = split(frames(spark, queues, []), observed_at=minute(-5))
+    valid, quarantined = split(frames(spark, queues, []), observed_at=minute(-5))
 
-    assert queue_ids(good["raw.queue_offsets"]) == [0]
-    assert reasons(bad) == [
+    assert queue_ids(valid["raw.queue_offsets"]) == [0]
+    assert reasons(quarantined) == [
         ("queue_offsets", 1, "min_offset_ge_0"),
         ("queue_offsets", 2, "snapshot_id_not_null"),
     ]
-    assert bad.filter("observed_at = timestamp'2026-11-19 11:55:00Z'").count() == 1
-    assert bad.filter("snapshot_id IS NULL").count() == 1
+    assert quarantined.filter("observed_at = timestamp'2026-11-19 11:55:00Z'").count() == 1
+    assert quarantined.filter("snapshot_id IS NULL").count() == 1
 
 
 def test_maps_and_arrays_are_compared(spark: SparkSession) -> None:
@@ -287,17 +291,17 @@ def test_maps_and_arrays_are_compared(spark: SparkSession) -> None:
     different = [broker({"a": "1"}, 1), broker({"a": "2"}, 1)]
     name = "raw.brokers"
 
-    good, bad = split({name: frame(spark, TABLES[name], [*same, *different])})
+    valid, quarantined = split({name: frame(spark, TABLES[name], [*same, *different])})
 
-    assert [row["broker_id"] for row in good[name].collect()] == [0]
-    assert [row["reason"] for row in bad.collect()] == ["key_unique"] * 3
+    assert [row["broker_id"] for row in valid[name].collect()] == [0]
+    assert [row["reason"] for row in quarantined.collect()] == ["key_unique"] * 3
 
 
 def test_every_key_column_is_required(spark: SparkSession) -> None:
-    """A NULL in any key column that may not be NULL sends a row of any table away."""
+    """NULL in a required key column quarantines a row of any table."""
     given, expected = {}, set()
     filler = {"string": "x", "int": 0, "bigint": 0, "timestamp": minute(0)}
-    for name in RULES:
+    for name in TICK_EXPECTATIONS:
         table = TABLES[name]
         types = {column.name: type_text(column.type) for column in table.columns}
         whole = {column: filler[types[column]] for column in table.key}
@@ -306,13 +310,15 @@ def test_every_key_column_is_required(spark: SparkSession) -> None:
         given[name] = frame(spark, table, nulls)
         expected |= {(name, f"{column}_not_null") for column in table.required}
 
-    good, bad = split(given)
+    valid, quarantined = split(given)
 
-    assert {(row["table"], row["reason"].split(", ")[0]) for row in bad.collect()} == expected
-    assert all(rows.isEmpty() for rows in good.values())
+    assert {
+        (row["table"], row["reason"].split(", ")[0]) for row in quarantined.collect()
+    } == expected
+    assert all(rows.isEmpty() for rows in valid.values())
 
 
-def test_nothing_to_split_is_said(spark: SparkSession) -> None:
+def test_nothing_to_split_raises(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="no frames to split"):
         split({})
     with pytest.raises(ValueError, match=r"alerting\.alerts"):

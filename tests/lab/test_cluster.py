@@ -16,18 +16,18 @@ from lab import faults, layout, probe
 from lab.cluster import WORKLOAD, LabCluster
 from lab.errors import LabError
 from lab.workloads import GROUPS, TOPICS
-from rocketmq import admin
-from rocketmq.answers import ConsumerOffsetTable
-from rocketmq.client import RemotingClient
-from rocketmq.errors import RemotingError
+from rocketmq.admin import requests as admin
+from rocketmq.admin.responses import ConsumerOffsetTable
 from rocketmq.names import OffsetKey
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.errors import RemotingError
 
 pytestmark = pytest.mark.cluster
 
 T = TypeVar("T")
 
 
-def ask(question: Callable[[RemotingClient], Awaitable[T]]) -> T:
+def request(question: Callable[[RemotingClient], Awaitable[T]]) -> T:
     async def call() -> T:
         async with RemotingClient() as client:
             return await question(client)
@@ -46,13 +46,13 @@ def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
 
 def committed(booted: LabCluster, broker: str) -> ConsumerOffsetTable:
     address = booted.node(broker).address
-    return ask(lambda client: admin.consumer_offsets(client, address))
+    return request(lambda client: admin.consumer_offsets(client, address))
 
 
 def written(booted: LabCluster, topic: str) -> int:
     """Messages of a topic on every broker that has it."""
     stats = [
-        ask(lambda client, address=broker.address: admin.topic_stats(client, address, topic))
+        request(lambda client, address=broker.address: admin.topic_stats(client, address, topic))
         for broker in booted.brokers
     ]
     return sum(queue.max_offset for queues in stats for queue in (queues or {}).values())
@@ -91,7 +91,7 @@ def test_a_taken_port_is_refused_before_anything_starts(booted: LabCluster, tmp_
 def test_every_group_is_visible(booted: LabCluster):
     address = booted.node("broker-a").address
     online = {
-        group: ask(lambda client, group=group: admin.consumer_ids(client, address, group))
+        group: request(lambda client, group=group: admin.consumer_ids(client, address, group))
         for group in GROUPS
         if group != "g-gone"
     }
@@ -102,10 +102,10 @@ def test_every_group_is_visible(booted: LabCluster):
     assert "127.0.0.1@g-idle-9" in online["g-idle"]
 
 
-def test_g_gone_has_offsets_and_nobody_online(booted: LabCluster):
+def test_g_gone_has_offsets_and_no_client_online(booted: LabCluster):
     address = booted.node("broker-a").address
     with pytest.raises(RemotingError):
-        ask(lambda client: admin.consumer_ids(client, address, "g-gone"))
+        request(lambda client: admin.consumer_ids(client, address, "g-gone"))
     # How much is committed of its 40 messages hangs on what its threads had under way.
     assert eventually(lambda: sum(offsets_of(booted, "lab_orders", "g-gone").values()) > 0)
 
@@ -132,7 +132,7 @@ def test_a_killed_broker_is_gone_and_comes_back_with_its_store(booted: LabCluste
     assert committed(booted, "broker-b").offsets.keys() >= {OffsetKey("lab_two", "g-two")}
 
 
-def test_a_stopped_broker_is_silent_until_it_goes_on(booted: LabCluster):
+def test_a_stopped_broker_is_unreachable_until_it_goes_on(booted: LabCluster):
     address = booted.node("broker-b").address
     faults.stop(booted, "broker-b")
     assert probe.silent([address]) == [address]

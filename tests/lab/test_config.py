@@ -1,4 +1,4 @@
-"""What the nodes are told: read back as RocketMQ reads it, a properties file."""
+"""Configuration files of nodes, read back as RocketMQ reads them."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -20,10 +20,10 @@ def node(name: str) -> layout.Node:
 
 
 def test_a_master_and_its_slave_differ_in_role_id_and_ports_only():
-    def told(name: str) -> dict[str, str]:
+    def properties(name: str) -> dict[str, str]:
         return read(config.broker_config(node(name), "127.0.0.1:30000", HOME, {}))
 
-    master, slave = told("broker-b"), told("broker-b-slave")
+    master, slave = properties("broker-b"), properties("broker-b-slave")
     different = {key for key in master | slave if master.get(key) != slave.get(key)}
     assert different == {"brokerRole", "brokerId", "listenPort", "haListenPort"}
     assert (master["brokerRole"], master["brokerId"]) == ("ASYNC_MASTER", "0")
@@ -31,16 +31,16 @@ def test_a_master_and_its_slave_differ_in_role_id_and_ports_only():
 
 
 def test_addresses_are_local():
-    told = read(config.broker_config(node("broker-a"), "127.0.0.1:30000", HOME, {}))
+    properties = read(config.broker_config(node("broker-a"), "127.0.0.1:30000", HOME, {}))
     for key in ("bindAddress", "brokerIP1", "brokerIP2"):
-        assert told[key] == "127.0.0.1"
+        assert properties[key] == "127.0.0.1"
     assert read(config.namesrv_config(node("namesrv"), HOME))["bindAddress"] == "127.0.0.1"
 
 
 def test_extra_configuration_wins():
     extra = {"slaveReadEnable": "true", "mappedFileSizeCommitLog": "1048576"}
-    told = read(config.broker_config(node("broker-a"), "127.0.0.1:30000", HOME, extra))
-    assert told.items() >= extra.items()
+    properties = read(config.broker_config(node("broker-a"), "127.0.0.1:30000", HOME, extra))
+    assert properties.items() >= extra.items()
 
 
 def test_properties_keep_backslashes():

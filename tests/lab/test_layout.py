@@ -37,7 +37,7 @@ def test_a_slave_starts_after_every_master():
 
 
 @pytest.mark.parametrize(
-    ("port_base", "brokers", "says"),
+    ("port_base", "brokers", "message"),
     [
         pytest.param(30000, 0, "1 to 26 brokers, not 0", id="no broker"),
         pytest.param(30000, 27, "1 to 26 brokers, not 27", id="no letter left"),
@@ -45,8 +45,8 @@ def test_a_slave_starts_after_every_master():
         pytest.param(65530, 1, "--port-base", id="past the last port"),
     ],
 )
-def test_impossible_labs_are_refused(port_base, brokers, says):
-    with pytest.raises(LabError, match=says):
+def test_impossible_labs_are_refused(port_base, brokers, message):
+    with pytest.raises(LabError, match=message):
         layout.plan(port_base, brokers, slaves=False)
 
 

@@ -1,6 +1,6 @@
 """Processes are stopped by id and start time.
 
-An id alone is not enough: after a reboot, or long enough, it belongs to somebody else's process.
+An id alone is not enough: after a reboot, or long enough, it belongs to another process.
 """
 
 import os
@@ -14,7 +14,7 @@ import pytest
 from lab import processes
 from lab.processes import Process
 
-# Says that it started, then waits; `stubborn` ignores SIGTERM.
+# Prints that it started, then waits; `stubborn` ignores SIGTERM.
 PATIENT = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + PATIENT
 

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from lake.catalog import Lake, one_of
-from lake.home import Home
+from lake.catalog import Lake
+from lake.conditions import one_of
 from lake.query import QueryError, select
 from lake.tables import TABLES, alerting, progress, raw
 from lake.window import Window
+from settings.basics import BasicSettings
+from settings.home import Home
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
@@ -84,7 +86,7 @@ def test_the_size_of_a_window_is_that_of_the_files_it_touches(lake):
     for minutes in ([0, 1], [2], [61]):
         lake.append(alerting.ALERTS, [alert(number) for number in minutes])
     sizes = {
-        (start, end): lake.at_most(alerting.ALERTS, Window(minute(start), minute(end)))
+        (start, end): lake.max_rows(alerting.ALERTS, Window(minute(start), minute(end)))
         for start, end in ((0, 1), (1, 3), (3, 60), (0, 62))
     }
     assert sizes == {(0, 1): 2, (1, 3): 3, (3, 60): 0, (0, 62): 4}
@@ -95,23 +97,23 @@ def test_appending_nothing_makes_no_commit(lake):
     assert lake.table("alerting.alerts").current_snapshot() is None
 
 
-def test_gathering_replaces_what_has_the_same_key(lake):
-    lake.gather(progress.SNAPSHOTS, [mark(0), mark(1), mark(70)])
-    lake.gather(progress.SNAPSHOTS, [mark(1, "other"), mark(2)])
+def test_an_upsert_replaces_rows_of_the_same_key(lake):
+    lake.upsert(progress.SNAPSHOTS, [mark(0), mark(1), mark(70)])
+    lake.upsert(progress.SNAPSHOTS, [mark(1, "other"), mark(2)])
     assert marks(lake) == [("s0", "lab"), ("s1", "other"), ("s2", "lab"), ("s70", "lab")]
 
 
-def test_gathering_keeps_one_file_an_hour(lake):
+def test_an_upsert_keeps_one_file_an_hour(lake):
     for number in range(8):
-        lake.gather(progress.SNAPSHOTS, [mark(number)])
-    lake.gather(progress.SNAPSHOTS, [mark(61)])
+        lake.upsert(progress.SNAPSHOTS, [mark(number)])
+    lake.upsert(progress.SNAPSHOTS, [mark(61)])
     files = list(lake.table("progress.snapshots").scan().plan_files())
     assert sorted(file.file.record_count for file in files) == [1, 8]
-    assert lake.gather(progress.SNAPSHOTS, []) == 0
+    assert lake.upsert(progress.SNAPSHOTS, []) == 0
 
 
-def test_gathering_leaves_out_what_is_gone_and_opens_no_other_hour(lake):
-    lake.gather(progress.SNAPSHOTS, [mark(0), mark(1), mark(70), mark(130)])
+def test_an_upsert_drops_what_is_gone_and_opens_no_other_hour(lake):
+    lake.upsert(progress.SNAPSHOTS, [mark(0), mark(1), mark(70), mark(130)])
 
     def files():
         return {
@@ -119,10 +121,10 @@ def test_gathering_leaves_out_what_is_gone_and_opens_no_other_hour(lake):
         }
 
     before = files()
-    lake.gather(progress.SNAPSHOTS, [mark(131)], gone=[mark(1)])
+    lake.upsert(progress.SNAPSHOTS, [mark(131)], removed=[mark(1)])
     assert [name for name, _ in marks(lake)] == ["s0", "s130", "s131", "s70"]
     assert len(before & files()) == 1, "the hour between is as it was"
-    lake.gather(progress.SNAPSHOTS, [], gone=[mark(70)])
+    lake.upsert(progress.SNAPSHOTS, [], removed=[mark(70)])
     assert [name for name, _ in marks(lake)] == ["s0", "s130", "s131"]
 
 
@@ -191,9 +193,9 @@ def test_a_condition_that_is_no_sql_is_one_line(lake, where):
 def test_a_home_is_absolute_and_named_by_the_environment(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TIDEMARK_HOME", raising=False)
-    assert Home.of().path == tmp_path / ".tidemark"
+    assert BasicSettings.read().home.path == tmp_path / ".tidemark"
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "other"))
-    assert Home.of().path == tmp_path / "other"
+    assert BasicSettings.read().home.path == tmp_path / "other"
     assert Home.of("here").path == tmp_path / "here"
-    assert Lake(Home.of()).home.catalog == tmp_path / "other" / "catalog.db"
+    assert Lake(BasicSettings.read().home).home.catalog == tmp_path / "other" / "catalog.db"
     assert raw.SNAPSHOTS.short_name == "snapshots"

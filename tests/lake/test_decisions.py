@@ -3,10 +3,10 @@
 from dataclasses import asdict, replace
 from datetime import timedelta
 
-from lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, set_aside
+from lake.decisions import DROPPED, RELEASED, UNDONE, Decision, decisions, quarantined_rows
 from lake.tables.quality import DECISIONS, QUARANTINE
 from lake.window import HOUR, Window, floor_hour
-from tests.builders import NOON
+from tests.support.table_rows import NOON
 
 ROW = Decision(
     NOON,
@@ -62,7 +62,7 @@ def test_identical_copies_are_one_and_break_what_each_of_them_breaks(lake):
     }
     reasons = ("max_offset_ge_0, key_unique", "max_offset_ge_0")
     lake.append(QUARANTINE, [row | {"reason": reason} for reason in reasons])
-    (found,) = set_aside(lake)
+    (found,) = quarantined_rows(lake)
     assert found.rules == ["max_offset_ge_0"]
     assert found.row_id == ROW.row_id, "as it is named in a decision"
     assert found.key == {"snapshot_id": None, "broker": None, "topic": None, "queue_id": 0}

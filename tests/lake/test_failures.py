@@ -4,9 +4,9 @@ import pytest
 
 from lake.catalog import Lake
 from lake.failures import DamagedError, essence
-from lake.home import Home
 from lake.query import select
 from lake.tables import quality
+from settings.home import Home
 
 JAVA = """An error occurred while calling o12.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake import landing
-from lake.home import Home
 from lake.landing import folder, land, landed
 from lake.tables import TABLES
-from rocketmq import rows
-from rocketmq.rows import TABLES as ROW_TABLES
-from rocketmq.rows import Snapshot
-from tests.history import Minute, snapshot
+from rocketmq import records as rows
+from rocketmq.records import TABLES as ROW_TABLES
+from rocketmq.records import Snapshot
+from settings.home import Home
+from tests.support.cluster_history import Minute, snapshot
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ import pytest
 
 from lake import loading
 from lake.catalog import Lake
-from lake.home import Home
 from lake.landing import land, landed
 from lake.loading import load
 from lake.tables import raw
-from tests.history import Minute, damage, put, snapshot, text_of
+from settings.home import Home
+from tests.support.cluster_history import Minute, damage, put, snapshot, text_of
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 THREE = (Minute(2), Minute(5), Minute(9, silent="broker-b"))
@@ -333,7 +333,7 @@ def fail_at(monkeypatch, position, after):
         return commit
 
     monkeypatch.setattr(Lake, "append", dying(Lake.append))
-    monkeypatch.setattr(Lake, "gather", dying(Lake.gather))
+    monkeypatch.setattr(Lake, "upsert", dying(Lake.upsert))
 
 
 @pytest.fixture(scope="module")

@@ -8,19 +8,22 @@ from lake.landing import land, landed
 from lake.loading import load
 from lake.retention import Retention, raw_since, remember_raw_since, remove_landed
 from lake.tables import TABLES, alerting, progress, quality, raw
-from tests.history import Minute, snapshot
+from orchestration.resources import resources
+from settings.environment import Settings
+from settings.errors import SettingsError
+from tests.support.cluster_history import Minute, snapshot
 
 NOW = datetime(2026, 11, 19, 12, 34, tzinfo=UTC)
 
 
-def test_raw_rows_go_first_and_alerts_never():
+def test_raw_rows_go_first_and_incidents_never():
     kept = Retention()
     assert kept.before(raw.TOPICS, NOW) == datetime(2026, 11, 12, 12, tzinfo=UTC)
     for table in (progress.GROUPS, progress.SNAPSHOTS, quality.RESULTS):
         assert kept.before(table, NOW) == datetime(2026, 8, 21, 12, tzinfo=UTC)
+    assert kept.before(alerting.ALERTS, NOW) == datetime(2026, 10, 20, 12, tzinfo=UTC)
     for_ever = {table.name for table in TABLES.values() if kept.before(table, NOW) is None}
-    assert alerting.ALERTS.name in for_ever
-    assert not any(name.startswith(("raw.", "quality.")) for name in for_ever)
+    assert for_ever == {"alerting.incidents", "alerting.notifications", "progress.events"}
 
 
 @pytest.mark.parametrize(
@@ -33,13 +36,15 @@ def test_raw_rows_go_first_and_alerts_never():
 )
 def test_wrong_days_are_one_line(monkeypatch, name, days, said):
     monkeypatch.setenv(name, days)
-    with pytest.raises(SystemExit, match=said):
-        Retention.of_environment()
+    with pytest.raises(SettingsError, match=said):
+        Settings.read()
 
 
 def test_the_environment_says_how_many_days(monkeypatch):
     monkeypatch.setenv("TIDEMARK_RAW_DAYS", "2")
-    assert Retention.of_environment() == Retention(raw=2, progress=90)
+    monkeypatch.setenv("TIDEMARK_ALERT_DAYS", "3")
+    expected = Retention(raw=2, progress=90, alerts=3)
+    assert resources(Settings.read())["retention"] == expected
 
 
 def test_only_what_is_computed_leaves_the_landing(lake):
@@ -47,7 +52,7 @@ def test_only_what_is_computed_leaves_the_landing(lake):
         land(lake.home, snapshot(NOW, Minute(minute)))
     load(lake)
     first, second, third = sorted(landed(lake.home))
-    lake.gather(
+    lake.upsert(
         progress.SNAPSHOTS,
         [
             {"snapshot_id": it.snapshot_id, "observed_at": it.observed_at, "cluster": it.cluster}
@@ -67,8 +72,8 @@ def test_since_when_raw_rows_stand_only_moves_on(lake):
 
 
 def test_the_oldest_hour_of_a_table_needs_no_data(lake):
-    assert lake.oldest(raw.TOPICS) is None
+    assert lake.oldest_hour(raw.TOPICS) is None
     for minute in (1, 90):
         land(lake.home, snapshot(NOW, Minute(minute)))
     load(lake)
-    assert lake.oldest(raw.TOPICS) == datetime(2026, 11, 19, 12, tzinfo=UTC)
+    assert lake.oldest_hour(raw.TOPICS) == datetime(2026, 11, 19, 12, tzinfo=UTC)

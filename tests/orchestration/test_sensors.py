@@ -5,13 +5,17 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from alerting.rule_files import DEFAULT_RULES
-from assets.resources import LakeResource, RulesResource
+from alerting.rules.files import DEFAULT_RULES
+from assets.resources import CollectorResource, LakeResource, RulesResource
+from lake.catalog import Lake
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.tables.progress import SNAPSHOTS
 from orchestration.jobs import TICK
-from orchestration.sensors import notify, watch
-from tests.alerting.servers import serve
+from orchestration.sensors import sensors
+from settings.environment import Settings
+from tests.support.notification_servers import serve
+
+notify, watch = sensors(running=False)
 
 
 @pytest.fixture
@@ -24,6 +28,8 @@ def evaluate(sensor, lake, instance, rules=DEFAULT_RULES):
     resources = {
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(rules)),
+        "collector": CollectorResource(),
+        "notification_settings": Settings.read().notifications,
     }
     with dg.build_sensor_context(instance=instance, resources=resources) as context:
         return sensor(context)
@@ -40,9 +46,9 @@ def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkey
     assert "1 found, 1 incidents changed" in evaluate(watch, lake, instance).skip_message
     with serve() as hook:
         monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", f"{hook.url} nosuch://s3cret")
-        told = evaluate(notify, lake, instance)
-        assert [event.metadata["told"].value for event in told.asset_events] == [1]
-        assert "told 0" in evaluate(notify, lake, instance).skip_reason.skip_message
+        result = evaluate(notify, lake, instance)
+        assert [event.metadata["delivered"].value for event in result.asset_events] == [1]
+        assert "delivered 0" in evaluate(notify, lake, instance).skip_reason.skip_message
     (message,) = hook.received
     assert message["title"] == "[critical] FIRING collection-late: lab"
     rows = lake.read(NOTIFICATIONS).to_pylist()
@@ -78,6 +84,7 @@ def test_a_first_tick_that_never_starts_is_found(lake, instance):
     resources = {
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
+        "collector": CollectorResource(),
     }
     with dg.build_sensor_context(instance=instance, resources=resources) as context:
         watch(context)
@@ -98,7 +105,7 @@ def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, mo
         monkeypatch.setenv("TIDEMARK_DIGEST_EVERY", "soon")
         evaluate(notify, lake, instance)
         told = evaluate(notify, lake, instance).skip_reason.skip_message
-    assert told.startswith("told 0; TIDEMARK_DIGEST_EVERY: a duration is wanted, e.g. 90s, 5m")
+    assert told.startswith("delivered 0; TIDEMARK_DIGEST_EVERY: a duration is wanted, e.g. 90s, 5m")
     assert (len(hook.received), digest.received) == (1, [])
     waiting = [row for row in lake.read(NOTIFICATIONS).to_pylist() if row["status"] == "PENDING"]
     (row,) = waiting
@@ -150,3 +157,24 @@ def test_a_wrong_rule_is_told_and_ends_no_incident(lake, instance, tmp_path):
     assert "rules.yaml:2: rules[0].kind: unknown kind 'late'" in told
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "FIRING"
+
+
+def test_an_idle_evaluation_reads_no_whole_table(lake, instance, monkeypatch):
+    stopped(lake)
+    evaluate(watch, lake, instance)
+    evaluate(notify, lake, instance)
+    names, read = [], Lake.read
+
+    def counted(self, table, where=None, *options, **named):
+        if where is None:
+            names.append(table.name)
+        return read(self, table, where, *options, **named)
+
+    monkeypatch.setattr(Lake, "read", counted)
+    for _ in range(3):
+        assert "delivered 0" in evaluate(notify, lake, instance).skip_reason.skip_message
+    assert names == []
+    lake.upsert(NOTIFICATIONS, lake.read(NOTIFICATIONS))
+    names.clear()
+    evaluate(notify, lake, instance)
+    assert names == [NOTIFICATIONS.name], "another process has written"

@@ -1,6 +1,6 @@
 """Allocation: what the real client classes gave for named inputs, properties, and those classes.
 
-The golden cases were printed by the classes of 4.9.7, 5.3.3 and 5.5.0; random ones are asked of the
+The golden cases were printed by the classes of 4.9.7, 5.3.3 and 5.5.0; random ones are run by the
 classes themselves, which need a JVM and no broker.
 """
 
@@ -65,10 +65,10 @@ INPUTS = {
     "NEARBY(CIRCLE)": ("MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", NEAR, {}),
     "CONFIG": ("CONFIG", queues(broker_a=2), {}),
 }
-"""What the recorded cases were asked with, by their titles."""
+"""Arguments of the recorded cases, by their titles."""
 
 
-def test_every_golden_case_is_asked():
+def test_every_golden_case_is_computed():
     assert set(golden()) == set(INPUTS)
 
 
@@ -79,7 +79,7 @@ def test_golden_cases(title):
     assert allocate(strategy, "TopicA", given_queues, expected, **other) == expected
 
 
-def test_rooms_may_be_told_by_name_or_by_a_mapping():
+def test_rooms_come_by_name_or_mapping():
     expected = golden()["NEARBY(AVG)"]
     names = {name for name, _ in NEAR} | set(expected)
     mapping = {name: f"room of {name[:3]}" for name in names}
@@ -106,7 +106,7 @@ def test_names_are_ordered_as_java_orders_them():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected_text"),
     [
         (("avg", "t", [("b", 0)], ["c"]), "no allocation strategy 'avg': known are AVG, "),
         ((None, "t", [("b", 0)], ["c"]), "no allocation strategy 'None'"),
@@ -123,55 +123,55 @@ def test_names_are_ordered_as_java_orders_them():
         (("MACHINE_ROOM_NEARBY-CONFIG", "t", [("b", 0)], ["c"]), "no allocation strategy"),
     ],
 )
-def test_bad_input_is_one_clear_error(arguments, said):
+def test_bad_input_is_one_clear_error(arguments, expected_text):
     with pytest.raises(ValueError) as error:
         allocate(*arguments)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert expected_text in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("strategy", "other", "said"),
+    ("strategy", "other", "expected_text"),
     [
         ("CONSISTENT_HASH", {"virtual_nodes": 0}, "virtual_nodes must be a number from 1, not 0"),
         ("MACHINE_ROOM", {"rooms": "r"}, "rooms must be a list of names"),
-        ("MACHINE_ROOM_NEARBY", {"rooms": {"b": "r"}}, "no room is known of 'c'"),
-        ("MACHINE_ROOM_NEARBY", {"rooms": ["b"]}, "no room is known of 'c'"),
+        ("MACHINE_ROOM_NEARBY", {"rooms": {"b": "r"}}, "the room of 'c' is unknown"),
+        ("MACHINE_ROOM_NEARBY", {"rooms": ["b"]}, "the room of 'c' is unknown"),
     ],
 )
-def test_what_a_strategy_needs_is_said(strategy, other, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_missing_parameters_of_a_strategy_are_named(strategy, other, expected_text):
+    with pytest.raises(ValueError, match=re.escape(expected_text)):
         allocate(strategy, "t", [("b", 0)], ["c"], **other)
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="@-"), min_size=1, max_size=6)
-some_queues = st.lists(
+queue_lists = st.lists(
     st.tuples(st.builds("r{}@{}".format, st.integers(0, 3), names), st.integers(0, 40)),
     min_size=1,
     max_size=40,
     unique=True,
 )
-some_clients = st.lists(
+client_lists = st.lists(
     st.builds("r{}-{}".format, st.integers(0, 4), names), min_size=1, max_size=12, unique=True
 )
 exclusive = st.sampled_from([name for name in STRATEGIES if name != "CONFIG"])
 OTHER = {"rooms": ("r0", "r1", "r2", "r3", "r4")}
 
 
-@given(exclusive, names, some_queues, some_clients)
+@given(exclusive, names, queue_lists, client_lists)
 def test_every_queue_has_one_owner(strategy, topic, queues, clients):
     owned = allocate(strategy, topic, queues, clients, **OTHER)
     assert set(owned) == set(clients)
     assert Counter(queue for mine in owned.values() for queue in mine) == Counter(queues)
 
 
-@given(st.sampled_from(["AVG", "AVG_BY_CIRCLE"]), some_queues, some_clients)
+@given(st.sampled_from(["AVG", "AVG_BY_CIRCLE"]), queue_lists, client_lists)
 def test_averages_differ_by_one_at_most(strategy, queues, clients):
     sizes = [len(mine) for mine in allocate(strategy, "t", queues, clients).values()]
     assert max(sizes) - min(sizes) <= 1
     assert sizes == sorted(sizes, reverse=True), "the first ones take what is over"
 
 
-@given(some_queues, some_clients, st.data())
+@given(queue_lists, client_lists, st.data())
 def test_the_order_of_the_input_does_not_matter(queues, clients, data):
     for strategy in (name for name in STRATEGIES if name != "CONFIG"):
         expected = allocate(strategy, "t", queues, clients, **OTHER)
@@ -180,14 +180,14 @@ def test_the_order_of_the_input_does_not_matter(queues, clients, data):
         assert list(found.items()) == list(expected.items())
 
 
-@given(some_queues, some_clients)
+@given(queue_lists, client_lists)
 def test_config_gives_everybody_everything(queues, clients):
     owned = allocate("CONFIG", "t", queues, clients)
     assert owned == dict.fromkeys(clients, queues)
 
 
-@given(names, some_queues, some_clients, names)
-def test_a_new_member_takes_and_moves_nothing_else_by_hash(topic, queues, clients, newcomer):
+@given(names, queue_lists, client_lists, names)
+def test_consistent_hash_moves_queues_to_the_new_member_only(topic, queues, clients, newcomer):
     """What a consistent hash is for; an average moves queues between those who stay."""
     newcomer = f"new {newcomer}"
     before = allocate("CONSISTENT_HASH", topic, queues, clients)
@@ -236,12 +236,12 @@ def test_random_cases_are_as_the_client_has_them(version, tmp_path):
         )
         for strategy, topic, virtual_nodes, rooms, some, clients in cases
     ]
-    quiet = tmp_path / "logback.xml"  # 5.x tells on standard output how it configures its log
-    quiet.write_text("<configuration/>")
-    asked = subprocess.run(
+    no_logging = tmp_path / "logback.xml"  # 5.x prints its log configuration
+    no_logging.write_text("<configuration/>")
+    completed = subprocess.run(
         [
             *(java.find("java"), "-Xmx256m", "-XX:+UseSerialGC", f"-Duser.home={tmp_path}"),
-            f"-Drmq.logback.configurationFile={quiet}",
+            f"-Drmq.logback.configurationFile={no_logging}",
             *("-cp", f"{jars.fetch(version)}/*", str(HERE / "Allocations.java")),
         ],
         input="\n".join(lines) + "\n",
@@ -249,10 +249,10 @@ def test_random_cases_are_as_the_client_has_them(version, tmp_path):
         encoding="utf-8",
         timeout=120,
     )
-    assert asked.returncode == 0, asked.stderr
-    answers = asked.stdout.splitlines()
+    assert completed.returncode == 0, completed.stderr
+    answers = completed.stdout.splitlines()
     assert len(answers) == len(cases)
-    for (strategy, topic, virtual_nodes, rooms, some, clients), answer in zip(
+    for (strategy, topic, virtual_nodes, rooms, some, clients), printed in zip(
         cases, answers, strict=True
     ):
         nearby = strategy.startswith("MACHINE_ROOM_NEARBY")
@@ -264,8 +264,8 @@ def test_random_cases_are_as_the_client_has_them(version, tmp_path):
             virtual_nodes=virtual_nodes,
             rooms=() if nearby else rooms,
         )
-        said = "\t".join(
+        expected_text = "\t".join(
             f"{client}={','.join(f'{broker}/{number}' for broker, number in mine)}"
             for client, mine in owned.items()
         )
-        assert said == answer, (strategy, topic)
+        assert expected_text == printed, (strategy, topic)

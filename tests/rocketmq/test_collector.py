@@ -1,4 +1,4 @@
-"""Whom a look expects to answer, and how it ends when nobody does."""
+"""The addresses that a snapshot expects, and its result when none responds."""
 
 import asyncio
 import json
@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from rocketmq.answers import BrokerGroup, ClusterInfo
+from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from rocketmq.collector import collect, collect_snapshot
-from rocketmq.problems import Problems
-from rocketmq.roster import expected_readings
-from rocketmq.target import ClusterTarget
+from rocketmq.snapshot.discovery import expected_readings
+from rocketmq.snapshot.problems import Problems
+from rocketmq.snapshot.target import ClusterTarget
 
 A = BrokerGroup("broker-a", "one", {0: "a:0", 1: "a:1"})
 B = BrokerGroup("broker-b", "two", {0: "b:0"})
@@ -50,13 +50,13 @@ def test_a_name_server_without_brokers():
     assert expect() == ([], ["the name server lists no broker"])
 
 
-def test_a_remembered_broker_that_is_gone_is_expected_at_its_old_address():
+def test_a_gone_broker_is_expected_at_its_old_address():
     found, problems = expect(B, remembered=(("broker-a", 0, "a:0"), ("broker-a", 1, "a:1")))
     assert found[1:] == [("broker-a", 0, "a:0", True), ("broker-a", 1, "a:1", False)]
     assert problems == []
 
 
-def test_a_remembered_broker_that_moved_is_expected_where_it_is():
+def test_a_moved_broker_is_expected_at_its_new_address():
     assert expect(B, remembered=(("broker-b", 0, "b:old"),))[0] == [("broker-b", 0, "b:0", True)]
 
 
@@ -66,7 +66,7 @@ PROMOTED = BrokerGroup("broker-a", "one", {0: "a:2"})
 BEFORE = (("broker-a", 0, "a:1"), ("broker-a", 2, "a:2"))
 
 
-def test_after_a_promotion_the_dead_master_is_missed_and_the_new_one_asked_once():
+def test_after_a_promotion_the_dead_master_is_expected():
     """Under the id that is the dead one's own in this group: 2 was the other's."""
     found, problems = expect(PROMOTED, remembered=BEFORE)
     assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
@@ -74,35 +74,35 @@ def test_after_a_promotion_the_dead_master_is_missed_and_the_new_one_asked_once(
     assert expect(PROMOTED, remembered=(("broker-a", 0, "a:2"), ("broker-a", 1, "a:1")))[0] == found
 
 
-def test_after_a_promotion_the_old_master_may_be_back_elsewhere():
+def test_after_a_promotion_the_old_master_may_move():
     back = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:9"})
     found = expect(back, remembered=BEFORE)[0]
     assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:9", False)]
 
 
-def test_swapped_members_are_both_asked_once():
+def test_swapped_members_are_expected_once_each():
     swapped = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:1"})
     found = expect(swapped, remembered=BEFORE)[0]
     assert found == [("broker-a", 0, "a:2", True), ("broker-a", 1, "a:1", False)]
 
 
-def test_a_broker_under_a_new_name_is_asked_once(scripted):
+def test_a_renamed_broker_gets_each_request_once(scripted):
     """Its old name is missed, for what stood under it stands there no more."""
     renamed = (("broker-z", 0, "b:0"),)
     assert expect(B, remembered=renamed)[0] == [
         ("broker-b", 0, "b:0", True),
         ("broker-z", 0, "b:0", True),
     ]
-    asked = []
-    serve = broker_that_says({}, asked)
+    requested = []
+    serve = scripted_broker({}, requested)
 
     async def main():
         async with scripted(serve) as at:
             alone = await collect(ClusterTarget((at,)))
-            first = sorted(asked)
-            asked.clear()
+            first = sorted(requested)
+            requested.clear()
             found = await collect(ClusterTarget((at,), remembered=(("z", 0, at),)))
-            assert sorted(asked) == first
+            assert sorted(requested) == first
             return alone, found
 
     alone, found = asyncio.run(main())
@@ -111,7 +111,7 @@ def test_a_broker_under_a_new_name_is_asked_once(scripted):
     assert [(it.broker, it.version) for it in found.brokers] == [("b", None), ("z", None)]
 
 
-def test_a_static_topic_is_told_and_left_unknown(scripted, recorded):
+def test_a_static_topic_is_a_problem_with_unknown_offsets(scripted, recorded):
     """Its clients commit on queues 1 and 3; what the broker counts are its queues 0 and 1."""
     member = {"clientId": "c", "language": "JAVA", "version": 479}
     group = {"connectionSet": [member], "messageModel": "CLUSTERING"}
@@ -126,15 +126,15 @@ def test_a_static_topic_is_told_and_left_unknown(scripted, recorded):
         203: json.dumps(group).encode(),
         402: b'{"messageRequestModeMap":{}}',
     }
-    asked = []
-    serve = broker_that_says(bodies, asked)
+    requested = []
+    serve = scripted_broker(bodies, requested)
 
     async def main():
         async with scripted(serve) as at:
             return await collect(ClusterTarget((at,)))
 
     taken = asyncio.run(main())
-    assert "static_orders" not in {topic for _, topic in asked}
+    assert "static_orders" not in {topic for _, topic in requested}
     (problem,) = taken.problems
     assert problem.operation == "GET_TOPIC_STATS_INFO static_orders"
     assert problem.message.startswith("a static topic")
@@ -148,17 +148,17 @@ def test_a_static_topic_is_told_and_left_unknown(scripted, recorded):
     assert queues == [(1, None, None), (3, None, None)]
 
 
-def broker_that_says(bodies, asked):
-    """One that is its own name server too; it says ``{}`` where ``bodies`` has no request code.
+def scripted_broker(bodies, requested):
+    """A broker and name server in one; it responds ``{}`` where ``bodies`` has no request code.
 
-    What it is asked, (code, topic), is added to ``asked``.
+    Each request, (code, topic), is appended to ``requested``.
     """
 
     async def serve(reader, writer):
         while True:
             frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
             request = json.loads(frame[4:])
-            asked.append((request["code"], request.get("extFields", {}).get("topic", "")))
+            requested.append((request["code"], request.get("extFields", {}).get("topic", "")))
             at = f"127.0.0.1:{writer.get_extra_info('sockname')[1]}"
             group = {"brokerAddrs": {"0": at}, "brokerName": "b", "cluster": "one"}
             info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
@@ -171,7 +171,7 @@ def broker_that_says(bodies, asked):
     return serve
 
 
-def test_a_slave_is_not_read_in_place_of_a_dead_master():
+def test_a_slave_does_not_replace_a_dead_master():
     found, problems = expect(HEADLESS)
     assert [is_master for *_, is_master in found] == [False, False]
     assert problems == ["broker-a has no master, only slaves are registered"]
@@ -212,7 +212,7 @@ def test_every_name_server_is_tried():
     assert (snapshot.status, snapshot.cluster) == ("FAILED", "mine")
 
 
-def test_a_silent_name_server(scripted):
+def test_an_unreachable_name_server(scripted):
     async def silence(reader, writer):
         await reader.read()
 
@@ -222,17 +222,17 @@ def test_a_silent_name_server(scripted):
 
     snapshot = asyncio.run(main())
     assert snapshot.status == "FAILED"
-    assert snapshot.problems[0].message == "no answer within 0.2 s"
+    assert snapshot.problems[0].message == "no response within 0.2 s"
 
 
-def test_a_silent_name_server_leaves_time_for_the_next(scripted):
-    asked = []
+def test_an_unreachable_name_server_leaves_time_for_the_next(scripted):
+    requested = []
 
     async def silence(reader, writer):
         await reader.read()
 
     async def empty(reader, writer):
-        asked.append(await reader.read(1))
+        requested.append(await reader.read(1))
         writer.close()
 
     async def main():
@@ -240,10 +240,10 @@ def test_a_silent_name_server_leaves_time_for_the_next(scripted):
             return await collect(ClusterTarget((first, second), total_timeout=0.9))
 
     snapshot = asyncio.run(main())
-    assert asked == [b"\0"]
+    assert requested == [b"\0"]
     assert [problem.message for problem in snapshot.problems] == [
-        "no answer within 0.3 s",
-        "closed the connection without an answer, does it want TLS?",
+        "no response within 0.3 s",
+        "closed the connection without a response, does it want TLS?",
     ]
 
 

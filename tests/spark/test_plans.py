@@ -8,18 +8,22 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from assets.frames import numbers_frame, read_hours, read_of, read_snapshots, silent_frame
-from assets.frames import raw_frames as stored_frames
+from assets.plan_frames import observations_frame, unreachable_frame
+from assets.windows import read_hours, read_only, read_raw, read_snapshots
 from lake.catalog import Lake
-from lake.history import Look, Observation, Plan, Silent
+from lake.history import LoadedSnapshot
+from lake.recent_observations import Observation
+from lake.run_plan import RunPlan
 from lake.tables import progress, raw
+from lake.unreachable_brokers import UnreachableBroker
 from spark.columns import QUEUE, inside, stored_in, with_previous
-from spark.delay import observations
-from spark.groups import groups
-from spark.health import with_health
-from spark.progress import CONSUMED_QUEUE, queues
-from spark.session import COMPILED, INTERPRETED
-from tests.builders import frame, minute, minutes, raw_frames, snapshot_id
+from spark.progress.groups import groups
+from spark.progress.health import with_health
+from spark.progress.keys import CONSUMED_QUEUE
+from spark.progress.queues import queues
+from spark.progress.timeline import observations
+from spark.session.configuration import COMPILED, INTERPRETED
+from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -80,13 +84,14 @@ def of_groups(spark):
     """``progress.groups`` with their health, from ``progress.queues`` as they are stored."""
     observed = [{"at": at, **QUEUE_ROW, **PAIR, "lag_upper": 40} for at in (0, 1)]
     stored = frame(spark, progress.QUEUES, observed)
-    silent = silent_frame(spark, [Silent(snapshot_id(1), "broker-b", snapshot_id(0))])
+    gone = UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))
+    silent = unreachable_frame(spark, [gone])
     return with_health(
         groups(stored.where(inside(WINDOW)), frames(spark), silent, WINDOW),
         frame(spark, progress.GROUPS, [{"at": 0, **PAIR, "lag_upper": 40}]),
         stored,
         frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
-        numbers_frame(
+        observations_frame(
             spark, [Observation(snapshot_id(at), at, {snapshot_id(1): 1 - at}) for at in (0, 1)]
         ),
         WINDOW,
@@ -149,29 +154,30 @@ def compiling(spark, session_home):
 
 def planned(at):
     """What computing the look of a minute takes, with the look before."""
-    look = Look(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
+    look = LoadedSnapshot(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
     numbers = (Observation(snapshot_id(at), 1, {snapshot_id(at): 0}),)
-    return Plan(minutes(at, at + 1), (look,), earlier=(snapshot_id(at - 1),), observations=numbers)
+    before = (snapshot_id(at - 1),)
+    return RunPlan(minutes(at, at + 1), (look,), previous=before, observations=numbers)
 
 
 def stored_queues(spark, at):
     """``progress.queues`` of a minute, read as ticks do."""
     plan = planned(at)
-    found = stored_frames(spark, plan, plan.earlier, fit=(), doubts=())
+    found = read_raw(spark, plan, plan.previous, valid=())
     return queues(found, plan.window, timeline=read_hours(spark, progress.TIMELINE, plan.dated))
 
 
 def stored_groups(spark, at):
     """``progress.groups`` of a minute, read as ticks do."""
     plan = planned(at)
-    mine = read_snapshots(spark, progress.QUEUES, plan, plan.earlier)
-    found = stored_frames(spark, plan, fit=(), doubts=())
+    mine = read_snapshots(spark, progress.QUEUES, plan, plan.previous)
+    found = read_raw(spark, plan, valid=())
     return with_health(
-        groups(mine, found, silent_frame(spark, []), plan.window),
-        read_of(spark, progress.GROUPS, plan, plan.earlier),
+        groups(mine, found, unreachable_frame(spark, []), plan.window),
+        read_only(spark, progress.GROUPS, plan, plan.previous),
         mine,
         None,
-        numbers_frame(spark, plan.observations),
+        observations_frame(spark, plan.observations),
         plan.window,
     )
 

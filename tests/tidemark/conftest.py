@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from lake.home import Home
-from tests.e2e.conftest import environment
+from settings.home import Home
+from tests.support.homes import environment
 from tidemark.cli import main
 
 

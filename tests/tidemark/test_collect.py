@@ -6,14 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake.catalog import Lake
-from lake.home import Home
 from lake.landing import landed
 from lake.loading import load, read_landed
 from lake.tables import raw
-from rocketmq.files.store import read_store
-from tests.e2e.conftest import run
-from tests.rocketmq.conftest import FIXTURES
+from rocketmq.files.store_snapshot import read_store
+from settings.home import Home
 from tests.rocketmq.files.conftest import StoreBuilder
+from tests.support.homes import run
+from tests.support.recorded import FIXTURES
 
 LOG = FIXTURES / "stores" / "4.9.7" / "stats.log"
 CLIENTS = FIXTURES / "stores" / "5.3.3" / "rocketmq_offsets"

@@ -14,9 +14,9 @@ from lab import layout, processes
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.catalog import Lake
-from lake.home import Home
 from lake.landing import landed
-from tests.e2e.conftest import run
+from settings.home import Home
+from tests.support.homes import run
 
 SECONDS = 15
 

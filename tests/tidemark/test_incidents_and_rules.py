@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import jsonschema
 import pytest
 
-from alerting.incidents import Incident, Transition
-from alerting.rule_files import DEFAULT_RULES
-from alerting.store import find, save, standing
+from alerting.incidents.incident import Incident, Transition
+from alerting.incidents.repository import current_incidents, find, save
+from alerting.rules.files import DEFAULT_RULES
 from lake.catalog import Lake
 from tests.tidemark.conftest import answer
 from tidemark.commands.rules import by_rule
@@ -55,15 +55,15 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     assert {row["incident_id"] for row in everything} == {"aaa1", "aab2", "old3"}
     assert "lab/aaa1/orders" in answer(home, "incidents", "show", "aaa")
 
-    assert "taken on by eve" in answer(home, "incidents", "ack", "aab", "--author", "eve")
+    assert "acknowledged by eve" in answer(home, "incidents", "ack", "aab", "--author", "eve")
     (mine,) = find(lake, ["aab2"])
     assert (mine.state, mine.acknowledged_by) == ("ACKNOWLEDGED", "eve")
-    assert len(standing(lake, NOW).incidents) == 3
+    assert len(current_incidents(lake, NOW).incidents) == 3
 
     silence = ["silence", "--for", "2h", "--group", "aa*", "--author", "eve", "--comment", "why"]
     silence_id = answer(home, "incidents", *silence).split()[0]
     rows = json.loads(answer(home, "incidents", "list", "--format", "json"))
-    assert all(row["withheld"].startswith("silenced by eve until") for row in rows)
+    assert all(row["muted"].startswith("silenced by eve until") for row in rows)
     (listed,) = json.loads(answer(home, "incidents", "silences", "--format", "json"))
     assert (listed["silence_id"], listed["match"]) == (silence_id, "consumer_group=aa*")
     answer(home, "incidents", "silence", "--for", "1h", "--broker", "broker-b", "--broker", "c*")
@@ -81,7 +81,9 @@ def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
     (over,) = find(lake, ["aab2"])
     assert [each.transition for each in over.transitions] == ["FIRING", "RESOLVED"]
     assert (over.state, over.details["closed"]) == ("RESOLVED", "by eve")
-    assert [each.incident_id for each in standing(lake, NOW).incidents if each.is_open] == ["aaa1"]
+    assert [
+        each.incident_id for each in current_incidents(lake, NOW).incidents if each.is_open
+    ] == ["aaa1"]
     assert "Closed: by eve" in answer(home, "incidents", "show", "aab2")
 
 
@@ -93,7 +95,7 @@ def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
         (("ack", "old3"), 1, "incident old3 is RESOLVED, not FIRING"),
         (("close", "old3"), 1, "incident old3 is RESOLVED already"),
         (("unsilence", "nope"), 1, "no silence 'nope'"),
-        (("silence", "--for", "2h"), 2, "say what to silence"),
+        (("silence", "--for", "2h"), 2, "name what to silence"),
         (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),
     ],
 )
@@ -120,7 +122,7 @@ def test_a_replay_is_summed_up_by_rule():
         row("lag-high", "lab/h/t", fired=False),
     ]
     counts = [tuple(each.values()) for each in by_rule(rows)]
-    assert list(by_rule(rows)[0])[1:] == ["fired", "subjects", "resolved", "pending", "explained"]
+    assert list(by_rule(rows)[0])[1:] == ["fired", "subjects", "resolved", "pending", "inhibited"]
     assert counts == [("lag-high", 2, 2, 1, 1, 1), ("broker-down", 1, 1, 0, 0, 0)]
 
 
@@ -128,7 +130,7 @@ def test_a_replay_names_the_rules_that_it_does_not_ask(home):
     asked = ["rules", "test", str(DEFAULT_RULES), "--from", "2026-11-19", "--to", "2026-11-20"]
     told = answer(home, *asked).splitlines()[-1]
     left_out = ["collection-late", "data-quality", "runs-failing"]
-    assert told == f"not asked, as they look at the clock: {', '.join(left_out)}"
+    assert told == f"not replayed, as they need the clock: {', '.join(left_out)}"
     assert json.loads(answer(home, *asked, "--format", "json")) == []
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rocketmq.rows import Broker, ConsumerOffset, Problem, QueueOffset, Snapshot
+from live.lag import group_rows
+from rocketmq.records import Broker, ConsumerOffset, Problem, QueueOffset, Snapshot
 from tidemark.commands.lag import SHOWN, _worth_showing
-from tidemark.lag import group_rows
 from tidemark.output import duration, table_text
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)

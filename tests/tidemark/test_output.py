@@ -1,10 +1,15 @@
 """Tables as a person reads them on any terminal."""
 
+import json
+from datetime import UTC, datetime
+
 import pytest
 from rich.console import Console
 
+from rocketmq.records import Problem, Snapshot
 from tidemark.commands.lag import SHOWN
-from tidemark.output import table, table_text
+from tidemark.output import printable, table, table_text, to_json
+from tidemark.snapshot_command import problem_lines
 
 ROW = {
     "consumer_group": "billing-of-the-northern-region",
@@ -41,3 +46,47 @@ def test_into_a_pipe_nothing_is_left_out():
     text = table_text([ROW], SHOWN)
     assert all(str(ROW[name]) in text for name in ("consumer_group", "topic", "message_model"))
     assert "no room" not in text
+
+
+HOSTILE = {
+    "an escape sequence": "\x1b[31mred\x1b[0m",
+    "a C1 control sequence": "\x9b31mred",
+    "a carriage return": "paid\rfaked",
+    "a right-to-left override": "abc\u202etxt.exe",
+    "an isolate": "\u2067abc\u2069",
+    "an invisible character": "bil\u200bling",
+    "a new line": "a\nb",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_no_name_controls_the_terminal(name):
+    """Names of groups and topics come from strangers; a terminal would obey them."""
+    rows = [{"consumer_group": name, "text": f"{name}!"}]
+    text = table_text(rows, ("consumer_group", "text"), title=name)
+    assert all(char.isprintable() for char in text.replace("\n", "")), repr(text)
+    assert printable(name).isprintable() and printable(printable(name)) == printable(name)
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_json_escapes_what_controls_the_terminal(name):
+    value = {name: [name, {"x": name}]}
+    text = to_json(value)
+    assert text.isprintable()
+    assert json.loads(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["orders", "Bestellungen für heute", "订单-消费组", "a😀b", "[bold]"]
+)
+def test_printable_text_stays_as_it_is(text):
+    assert printable(text) == text
+    assert text in table_text([{"topic": text}], ("topic",), title=text)
+    assert json.loads(to_json([text])) == [text] and text in to_json([text])
+
+
+def test_a_problem_of_a_broker_controls_no_terminal():
+    """The remark of a response is the broker's own text."""
+    taken = Snapshot("lab", "remote", datetime(2026, 11, 19, tzinfo=UTC))
+    taken.problems = [Problem("10.0.0.1:10911", "GET_BROKER_CONFIG", 1, "no\x1b]0;gotcha\x07")]
+    assert all(line.isprintable() for line in problem_lines(taken))

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from lake.catalog import Lake
-from lake.decisions import decisions, set_aside
-from lake.home import Home
+from lake.decisions import decisions, quarantined_rows
 from lake.tables import quality, raw
 from lake.window import HOUR, Window
-from tests.builders import NOON, arrow, minute, snapshot_id
+from settings.home import Home
+from tests.support.table_rows import NOON, arrow, minute, snapshot_id
 from tests.tidemark import conftest
 
 HOUR_OF_ROWS = Window(NOON, NOON + HOUR)
@@ -72,7 +72,7 @@ def answer(home, *arguments: str, code: int = 0) -> str:
 def row_id(lake, **wanted):
     """The id of the one quarantined row of orders with these columns."""
     wanted = {"topic": "orders"} | wanted
-    (found,) = (each for each in set_aside(lake) if each.columns.items() >= wanted.items())
+    (found,) = (each for each in quarantined_rows(lake) if each.columns.items() >= wanted.items())
     return found.row_id
 
 
@@ -89,7 +89,7 @@ def test_rows_are_listed_by_table_and_shown_with_what_they_break(standing):
     assert topic["row_id"] in answer(home, "list")
 
     shown = answer(home, "show", row_id(lake, queue_id=2)[:6])
-    assert "Breaks max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)\n" in shown
+    assert "Violates max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)\n" in shown
     assert '  "max_offset": -1,\n' in shown
     conflict = json.loads(answer(home, "show", row_id(lake, max_offset=9), "--format", "json"))
     assert sorted(row["max_offset"] for row in conflict["same_key"]) == [8, 9]

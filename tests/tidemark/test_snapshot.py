@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from lake.home import Home
-from rocketmq.rows import DEEP, SHALLOW
-from tests.e2e.conftest import run
+from rocketmq.records import DEEP, SHALLOW
+from settings.home import Home
+from tests.support.homes import run
 
 pytestmark = pytest.mark.cluster
 

@@ -1,4 +1,4 @@
-"""`tidemark collect`: land snapshots, and nothing more; the next tick loads them."""
+"""`tidemark collect`: snapshots land, and the next tick loads them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.errors import CommandError
-from tidemark.looking import NamesrvOption, clusters, problem_lines
-from tidemark.progress import complain
+from tidemark.invocation import invocation
+from tidemark.progress_line import complain
+from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines
 
 if TYPE_CHECKING:
-    from lake.clusters import Cluster
-    from lake.home import Home
-    from lake.looks import Read
+    from collection.snapshots import Read
+    from settings.clusters import Cluster
 
 app = typer.Typer()
 
 _FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
 _CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
 _LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
-_ID = typer.Option(metavar="N", min=0, help="Which replica --stats-log is of; 0 for the master.")
-_EVERY = typer.Option(metavar="SPAN", help="Again and again, e.g. 10s or 1m; once without.")
+_ID = typer.Option(metavar="N", min=0, help="Broker id of the replica that wrote --stats-log.")
+_EVERY = typer.Option(metavar="SPAN", help="Repeat at this interval, e.g. 10s or 1m.")
 
 
 @app.command()
@@ -36,9 +36,9 @@ def collect(
         list[Path] | None, typer.Argument(metavar="[FILE...]", help="More files of --stats-log.")
     ] = None,
     cluster: Annotated[
-        str, typer.Option(envvar="TIDEMARK_CLUSTER", help="What the cluster of files is called.")
+        str, typer.Option(help="Name of the cluster of files, else TIDEMARK_CLUSTER.")
     ] = "",
-    broker: Annotated[str, typer.Option(help="Name of the broker group the files are of.")] = "",
+    broker: Annotated[str, typer.Option(help="Name of the broker group of files.")] = "",
     broker_id: Annotated[int, _ID] = 0,
 ) -> None:
     """Take a snapshot of every configured cluster, or of files of RocketMQ, and land it."""
@@ -52,8 +52,9 @@ def collect(
         raise typer.BadParameter("--broker-id is for --stats-log")
     if given and every:
         raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
-    from tidemark import files as from_files
+    from tidemark import land_files as from_files
 
+    cluster = cluster or invocation().basics.cluster
     if store:
         from_files.land_store(store, cluster, broker)
     elif local_offsets:
@@ -61,22 +62,21 @@ def collect(
     elif stats_log:
         from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker, broker_id)
     else:
-        _look(namesrv, every)
+        _collect_clusters(namesrv, every)
 
 
-def _look(namesrv: str, every: str) -> None:
-    from lake.home import Home
+def _collect_clusters(namesrv: str, every: str) -> None:
+    from collection.continuous import collect_every, snapshot_line
+    from collection.snapshots import take_snapshots
     from lake.landing import land
-    from lake.looks import look_at_all
-    from tidemark.collecting import collect_every, snapshot_line
 
-    home = Home.of()
+    home = invocation().home
     chosen = clusters(home, namesrv)
-    read = _read(home, chosen)
+    read = _read(chosen)
     if every:
         asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, complain, read))
         return
-    snapshots = look_at_all(home, chosen, read=read)
+    snapshots = take_snapshots(home, chosen, read=read)
     for snapshot in snapshots:
         land(home, snapshot)
         typer.echo(snapshot_line(snapshot))
@@ -85,24 +85,25 @@ def _look(namesrv: str, every: str) -> None:
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
 
 
-def _read(home: "Home", chosen: "Sequence[Cluster]") -> "Read":
-    """Who reads these clusters; Spark is imported only for one that wants it."""
-    from lake.looks import in_this_process
+def _read(chosen: "Sequence[Cluster]") -> "Read":
+    """Return what reads these clusters; Spark is imported only for a cluster that uses it."""
+    from collection.snapshots import in_this_process
 
     if all(cluster.spark_tasks == 1 for cluster in chosen):
         return in_this_process
-    from assets.shared_look import SharedLooks
+    from assets.shared_snapshot import SharedSnapshots
     from orchestration.resources import spark_config
-    from spark.session import SparkResource
+    from spark.session.configuration import SparkResource
 
-    return SharedLooks(SparkResource(spark_config=spark_config(home)))
+    return SharedSnapshots(SparkResource(spark_config=spark_config(invocation().settings)))
 
 
 def _seconds(every: str) -> float:
-    from lake.clusters import SHORTEST, seconds
+    from settings.clusters import SHORTEST
+    from settings.durations import positive_seconds
 
     try:
-        span = seconds(every)
+        span = positive_seconds(every)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if span < SHORTEST:

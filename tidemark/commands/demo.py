@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemark.invocation import invocation
+
 app = typer.Typer()
 
 
@@ -19,7 +21,6 @@ def demo(
 ) -> None:
     """Boot a real cluster with a workload, tick every minute and serve the Dagster UI."""
     from lab import java
-    from lake.home import Home
     from tidemark.demo import demo as started
     from tidemark.demo import watch
 
@@ -27,11 +28,11 @@ def demo(
     # Whoever ends the demo politely gets the same order of stopping as with Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with started(Home.of(), version, None if no_ui else port, _say) as running:
+        with started(invocation().settings, version, None if no_ui else port, _say) as running:
             _say(
                 f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:"
             )
-            _say(f"  .venv/bin/tidemark lag --namesrv {running.cluster.namesrv}")
+            _say(f"  tidemark lag --namesrv {running.cluster.namesrv}")
             if running.port is not None:
                 _say(f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo")
             watch(running, ticks, _say)

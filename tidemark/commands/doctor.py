@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import typer
 
+from lake.failures import one_line
 from rocketmq.collector import collect_snapshot
-from rocketmq.rows import Snapshot
-from tidemark.errors import CommandError, one_line
-from tidemark.looking import NamesrvOption, clusters, problem_lines, target_of
+from rocketmq.records import Snapshot
+from tidemark.errors import CommandError
+from tidemark.invocation import invocation
+from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines, target_of
 
 app = typer.Typer()
 
@@ -61,10 +63,8 @@ def _port() -> str:
 
 
 def _catalog() -> str:
-    from lake.catalog import Lake
-    from lake.home import Home
 
-    lake = Lake(Home.of())
+    lake = invocation().lake
     if lake.home.path.exists() and not os.access(lake.home.path, os.W_OK):
         raise CommandError(f"{lake.home.path} cannot be written: ticks keep all they know there")
     tables = sum(len(lake.catalog.list_tables(name)) for name in lake.catalog.list_namespaces())
@@ -72,24 +72,23 @@ def _catalog() -> str:
 
 
 def _engine() -> str:
-    from lake.home import Home
-    from spark import engine
+    from spark.session import engine
 
-    found = engine.running(Home.of())
+    found = engine.running(invocation().home)
     return f"{found.remote}" if found else "not running; ticks start a Spark of their own"
 
 
 def _rules() -> str:
-    from alerting.rule_files import load_rules, rules_path
+    from alerting.rules.files import load_rules, rules_path
 
-    path = rules_path()
+    path = rules_path(invocation().settings.rules)
     return f"{len(load_rules(path))} rules in {path}"
 
 
 def _notices() -> str:
-    from alerting.channels import open_channels
+    from alerting.delivery.channels import open_channels
 
-    channels, mistakes = open_channels()
+    channels, mistakes = open_channels(invocation().settings.notifications)
     if mistakes:
         raise CommandError("; ".join(mistakes))
     return "to " + ", ".join(
@@ -98,33 +97,35 @@ def _notices() -> str:
 
 
 def _health() -> str:
-    from assets.health_settings import read, settings_path
-    from lake.home import Home
+    from settings.health_file import read
 
-    path = settings_path(Home.of())
-    found, mistakes = read(path)
+    file = invocation().settings.health_file
+    found, mistakes = read(file.path, required=file.required)
     if mistakes:
         raise CommandError("; ".join(mistakes))
-    return f"{len(found)} entries in {path}" if path.exists() else "the same for all groups"
+    return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
 
 
 def _quality() -> str:
-    from assets.quality_settings import read, settings_path
-    from lake.home import Home
+    from expectations.tolerances import read
 
-    path = settings_path(Home.of())
-    found, mistakes = read(path)
+    file = invocation().settings.quality_file
+    found, mistakes = read(file.path, required=file.required)
     if mistakes:
         raise CommandError("; ".join(mistakes))
-    return f"{len(found)} entries in {path}" if path.exists() else "every rule as it is declared"
+    return (
+        f"{len(found)} entries in {file.path}"
+        if not file.missing
+        else "every rule as it is declared"
+    )
 
 
 def _brokers(namesrv: str) -> str:
-    from lake.clusters import clusters_file
-    from lake.home import Home
+    from settings.clusters import clusters_file
 
-    home = Home.of()
-    if not namesrv and clusters_file(home, os.environ.get("TIDEMARK_CLUSTERS")) is None:
+    home = invocation().home
+    basics = invocation().basics
+    if not (namesrv or basics.namesrv) and clusters_file(home, basics.clusters) is None:
         return "not asked: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
     snapshots = [collect_snapshot(target_of(home, cluster)) for cluster in clusters(home, namesrv)]
     failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]

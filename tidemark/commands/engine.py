@@ -2,6 +2,8 @@
 
 import typer
 
+from tidemark.invocation import invocation
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -9,33 +11,30 @@ app = typer.Typer(no_args_is_help=True)
 def up() -> None:
     """Start the engine of this home, unless it runs."""
     from lab import java
-    from lake.home import Home
-    from orchestration import warm
-    from tidemark.progress import steps
+    from orchestration.instance import warm
+    from tidemark.progress_line import steps
 
     java.find("java")
     with steps("engine") as report:
         report("starting Spark Connect")
-        started = warm.up(Home.of())
+        started = warm.up(invocation().settings)
     typer.echo(f"engine {started.remote} pid {started.pid}")
 
 
 @app.command()
 def down() -> None:
     """Stop the engine of this home."""
-    from lake.home import Home
-    from orchestration import warm
+    from orchestration.instance import warm
 
-    typer.echo("engine stopped" if warm.down(Home.of()) else "no engine runs")
+    typer.echo("engine stopped" if warm.down(invocation().home) else "no engine runs")
 
 
 @app.command()
 def status() -> None:
     """Tell whether the engine runs; exit 1 when it does not."""
-    from lake.home import Home
-    from spark import engine
+    from spark.session import engine
 
-    found = engine.running(Home.of())
+    found = engine.running(invocation().home)
     if found is None:
         typer.echo("no engine runs; ticks start a Spark of their own")
         raise typer.Exit(1)

@@ -1,45 +1,50 @@
-"""`tidemark incidents`: what is wrong, who has taken it on, and what nobody wants to hear of."""
+"""`tidemark incidents`: list, show, acknowledge and close incidents, and silence them."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidemark.errors import CommandError
+from tidemark.invocation import invocation
 from tidemark.output import Format, print_rows, table_text, to_json
 from tidemark.person import me
+
+if TYPE_CHECKING:
+    from alerting.incidents.incident import Incident
+    from lake.catalog import Lake
 
 app = typer.Typer(
     no_args_is_help=True, help="Incidents: list, show, ack, close, silence, unsilence."
 )
 
 COLUMNS = ("incident_id", "state", "severity", "rule", "subject", "opened_at", "last_value")
-LISTED = (*COLUMNS, "peak_value", "threshold", "withheld")
+LISTED = (*COLUMNS, "peak_value", "threshold", "muted")
 WORST_QUEUES = 5
 
 
 @app.command("list")
 def list_incidents(
-    everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
-    limit: Annotated[int, typer.Option(help="Incidents at most.", min=0)] = 100,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved incidents too.")] = False,
+    limit: Annotated[int, typer.Option(help="Most incidents to print.", min=0)] = 100,
     format: Format = Format.table,
 ) -> None:
-    """Print what is open, worst first; with --all also what is over, newest first."""
-    from alerting.incidents import OPEN
-    from alerting.messages import SEVERITIES
-    from alerting.store import of_rows
-    from lake.catalog import one_of
+    """Print open incidents, worst first; with --all resolved ones too, newest first."""
+    from alerting.delivery.messages import SEVERITIES
+    from alerting.incidents.incident import OPEN
+    from alerting.incidents.repository import from_rows
+    from lake.conditions import one_of
     from lake.tables.alerting import INCIDENTS
 
     lake = _lake()
     where = None if everything else one_of("state", OPEN)
-    found = of_rows(lake.read(INCIDENTS, where))
+    found = from_rows(lake.read(INCIDENTS, where))
     found.sort(key=lambda each: each.opened_at, reverse=True)
     if not everything:
         found.sort(key=lambda each: SEVERITIES.index(each.severity))
-    withheld = _withholding(lake)
-    rows = [_row(each) | {"withheld": withheld(each)} for each in found[:limit]]
+    mute_reason = _mute_reasons(lake)
+    rows = [_row(each) | {"muted": mute_reason(each)} for each in found[:limit]]
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
@@ -48,50 +53,50 @@ def list_incidents(
 
 @app.command()
 def show(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.")],
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first characters.")],
     format: Format = Format.table,
 ) -> None:
-    """Print one incident: the message, its evidence, and who was told."""
-    from alerting.messages import Notice, text
-    from alerting.outbox import entries_of
+    """Print one incident: the message, its evidence and its notifications."""
+    from alerting.delivery.messages import Notification, text
+    from alerting.delivery.outbox import notifications_of
 
     lake = _lake()
     incident = _one(lake, incident_id)
-    told = entries_of(lake, incident)
+    notifications = notifications_of(lake, incident)
     queues = _queues(lake, incident)
     if format is Format.json:
-        typer.echo(to_json(_row(incident) | {"notifications": told, "queues": queues}))
+        typer.echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
         return
-    from alerting.incidents import Transition
+    from alerting.incidents.incident import Transition
 
     state = "RESOLVED" if incident.state == "RESOLVED" else "FIRING"
     last = incident.transitions[-1] if incident.transitions else None
-    typer.echo(text(Notice(incident, last or Transition(state, incident.observed_at))))
+    typer.echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
     typer.echo(f"State: {incident.state}")
     if incident.acknowledged_by:
-        typer.echo(f"Taken on: by {incident.acknowledged_by}")
-    reason = _withholding(lake)(incident)
+        typer.echo(f"Acknowledged by: {incident.acknowledged_by}")
+    reason = _mute_reasons(lake)(incident)
     if reason:
-        typer.echo(f"Not told: {reason}")
+        typer.echo(f"Muted: {reason}")
     if queues:
         names = ("broker", "queue_id", "readable_lag", "lost", "delay_ms", "condition")
         typer.echo("\n" + table_text(queues, names, "Queues"))
-    if told:
+    if notifications:
         names = ("transition", "channel", "status", "attempts", "delivered_at", "last_error")
-        typer.echo("\n" + table_text(told, names, "Told"))
+        typer.echo("\n" + table_text(notifications, names, "Notifications"))
 
 
 @app.command()
 def ack(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.")],
-    author: Annotated[str, typer.Option("--author", help="Who takes it on.")] = "",
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first characters.")],
+    author: Annotated[str, typer.Option("--author", help="Who acknowledges it.")] = "",
 ) -> None:
-    """Take a firing incident on."""
-    from alerting.incidents import acknowledged
-    from alerting.store import changing, save
+    """Acknowledge a firing incident."""
+    from alerting.incidents.life_cycle import acknowledged
+    from alerting.incidents.repository import incidents_lock, save
 
     lake = _lake()
-    with changing(lake):
+    with incidents_lock(lake):
         incident = _one(lake, incident_id)
         try:
             after = acknowledged(incident, author or me(), datetime.now(UTC))
@@ -99,24 +104,24 @@ def ack(
             raise CommandError(str(error)) from error
         save(lake, [incident], [after])
     typer.echo(
-        f"{after.incident_id} {after.rule} {after.subject}: taken on by {after.acknowledged_by}"
+        f"{after.incident_id} {after.rule} {after.subject}: acknowledged by {after.acknowledged_by}"
     )
 
 
 @app.command()
 def close(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, or how it begins.")],
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first characters.")],
     author: Annotated[str, typer.Option("--author", help="Who closes it.")] = "",
 ) -> None:
-    """End an incident that nothing ends any more, as of a cluster that is no longer there.
+    """Resolve an incident by hand, such as one of a cluster that no longer exists.
 
-    People who were told of it are told that it is over. Where its rule is true again, so it is.
+    Channels that notified its firing notify the resolution. It reopens when its rule is true again.
     """
-    from alerting.incidents import closed
-    from alerting.store import changing, save
+    from alerting.incidents.life_cycle import closed
+    from alerting.incidents.repository import incidents_lock, save
 
     lake = _lake()
-    with changing(lake):
+    with incidents_lock(lake):
         incident = _one(lake, incident_id)
         if not incident.is_open:
             raise CommandError(f"incident {incident.incident_id} is {incident.state} already")
@@ -125,7 +130,7 @@ def close(
     typer.echo(f"{incident.incident_id} {incident.rule} {incident.subject}: closed")
 
 
-Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); may be given again.")]
+Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); repeatable.")]
 
 
 @app.command()
@@ -136,14 +141,13 @@ def silence(
     group: Glob = None,
     topic: Glob = None,
     broker: Glob = None,
-    author: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    author: Annotated[str, typer.Option(help="Who makes the silence.")] = "",
     comment: Annotated[str, typer.Option(help="Why.")] = "",
 ) -> None:
-    """Tell nobody of what fits, for a while. What still stands then is told then."""
-    from alerting.fields import seconds
-    from alerting.silences import SilenceError
-    from alerting.silences import silence as add
-    from lake.home import Home
+    """Mute matching incidents for a while. Those still open at the end are notified then."""
+    from alerting.delivery.silences import SilenceError
+    from alerting.delivery.silences import silence as add
+    from settings.durations import seconds
 
     try:
         length = timedelta(seconds=seconds(duration))
@@ -158,7 +162,7 @@ def silence(
     }
     match = {name: tuple(globs) for name, globs in given.items() if globs}
     try:
-        made = add(Home.of(), match, datetime.now(UTC) + length, author or me(), comment)
+        made = add(invocation().home, match, datetime.now(UTC) + length, author or me(), comment)
     except SilenceError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(f"{made.silence_id} until {made.until:%Y-%m-%d %H:%M:%S} UTC")
@@ -169,12 +173,11 @@ def unsilence(
     silence_id: Annotated[str, typer.Argument(metavar="ID", help="As `silences` prints it.")],
 ) -> None:
     """End a silence."""
-    from alerting.silences import SilenceError
-    from alerting.silences import unsilence as end
-    from lake.home import Home
+    from alerting.delivery.silences import SilenceError
+    from alerting.delivery.silences import unsilence as end
 
     try:
-        ended = end(Home.of(), silence_id)
+        ended = end(invocation().home, silence_id)
     except SilenceError as error:
         raise CommandError(str(error)) from error
     typer.echo(f"{ended.silence_id} ended")
@@ -183,8 +186,7 @@ def unsilence(
 @app.command()
 def silences(format: Format = Format.table) -> None:
     """Print the silences in force."""
-    from alerting.silences import silences as known
-    from lake.home import Home
+    from alerting.delivery.silences import silences as known
 
     now = datetime.now(UTC)
     rows: list[dict[str, Any]] = [
@@ -195,7 +197,7 @@ def silences(format: Format = Format.table) -> None:
             "author": each.author,
             "comment": each.comment,
         }
-        for each in known(Home.of())
+        for each in known(invocation().home)
         if each.until > now
     ]
     if format is Format.json:
@@ -204,48 +206,49 @@ def silences(format: Format = Format.table) -> None:
         print_rows(rows, ("silence_id", "match", "until", "author", "comment"))
 
 
-def _lake() -> Any:
-    from lake.catalog import Lake
-    from lake.home import Home
-
-    return Lake(Home.of())
+def _lake() -> "Lake":
+    return invocation().lake
 
 
-def _one(lake: Any, incident_id: str) -> Any:
-    """The incident whose id begins so; an error when there is none or more than one."""
+def _one(lake: "Lake", incident_id: str) -> "Incident":
+    """Return the incident whose id starts so.
+
+    Raises:
+        CommandError: none or more than one does.
+    """
     from pyiceberg.expressions import StartsWith
 
-    from alerting.store import of_rows
+    from alerting.incidents.repository import from_rows
     from lake.tables.alerting import INCIDENTS
 
     where = StartsWith("incident_id", incident_id)  # pyright: ignore
-    found = of_rows(lake.read(INCIDENTS, where))
+    found = from_rows(lake.read(INCIDENTS, where))
     if len(found) != 1:
         what = "no incident" if not found else f"{len(found)} incidents"
         raise CommandError(f"{what} with id {incident_id!r}: `tidemark incidents list --all`")
     return found[0]
 
 
-def _row(incident: Any) -> dict[str, Any]:
-    from lake.records import to_rows
+def _row(incident: "Incident") -> dict[str, Any]:
+    from lake.typed_rows import plain_rows
 
-    return to_rows([incident])[0] | {"evidence": incident.details}
-
-
-def _withholding(lake: Any) -> Callable[[Any], str | None]:
-    """Why an incident is not told now, by the silences and the rules that are read here once."""
-    from alerting.rule_files import rules_path, sound_rules
-    from alerting.silences import silences as known
-    from alerting.silences import withholding
-
-    rules, _ = sound_rules(rules_path())
-    return withholding(known(lake.home), rules)
+    return plain_rows([incident])[0] | {"evidence": incident.details}
 
 
-def _queues(lake: Any, incident: Any) -> list[dict[str, Any]]:
-    """The worst queues at the newest snapshot of the evidence."""
-    from alerting.kinds import GROUPS, KINDS
-    from lake.catalog import window_filter
+def _mute_reasons(lake: "Lake") -> Callable[["Incident"], str | None]:
+    """Return the `mute_reason` of an incident by the present silences and rules."""
+    from alerting.delivery.silences import mute_reasons
+    from alerting.delivery.silences import silences as known
+    from alerting.rules.files import rules_path, valid_rules
+
+    rules, _ = valid_rules(rules_path(invocation().settings.rules))
+    return mute_reasons(known(lake.home), rules)
+
+
+def _queues(lake: "Lake", incident: "Incident") -> list[dict[str, Any]]:
+    """Return the worst queues at the newest snapshot of the evidence."""
+    from alerting.rules.kinds import GROUPS, KINDS
+    from lake.conditions import window_filter
     from lake.tables.progress import QUEUES
     from lake.window import Window
 

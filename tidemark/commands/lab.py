@@ -11,13 +11,13 @@ from lab import faults, jars, layout
 from lab.cluster import LabCluster
 from lab.errors import LabError
 from lab.workloads import require_known
-from lake.home import Home
+from tidemark.invocation import invocation
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 
 
 def _default_home() -> Path:
-    return Home.of().path / "lab"
+    return invocation().home.path / "lab"
 
 
 LabHome = Annotated[

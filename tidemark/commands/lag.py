@@ -1,14 +1,17 @@
-"""`tidemark lag`: how far every group has got, now."""
+"""`tidemark lag`: lag and delay of every consumer group, now."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from tidemark.lag import group_rows
-from tidemark.looking import NamesrvOption, look
-from tidemark.output import Format, duration, table, table_text, to_json
+from live.lag import group_rows
+from live.store_times import AT_LEAST, INTERPOLATED, StoreTimes
+from rocketmq.records import Snapshot
+from tidemark.invocation import invocation
+from tidemark.output import Format, duration, printable, table, table_text, to_json
+from tidemark.snapshot_command import NamesrvOption, targeted_snapshot
 
 app = typer.Typer()
 
@@ -29,57 +32,113 @@ SHOWN = (
     "message_model",
 )
 
+EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
+"""Columns that are shown only where a group has something else than 0 in them."""
+
+LEGEND = {">": "> at least", "~": "~ estimated"}
+
+VISIBLE = 20
+"""An error of more than one part in so many of a delay is visible in its text."""
+
+Rows = list[dict[str, Any]]
+
 
 @app.command()
 def lag(
     namesrv: NamesrvOption = "",
     format: Format = Format.table,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=1.0)] = 5.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until interrupted.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between snapshots.", min=1.0)] = 5.0,
     all_topics: Annotated[
         bool, typer.Option("--all", help="Show retry topics without lag too.")
     ] = False,
+    delay: Annotated[
+        bool,
+        typer.Option(
+            help="Find out when the first unconsumed messages were stored. Without it a delay "
+            "is known for the last message of a queue only, else it is a lower bound."
+        ),
+    ] = True,
 ) -> None:
-    """Show how far every group has got; what is not known is a dash, never a zero."""
+    """Show the lag and the delay of every consumer group; a dash stands for unknown."""
     if not every < LONGEST_EVERY:
         raise typer.BadParameter(f"--every {every}: it takes seconds, from 1 to {LONGEST_EVERY}")
     if watch and format is Format.table:
-        _watch(namesrv, every, all_topics)
+        _watch(namesrv, every, all_topics, delay)
         return
     for _ in _paced(every) if watch else range(1):
-        rows = group_rows(look(namesrv, counters=False))
+        snapshot, rows, problems = _measure(namesrv, delay)
         if format is Format.json:
             typer.echo(to_json(rows))
         else:
-            typer.echo(table_text(_worth_showing(rows, all_topics), SHOWN))
+            shown = _worth_showing(rows, all_topics)
+            typer.echo(table_text(shown, _columns(shown), _title(snapshot)))
+            if legend := _legend(shown):
+                typer.echo(legend)
+        for line in problems:
+            typer.echo(f"delay: {line}", err=True)
+
+
+def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
+    """Take a snapshot; return it, the rows of its groups, and why delays are missing."""
+    target, snapshot = targeted_snapshot(namesrv, counters=False)
+    times = StoreTimes()
+    if delay:
+        from live.delays import store_times
+
+        invoked = invocation()
+        catalog = invoked.catalog if invoked.basics.has_history else None
+        times = store_times(catalog, target, snapshot)
+    return snapshot, group_rows(snapshot, times), [printable(line) for line in times.problems]
 
 
 def _paced(every: float) -> Iterator[None]:
-    """Turns without end, so many seconds from beginning to beginning."""
+    """Yield without end, with so many seconds from one start to the next."""
     while True:
         started = time.monotonic()
         yield
         time.sleep(max(0.0, every - (time.monotonic() - started)))
 
 
-def _worth_showing(rows: list[dict[str, Any]], all_topics: bool) -> list[dict[str, Any]]:
-    """Without the retry topics in which nothing waits, unless all are asked for.
-
-    The largest known delay is shown as what it is, at least so much, where a lagging queue's is
-    not known; and not at all where it would say *at least 0*.
-    """
+def _worth_showing(rows: Rows, all_topics: bool) -> Rows:
+    """Return the rows with delays as text, without retry topics that hold nothing unconsumed."""
     return [
-        row | {"delay_ms": _bound(row) if row["delay_is_lower_bound"] else row["delay_ms"]}
+        row | {"delay_ms": _delay(row)}
         for row in rows
         if all_topics or not row["topic"].startswith("%") or row["lag"] or row["lag_upper"]
     ]
 
 
-def _bound(row: dict[str, Any]) -> str | None:
-    return f"> {duration(row['delay_ms'])}" if row["delay_ms"] else None
+def _delay(row: dict[str, Any]) -> Any:
+    """Mark a bound and an interpolated delay; *at least 0* is unknown."""
+    milliseconds, source = row["delay_ms"], row["delay_source"]
+    if source == AT_LEAST:
+        return f"> {duration(milliseconds)}" if milliseconds else None
+    if source == INTERPOLATED and VISIBLE * (row["delay_error_ms"] or 0) > milliseconds:
+        return f"~ {duration(milliseconds)}"
+    return milliseconds
 
 
-def _watch(namesrv: str, every: float, all_topics: bool) -> None:
+def _columns(rows: Rows) -> Sequence[str]:
+    """Return the columns to show, without the exceptional ones where nothing is exceptional."""
+    hidden = {name for name in EXCEPTIONAL if all(row[name] == 0 for row in rows)}
+    return [name for name in SHOWN if name not in hidden]
+
+
+def _legend(rows: Rows) -> str:
+    """Explain the marks of delays that are not exact."""
+    delays = [row["delay_ms"] for row in rows if isinstance(row["delay_ms"], str)]
+    return ", ".join(
+        text for mark, text in LEGEND.items() if any(delay.startswith(mark) for delay in delays)
+    )
+
+
+def _title(snapshot: Snapshot) -> str:
+    at = f"{snapshot.observed_at:%Y-%m-%d %H:%M:%S}"
+    return f"{snapshot.cluster}  {at} UTC  {snapshot.status}"
+
+
+def _watch(namesrv: str, every: float, all_topics: bool, delay: bool) -> None:
     from rich.live import Live
 
     from tidemark.errors import CommandError
@@ -87,10 +146,11 @@ def _watch(namesrv: str, every: float, all_topics: bool) -> None:
     with Live(auto_refresh=False, screen=True) as live:
         for _ in _paced(every):
             try:
-                taken = look(namesrv, counters=False)
-                rows = _worth_showing(group_rows(taken), all_topics)
-                title = f"{taken.cluster}  {taken.observed_at:%H:%M:%S} UTC  {taken.status}"
-                live.update(table(rows, SHOWN, title, live.console.width), refresh=True)
+                snapshot, rows, _ = _measure(namesrv, delay)
+                shown = _worth_showing(rows, all_topics)
+                title = "   ".join(filter(None, (_title(snapshot), _legend(shown))))
+                width = live.console.width
+                live.update(table(shown, _columns(shown), title, width), refresh=True)
             except CommandError as error:
                 # The cluster may come back; the person watching wants to see when.
                 live.update(f"{time.strftime('%H:%M:%S')}  {error}", refresh=True)

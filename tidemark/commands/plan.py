@@ -1,60 +1,61 @@
-"""`tidemark plan`: who would own which queue, who would idle and what would move."""
+"""`tidemark plan`: the queues of a group with other clients, another strategy or more queues."""
 
 from collections import defaultdict
 from typing import Annotated, Any
 
 import typer
 
+from live.allocation_plan import Wish, plan
 from rocketmq.allocation import STRATEGIES
-from rocketmq.deep.options import DeepOptions
-from tidemark.looking import NamesrvOption, look
+from rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.output import Format, print_rows, to_json
-from tidemark.plan import Wish, plan
+from tidemark.snapshot_command import NamesrvOption, take_snapshot
 
 app = typer.Typer()
 
 MOST = 10_000
-"""More clients, or queues on a broker, than any group has."""
+"""More clients, and more queues on a broker, than any group has."""
 
 
 @app.command("plan")
 def plan_group(
     group: Annotated[str, typer.Option("--group", help="The consumer group.")],
     clients: Annotated[
-        int, typer.Option("--clients", help="How many members it would have.", min=1, max=MOST)
+        int, typer.Option("--clients", help="Number of its members in the plan.", min=1, max=MOST)
     ],
     strategy: Annotated[
         str,
         typer.Option(
-            help=f"How they share queues: {', '.join(STRATEGIES)}; else as now, AVG if not known."
+            help=f"How they share queues: {', '.join(STRATEGIES)}; default: as now, AVG if unknown."
         ),
     ] = "",
     queues: Annotated[
         int | None,
         typer.Option(
-            help="Readable queues each topic would have on each broker; else as now.",
+            help="Readable queues of each topic on each broker; default: as now.",
             min=1,
             max=MOST,
         ),
     ] = None,
     rooms: Annotated[
-        str, typer.Option(help="Machine rooms for the strategies that go by them, by commas.")
+        str,
+        typer.Option(help="Machine rooms by commas, for strategies that use them."),
     ] = "",
     ask_clients: Annotated[
         bool,
         typer.Option(
             "--ask-clients",
-            help="Ask its members for their strategy and queues. One that never committed a queue "
-            "then commits 0.",
+            help="Request strategy and queues from the members. A member that never committed a "
+            "queue then commits 0.",
         ),
     ] = False,
     namesrv: NamesrvOption = "",
     format: Format = Format.table,
 ) -> None:
-    """Show who would own which queue of a group, who would idle and what would move.
+    """Show which client of a group would own which queue, which would idle and what would move.
 
-    New clients are named new-1 and so on, and sort last; where fewer are wanted, the last by name
-    leave.
+    New clients are named new-1 and so on, and sort last. With fewer clients than now, the last by
+    name leave.
     """
     wish = Wish(
         consumer_group=group,
@@ -63,7 +64,7 @@ def plan_group(
         queues=queues,
         rooms=tuple(room.strip() for room in rooms.split(",") if room.strip()),
     )
-    planned = plan(look(namesrv, _asking(group) if ask_clients else None), wish)
+    planned = plan(take_snapshot(namesrv, _request_of(group) if ask_clients else None), wish)
     if format is Format.json:
         typer.echo(to_json(planned))
         return
@@ -71,13 +72,13 @@ def plan_group(
     typer.echo(_summary(planned))
 
 
-def _asking(group: str) -> DeepOptions:
-    """A deep look for what members tell, this group's first; no counters, samples or times."""
+def _request_of(group: str) -> DeepOptions:
+    """Return options to request what members report, those of this group first, and no more."""
     return DeepOptions(groups=(group,), max_stats=0, max_tag_requests=0, max_store_times=0)
 
 
 def _by_client(planned: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row per client and topic: how many queues, how many of them it has not got now."""
+    """Return a row per client and topic: its queues in the plan, and how many of them are new."""
     owned: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for row in planned["queues"]:
         owned[row["expected_client_id"], row["topic"]].append(row)
@@ -86,7 +87,7 @@ def _by_client(planned: dict[str, Any]) -> list[dict[str, Any]]:
     place = {client: number for number, client in enumerate(planned["clients"])}
     return [
         {
-            "client_id": client or "nobody",
+            "client_id": client or "(no owner)",
             "topic": topic,
             "queues": len(rows),
             "new": sum(row["actual_client_id"] != client for row in rows),
@@ -102,13 +103,14 @@ def _summary(planned: dict[str, Any]) -> str:
     rows, idle = planned["queues"], planned["idle_clients"]
     moves = sum(bool(row["moves"]) for row in rows) if planned["actual_source"] else "?"
     known = {
-        "told": "as its members tell",
-        "computed": "as its strategy gives them",
-        None: "who owns them now is not known",
+        "told": "compared with what its members report",
+        "computed": "compared with what its strategy gives now",
+        None: "the owners now are unknown",
     }[planned["actual_source"]]
+    source = {"told": "reported"}.get(planned["strategy_source"], planned["strategy_source"])
     lines = [
         f"{planned['consumer_group']}: {len(planned['clients_now'])} clients now, "
-        f"{len(planned['clients'])} planned, {planned['strategy']} ({planned['strategy_source']})",
+        f"{len(planned['clients'])} planned, {planned['strategy']} ({source})",
         f"{len(rows)} queues, {moves} would move ({known})",
         f"{len(idle)} clients would idle"
         + (f": {', '.join(sorted({row['reason'] for row in idle}))}" if idle else ""),

@@ -1,36 +1,44 @@
-"""`tidemark quarantine`: what was set aside, why, and what a person says of it."""
+"""`tidemark quarantine`: list quarantined rows, and decide on them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from tidemark.errors import CommandError
+from tidemark.invocation import invocation
 from tidemark.output import Format, print_rows, table_text, to_json
 from tidemark.person import me
+
+if TYPE_CHECKING:
+    from lake.catalog import Lake
+    from lake.decisions import Decision, QuarantinedRow
+
+Row = TypeVar("Row", bound="QuarantinedRow")
 
 app = typer.Typer(no_args_is_help=True, help="Quarantine: list, show, release, drop, undo.")
 
 LISTED = ("row_id", "observed_at", "table", "reason", "key")
 DECIDED = (*LISTED, "decision", "author", "comment", "decided_at")
 
-RowId = Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it, or how it begins.")]
+RowId = Annotated[str, typer.Argument(metavar="ID", help="Row id, or its first characters.")]
 RowIds = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="As `list` prints them, or how they begin.")
+    list[str],
+    typer.Argument(metavar="ID...", help="Row ids, or their first characters."),
 ]
 Author = Annotated[str, typer.Option(help="Who decides.")]
 
 
 @app.command("list")
 def list_rows(
-    table: Annotated[str, typer.Option(help="Of one table, e.g. raw.queue_offsets.")] = "",
-    decided: Annotated[bool, typer.Option("--decided", help="Those decided on instead.")] = False,
-    limit: Annotated[int, typer.Option(help="Rows at most.", min=0)] = 100,
+    table: Annotated[str, typer.Option(help="Only this table, e.g. raw.queue_offsets.")] = "",
+    decided: Annotated[bool, typer.Option("--decided", help="Decided rows instead.")] = False,
+    limit: Annotated[int, typer.Option(help="Most rows to print.", min=0)] = 100,
     format: Format = Format.table,
 ) -> None:
-    """Print rows that cannot be measurements and that nobody has decided on, newest first."""
-    from lake.decisions import decisions, set_aside
+    """Print quarantined rows without a decision, newest first."""
+    from lake.decisions import decisions, quarantined_rows
     from lake.tables import raw
 
     names = [each.name for each in raw.ALL]
@@ -38,7 +46,7 @@ def list_rows(
         raise typer.BadParameter(f"no table {table!r}; there are {', '.join(names)}")
     lake = _lake()
     settled = {each.row_id: each for each in decisions(lake)}
-    waiting = {each.row_id: each for each in set_aside(lake) if each.row_id not in settled}
+    waiting = {each.row_id: each for each in quarantined_rows(lake) if each.row_id not in settled}
     found = list((settled if decided else waiting).values())
     found.sort(key=lambda each: each.observed_at, reverse=True)
     rows = [_row(each) for each in found if table in ("", each.table)][:limit]
@@ -50,17 +58,18 @@ def list_rows(
 
 @app.command()
 def show(row_id: RowId, format: Format = Format.table) -> None:
-    """Print one row: what it breaks, all of its columns, and others with its key."""
-    from assets import quality_settings
-    from expectations.rules import KEY_UNIQUE
+    """Print one row: the expectations it violates, its columns, and rows with the same key."""
+    from expectations import tolerances
+    from expectations.declarations import KEY_UNIQUE
     from lake.decisions import Decision
 
     lake = _lake()
     row = _one(_known(lake), row_id)
-    settings, _ = quality_settings.read(quality_settings.settings_path(lake.home))
+    file = invocation().settings.quality_file
+    settings, _ = tolerances.read(file.path, required=file.required)
     broken = [
         {"rule": rule.name, "expected": rule.expected, "severity": rule.severity}
-        for rule in quality_settings.suites(settings)[row.table]
+        for rule in tolerances.suites(settings)[row.table]
         if rule.name in row.rules
     ]
     same = _same_key(lake, row) if KEY_UNIQUE in row.rules else []
@@ -69,9 +78,9 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
         return
     typer.echo(f"{row.row_id} of {row.table}")
     for each in broken:
-        typer.echo(f"Breaks {each['rule']}: {each['expected']} ({each['severity']})")
+        typer.echo(f"Violates {each['rule']}: {each['expected']} ({each['severity']})")
     if isinstance(row, Decision):
-        typer.echo(_said(row))
+        typer.echo(_decision_text(row))
     typer.echo(to_json(row.columns, indent=2))
     if same:
         names = [name for name in row.columns if name not in row.key]
@@ -81,10 +90,10 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
 @app.command()
 def release(
     row_ids: RowIds,
-    comment: Annotated[str, typer.Option(help="Why it is one.")],
+    comment: Annotated[str, typer.Option(help="Why the row is valid.")],
     author: Author = "",
 ) -> None:
-    """Say that rows are measurements: they are computed on, when their hours are again."""
+    """Mark rows as valid; they count when their hours are computed again."""
     from lake.decisions import RELEASED, decisions
 
     lake = _lake()
@@ -97,7 +106,7 @@ def release(
             raise CommandError(f"{row.row_id} cannot be released: {why_not}")
         rows.append(row)
     _decide(lake, rows, RELEASED, author, comment)
-    _tell_recompute(lake, rows)
+    _print_recompute(lake, rows)
 
 
 @app.command()
@@ -106,7 +115,7 @@ def drop(
     comment: Annotated[str, typer.Option(help="Why.")] = "",
     author: Author = "",
 ) -> None:
-    """Say that rows are none, and that nobody wants to see them again."""
+    """Mark rows as invalid for good, so that `list` no longer prints them."""
     from lake.decisions import DROPPED, RELEASED, decisions
 
     lake = _lake()
@@ -114,7 +123,7 @@ def drop(
     rows = [_one(known, row_id) for row_id in row_ids]
     released = {each.row_id for each in decisions(lake) if each.decision == RELEASED}
     _decide(lake, rows, DROPPED, author, comment)
-    _tell_recompute(lake, [row for row in rows if row.row_id in released])
+    _print_recompute(lake, [row for row in rows if row.row_id in released])
 
 
 @app.command()
@@ -123,34 +132,35 @@ def undo(
     comment: Annotated[str, typer.Option(help="Why.")] = "",
     author: Author = "",
 ) -> None:
-    """Take decisions back: the rules alone say again what the rows are."""
+    """Undo decisions, so that the expectations alone decide again."""
     from lake.decisions import UNDONE, decisions
 
     lake = _lake()
     decided = {each.row_id: each for each in decisions(lake)}
     rows = [_one(decided, row_id, "decided row", "list --decided") for row_id in row_ids]
     _decide(lake, rows, UNDONE, author, comment)
-    _tell_recompute(lake, rows)
+    _print_recompute(lake, rows)
 
 
-def _lake() -> Any:
-    from lake.catalog import Lake
-    from lake.home import Home
-
-    return Lake(Home.of())
+def _lake() -> "Lake":
+    return invocation().lake
 
 
-def _known(lake: Any) -> dict[str, Any]:
-    """By id the rows of the quarantine, and those decided on: these may have left it."""
-    from lake.decisions import decisions, set_aside
+def _known(lake: "Lake") -> dict[str, "QuarantinedRow"]:
+    """Return quarantined rows and rows with a decision by id; the latter may have left."""
+    from lake.decisions import decisions, quarantined_rows
 
-    return {each.row_id: each for each in (*set_aside(lake), *decisions(lake))}
+    return {each.row_id: each for each in (*quarantined_rows(lake), *decisions(lake))}
 
 
 def _one(
-    known: Mapping[str, Any], row_id: str, noun: str = "quarantined row", listed: str = "list"
-) -> Any:
-    """The row whose id begins so; an error when there is none or more than one."""
+    known: Mapping[str, Row], row_id: str, noun: str = "quarantined row", listed: str = "list"
+) -> Row:
+    """Return the row whose id starts so.
+
+    Raises:
+        CommandError: none or more than one does.
+    """
     found = [each for name, each in known.items() if name.startswith(row_id)]
     if len(found) != 1:
         what = f"no {noun}" if not found else f"{len(found)} {noun}s"
@@ -158,7 +168,7 @@ def _one(
     return found[0]
 
 
-def _row(row: Any) -> dict[str, Any]:
+def _row(row: "QuarantinedRow") -> dict[str, Any]:
     from dataclasses import asdict
 
     key = {name: value for name, value in row.key.items() if name != "snapshot_id"} or row.key
@@ -166,14 +176,14 @@ def _row(row: Any) -> dict[str, Any]:
     return {"row_id": row.row_id, "key": text} | asdict(row)
 
 
-def _said(row: Any) -> str:
+def _decision_text(row: "Decision") -> str:
     why = f": {row.comment}" if row.comment else ""
     return f"{row.decision.capitalize()} by {row.author}{why}"
 
 
-def _same_key(lake: Any, row: Any) -> list[dict[str, Any]]:
-    """All raw rows with the key of a row, itself among them."""
-    from lake.catalog import all_of, one_of, window_filter
+def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
+    """Return all raw rows with the key of a row, including itself."""
+    from lake.conditions import all_of, one_of, window_filter
     from lake.tables import TABLES
     from lake.window import Window
 
@@ -186,9 +196,11 @@ def _same_key(lake: Any, row: Any) -> list[dict[str, Any]]:
     return [each for each in found if {name: each[name] for name in table.key} == row.key]
 
 
-def _why_not(lake: Any, row: Any, released: Iterable[Any]) -> str | None:
-    """Why a row may not be released, in a few words; None when it may."""
-    from expectations.rules import KEY_UNIQUE
+def _why_not(
+    lake: "Lake", row: "QuarantinedRow", released: Iterable["QuarantinedRow"]
+) -> str | None:
+    """Return in a few words why a row may not be released; None when it may."""
+    from expectations.declarations import KEY_UNIQUE
     from lake.tables import TABLES
 
     missing = [name for name in TABLES[row.table].required if row.key[name] is None]
@@ -196,7 +208,7 @@ def _why_not(lake: Any, row: Any, released: Iterable[Any]) -> str | None:
         return f"without {', '.join(missing)} nothing can be computed on it"
     same = _same_key(lake, row)
     if not same:
-        return "its raw rows have been removed, nothing can be computed on it any more"
+        return "its raw rows have been removed, nothing can be computed from it any more"
     if row.rules == [KEY_UNIQUE] and all(each == same[0] for each in same):
         return "a row with the same content is computed on already"
     for other in released:
@@ -205,8 +217,10 @@ def _why_not(lake: Any, row: Any, released: Iterable[Any]) -> str | None:
     return None
 
 
-def _decide(lake: Any, rows: Sequence[Any], decision: str, author: str, comment: str) -> None:
-    """Writes a decision on rows down, and says it."""
+def _decide(
+    lake: "Lake", rows: Sequence["QuarantinedRow"], decision: str, author: str, comment: str
+) -> None:
+    """Record a decision on rows and print it."""
     from lake.tables.quality import DECISIONS
 
     now = datetime.now(UTC)
@@ -217,14 +231,15 @@ def _decide(lake: Any, rows: Sequence[Any], decision: str, author: str, comment:
     names = DECISIONS.column_names
     lake.append(DECISIONS, [{name: getattr(each, name) for name in names} for each in decided])
     for each in decided:
-        typer.echo(f"{each.row_id} {each.table} {_row(each)['key']}: {_said(each).lower()}")
+        typer.echo(
+            f"{each.row_id} {each.table} {_row(each)['key']}: {_decision_text(each).lower()}"
+        )
 
 
-def _tell_recompute(lake: Any, rows: Sequence[Any]) -> None:
-    """Says which hours have to be computed again: those of the rows, and what follows from them.
+def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
+    """Print which hours to compute again: those of the rows, and the later ones.
 
-    A rate, a delay and a state of health look at observations before them, as when a snapshot
-    lands late.
+    Rates, delays and health depend on earlier observations, as when a snapshot lands late.
     """
     if not rows:
         return
@@ -233,8 +248,8 @@ def _tell_recompute(lake: Any, rows: Sequence[Any]) -> None:
 
     first = min(row.observed_at for row in rows)
     clusters = {row.columns.get("cluster") for row in rows}
-    looks = history.looks(lake, Window(first, max(first, datetime.now(UTC) + HOUR)))
-    of_same = (look.observed_at for look in looks if look.cluster in clusters)
+    loaded = history.loaded_snapshots(lake, Window(first, max(first, datetime.now(UTC) + HOUR)))
+    of_same = (snapshot.observed_at for snapshot in loaded if snapshot.cluster in clusters)
     last = max((*of_same, *(row.observed_at for row in rows)))
     hours = Window(first, last).whole_hours(inclusive=True)
     start, end = (f"{each:%Y-%m-%dT%H:%MZ}" for each in (hours.start, hours.end))

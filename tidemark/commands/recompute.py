@@ -1,4 +1,4 @@
-"""`tidemark recompute`: whole hours of the past again, in one run."""
+"""`tidemark recompute`: a backfill of whole hours, in one run."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -7,7 +7,8 @@ import typer
 
 from tidemark.handover import hand_over
 from tidemark.instants import parse
-from tidemark.progress import complain, steps
+from tidemark.invocation import invocation
+from tidemark.progress_line import complain, steps
 
 app = typer.Typer()
 
@@ -22,15 +23,16 @@ def recompute(
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
-    from assets.partitions import FIRST_DAY, HISTORY_DAYS
-    from lake.home import Home
+    from assets.partitions import first_day
     from lake.window import HOUR, Window, ceil_hour
-    from orchestration import running
+    from orchestration import in_process
 
-    if first < FIRST_DAY:
+    settings = invocation().settings
+    oldest = first_day(settings.history_days)
+    if first < oldest:
         raise typer.BadParameter(
-            f"--from {start} is before {FIRST_DAY:%Y-%m-%d}: history reaches {HISTORY_DAYS} days "
-            "back (TIDEMARK_HISTORY_DAYS)"
+            f"--from {start} is before {oldest:%Y-%m-%d}: history reaches "
+            f"{settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
         )
     now = ceil_hour(datetime.now(UTC))
     if last > now:
@@ -40,4 +42,4 @@ def recompute(
     window = Window(first, last).whole_hours()
     hours = round((window.end - window.start) / HOUR)
     with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
-        running.recompute(Home.of(), window, report=report, complain=complain)
+        in_process.recompute(settings, window, report=report, complain=complain)

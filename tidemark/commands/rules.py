@@ -1,6 +1,5 @@
-"""`tidemark rules`: check rule files, print their schema, try them on history."""
+"""`tidemark rules`: check rule files, print their schema, replay history with them."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +8,11 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.instants import parse
+from tidemark.invocation import invocation
 from tidemark.output import Format, print_rows, table_text, to_json
 
 if TYPE_CHECKING:
-    from alerting.rules import Rule
+    from alerting.rules.model import Rule
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test.")
 
@@ -21,10 +21,10 @@ app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test."
 def check(
     path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
 ) -> None:
-    """Tell every mistake by file, line and field; exit 1 if there is one."""
-    from alerting.rule_files import rules_path, sound_rules
+    """Print every mistake with file, line and field; exit 1 if there is one."""
+    from alerting.rules.files import rules_path, valid_rules
 
-    rules, mistakes = sound_rules(path or rules_path())
+    rules, mistakes = valid_rules(path or rules_path(invocation().settings.rules))
     for mistake in mistakes:
         typer.echo(mistake, err=True)
     if mistakes:
@@ -35,7 +35,7 @@ def check(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
-    from alerting.rule_files import schema as rule_schema
+    from alerting.rules.files import schema as rule_schema
 
     typer.echo(to_json(rule_schema(), indent=2))
 
@@ -45,31 +45,29 @@ def test(
     path: Annotated[str, typer.Argument(metavar="RULES", help="A YAML file or a folder.")],
     start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
-    limit: Annotated[int, typer.Option(help="Incidents shown at most.", min=0)] = 100,
+    limit: Annotated[int, typer.Option(help="Most incidents to print.", min=0)] = 100,
     format: Format = Format.table,
 ) -> None:
-    """Replay history: which incidents there would have been. Nothing is written or sent.
+    """Replay history: print the incidents of these rules. Nothing is written or sent.
 
-    A table tells the first of them, and how often each rule would have fired; JSON tells all. Rules
-    about Tidemark's own work look at the clock and are left out, by name.
+    The table shows the first incidents and how often each rule would have fired; JSON has all
+    incidents. Rules about Tidemark's own work need the clock and are left out by name.
     """
-    from alerting.rule_files import load_rules
-    from assets.replaying import replay
-    from lake.catalog import Lake
-    from lake.home import Home
+    from alerting.rules.files import load_rules
+    from assets.rule_replay import replay
     from lake.window import Window
     from orchestration.resources import spark_config
-    from spark.session import SparkResource
+    from spark.session.configuration import SparkResource
 
     first, last = parse(start), parse(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     rules = load_rules(path)
-    home = Home.of()
-    if not home.catalog.exists() and not os.environ.get("TIDEMARK_CATALOG_TYPE"):
-        raise CommandError(f"{home.path} holds no history; set TIDEMARK_HOME or --home")
-    spark = SparkResource(spark_config=spark_config(home))
-    found = replay(Lake(home), spark, rules, Window(first, last))
+    invoked = invocation()
+    if not invoked.basics.has_history:
+        raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
+    spark = SparkResource(spark_config=spark_config(invoked.settings))
+    found = replay(invoked.lake, spark, rules, Window(first, last))
     rows = [
         {
             "opened_at": each.opened_at,
@@ -97,27 +95,27 @@ def test(
             typer.echo("\n" + table_text(summary, list(summary[0]), "By rule"))
         fired = sum(each.fired_at is not None for each in found)
         typer.echo(f"{fired} would have fired; {len(found) - fired} were still pending")
-    if names := not_asked(rules):
+    if names := not_replayed(rules):
         # JSON on standard output stays JSON.
-        told = f"not asked, as they look at the clock: {', '.join(names)}"
-        typer.echo(told, err=format is Format.json)
+        notice = f"not replayed, as they need the clock: {', '.join(names)}"
+        typer.echo(notice, err=format is Format.json)
 
 
-def not_asked(rules: Sequence["Rule"]) -> list[str]:
-    """Names of the rules that no snapshot says anything of: those about Tidemark's own work."""
-    from alerting.kinds import PIPELINE
+def not_replayed(rules: Sequence["Rule"]) -> list[str]:
+    """Return the names of the rules about Tidemark's own work, which no snapshot decides."""
+    from alerting.rules.kinds import PIPELINE
 
-    return [rule.name for rule in rules if rule.looks_at.source == PIPELINE]
+    return [rule.name for rule in rules if rule.kind_definition.source == PIPELINE]
 
 
 def by_rule(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row per rule: how often it would have fired, of how many subjects, and how it ended.
+    """Return a row per rule: how often it fired, of how many subjects, and how many resolved.
 
     Args:
         rows: one per incident.
 
     Returns:
-        The rule that fired most comes first; ``explained`` are those that another incident did.
+        The rule that fired most comes first. ``inhibited`` counts incidents that another inhibits.
     """
     counted: dict[str, Counter[str]] = {}
     subjects: dict[str, set[str]] = {}
@@ -127,7 +125,7 @@ def by_rule(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         counts["fired"] += row["fired_at"] is not None
         counts["pending"] += row["fired_at"] is None
         counts["resolved"] += row["resolved_at"] is not None
-        counts["explained"] += row["suppressed_by"] is not None
+        counts["inhibited"] += row["suppressed_by"] is not None
     return sorted(
         (
             {
@@ -136,7 +134,7 @@ def by_rule(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "subjects": len(subjects[rule]),
                 "resolved": counts["resolved"],
                 "pending": counts["pending"],
-                "explained": counts["explained"],
+                "inhibited": counts["inhibited"],
             }
             for rule, counts in counted.items()
         ),

@@ -1,13 +1,13 @@
-"""`tidemark snapshot`: one look at a cluster, printed."""
+"""`tidemark snapshot`: one snapshot of a cluster, printed and not stored."""
 
 from typing import Annotated
 
 import typer
 
-from rocketmq.deep.options import DeepOptions
-from rocketmq.rows import SHALLOW, TABLES
-from tidemark.looking import NamesrvOption, look
+from rocketmq.records import SHALLOW, TABLES
+from rocketmq.snapshot.deep_options import DeepOptions
 from tidemark.output import Format, print_rows, to_json
+from tidemark.snapshot_command import NamesrvOption, take_snapshot
 
 app = typer.Typer()
 
@@ -17,24 +17,25 @@ def snapshot(
     namesrv: NamesrvOption = "",
     format: Format = Format.table,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also ask client by client and counter by counter.")
+        bool,
+        typer.Option("--deep", help="Add reports of clients, counters and tag samples."),
     ] = False,
     clients: Annotated[
-        bool, typer.Option(help="With --deep: ask the clients of groups that lag.")
+        bool, typer.Option(help="With --deep: request reports from the clients of lagging groups.")
     ] = True,
     group: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --deep: ask the clients of this group in any case. One that never "
-            "committed a queue then commits 0. May be repeated."
+            help="With --deep: request reports from the clients of this group even without lag. A "
+            "client that never committed a queue then commits 0. May be repeated."
         ),
     ] = None,
 ) -> None:
     """Take one snapshot of a cluster and print it, with the column names of raw.*."""
     if not deep and (group or not clients):
-        raise typer.BadParameter("--group and --no-clients say how to look deep: add --deep")
-    options = DeepOptions(ask_clients=clients, groups=tuple(group or ())) if deep else None
-    taken = look(namesrv, options)
+        raise typer.BadParameter("--group and --no-clients belong to a deep snapshot: add --deep")
+    options = DeepOptions(client_reports=clients, groups=tuple(group or ())) if deep else None
+    taken = take_snapshot(namesrv, options)
     tables = TABLES if deep else SHALLOW
     if format is Format.json:
         rows = {name: list(taken.records(name)) for name in tables}

@@ -1,6 +1,5 @@
-"""`tidemark tick`: one tick through the Dagster job, in this process."""
+"""`tidemark tick`: one run that collects, loads and computes what is pending."""
 
-import os
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,8 +7,9 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.handover import hand_over
-from tidemark.looking import NamesrvOption, clusters, name_servers
-from tidemark.progress import complain, steps
+from tidemark.invocation import invocation
+from tidemark.progress_line import complain, steps
+from tidemark.snapshot_command import NamesrvOption, clusters, name_servers
 
 app = typer.Typer()
 
@@ -21,26 +21,27 @@ def tick(
         bool, typer.Option("--no-collect", help="Load and compute what is landed.")
     ] = False,
 ) -> None:
-    """Take a snapshot, load it, judge it, compute what is not computed yet, and alert."""
-    from lake.home import Home
-
-    home = Home.of()
+    """Take a snapshot, load it, validate it, compute what is pending, and alert."""
     if not no_collect:
-        if namesrv.strip():
-            os.environ["TIDEMARK_NAMESRV"] = ";".join(name_servers(namesrv))
-        clusters(home, namesrv)
+        clusters(invocation().home, namesrv)
     hand_over()
-    from orchestration import running
+    from orchestration import in_process
 
-    started = datetime.now(UTC)
+    settings, started = invocation().settings, datetime.now(UTC)
+    if namesrv.strip():
+        settings = settings.model_copy(update={"namesrv": ";".join(name_servers(namesrv))})
     with steps("tick") as report:
-        running.tick(home, collect=not no_collect, report=report, complain=complain)
+        in_process.tick(settings, collect=not no_collect, report=report, complain=complain)
     if not no_collect:
-        _fail_if_nothing_was_read(home, started)
+        _fail_if_nothing_was_read(settings.home, started)
 
 
 def _fail_if_nothing_was_read(home: Any, started: datetime) -> None:
-    """Snapshots of which nothing could be read are a failure, though all was computed from them."""
+    """Fail when no snapshot of this tick could be read.
+
+    Raises:
+        CommandError: all of them failed.
+    """
     from lake.landing import landed
     from lake.loading import StructureError, read_landed
 

@@ -19,7 +19,7 @@ EXT_BASE = -(2**63)
 
 
 class StoreBuilder:
-    """Appends messages to a store folder; bodies are empty, hosts IPv4 unless told."""
+    """Appends messages to a store folder; bodies are empty, hosts IPv4 by default."""
 
     def __init__(self, root: Path, first: int = 0) -> None:
         self.root = root

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rocketmq.files.store import read_store
+from rocketmq.files.store_snapshot import read_store
 
 NORMAL, LMQ = "consumerOffset.json", "lmqConsumerOffset.json"
 
@@ -67,7 +67,7 @@ def test_the_one_written_last_counts_while_it_is_rewritten(light):
     assert [problem.operation for problem in found.problems] == [f"READ {NORMAL}", f"READ {LMQ}"]
 
 
-def test_what_is_left_over_does_not_stand_in_for_one_that_cannot_be_read(light):
+def test_a_leftover_file_replaces_no_unreadable_one(light):
     written(light, NORMAL, 3600)
     light.config(LMQ, "{")
     found = read_store(light.root)

@@ -6,8 +6,8 @@ import pytest
 
 from rocketmq.files.errors import FileError
 from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
-from rocketmq.rows import ConsumerOffset
-from tests.rocketmq.conftest import FIXTURES
+from rocketmq.records import ConsumerOffset
+from tests.support.recorded import FIXTURES
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_real_files(clients):
     assert [row.queue_id for row in of_client(found, 1)] == list(range(8))
 
 
-def test_what_the_real_classes_write(golden):
+def test_reads_files_of_the_real_classes(golden):
     for printed in golden.values():
         offsets = decode_offsets(printed["LocalOffset pretty"].encode())
         assert offsets and {broker for broker, _, _ in offsets} == {"broker-a"}

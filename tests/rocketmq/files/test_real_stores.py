@@ -1,7 +1,7 @@
-"""Stores of real brokers against what the same brokers say: running, stopped, killed.
+"""Stores of real brokers against the same brokers: running, stopped, killed.
 
 Groups may still consume what is left when producers stop, and offsets reach the file 5 s later: a
-row is compared with a look before and one after, and has to equal them where these are equal.
+row is compared with a snapshot before and one after, and has to equal them where these are equal.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ import pytest
 
 from lab import faults, processes
 from lake.tables import TABLES as DECLARED
-from rocketmq import admin
-from rocketmq.client import RemotingClient
+from rocketmq.admin import requests as admin
 from rocketmq.collector import collect_snapshot
-from rocketmq.files.broker_store import BrokerStore
 from rocketmq.files.local_offsets import read_local_offsets
 from rocketmq.files.stats_log import read_stats_log
-from rocketmq.files.store import read_store
-from rocketmq.target import ClusterTarget
+from rocketmq.files.store_folder import BrokerStore
+from rocketmq.files.store_snapshot import read_store
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.client import RemotingClient
 
 pytestmark = pytest.mark.cluster
 
@@ -27,10 +27,10 @@ PERSIST_SECONDS = 30
 """A broker writes consumer offsets every 5 s; more only on a machine that is busy."""
 
 HALF_TRANSACTIONS = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""A topic that a broker makes by itself when it first looks for such, at any moment."""
+"""A topic that a broker makes by itself when it first needs it, at any moment."""
 
 ONLY_LIVE = {"pull_offset": None, "pull_source": None, "first_unconsumed_at": None}
-"""Of a consumer row: what no file tells, and what a look does not ask for."""
+"""Of a consumer row: columns that no file has, and columns that no bulk snapshot has."""
 
 
 def folder(cluster, broker):
@@ -52,7 +52,7 @@ def wait_for_persist(cluster, *brokers):
 
 
 @pytest.fixture(scope="module")
-def quiet(cluster):
+def idle(cluster):
     """The cluster without producers."""
     cluster.stop_producers()
     yield cluster
@@ -70,23 +70,23 @@ def by_key(snapshot, table, broker):
 
 
 def compare(store, before, after, broker):
-    """Every row of a store against the looks around it; returns how many offsets stood still."""
+    """Compare a store with the snapshots around it; return how many offsets stood still."""
     assert (store.status, store.problems) == ("COMPLETE", [])
     for table in ("topics", "consumer_groups"):
-        found, told = by_key(store, table, broker), by_key(after, table, broker)
-        if table == "topics" and (broker, HALF_TRANSACTIONS) not in told:
+        found, reported = by_key(store, table, broker), by_key(after, table, broker)
+        if table == "topics" and (broker, HALF_TRANSACTIONS) not in reported:
             found.pop((broker, HALF_TRANSACTIONS), None)
-        assert found == told
+        assert found == reported
     still = 0
     for table, offset in (("queue_offsets", "max_offset"), ("consumer_offsets", "consumer_offset")):
         first, last = by_key(before, table, broker), by_key(after, table, broker)
         found = by_key(store, table, broker)
-        # Who is online no file tells, so neither what such a group never committed on.
-        known, told, later = (
+        # No file has online members, nor the queues that they never committed on.
+        known, reported, later = (
             {key for key, row in rows.items() if getattr(row, offset) is not None}
             for rows in (first, found, last)
         )
-        assert known <= told <= later
+        assert known <= reported <= later
         for key in known:
             row = found[key]
             if table == "consumer_offsets":
@@ -100,41 +100,41 @@ def compare(store, before, after, broker):
     (mine,) = store.brokers
     (theirs,) = [row for row in after.brokers if row.broker == broker]
     assert mine.commit_log_min_offset == theirs.commit_log_min_offset
-    # 4.9 does not tell while its log holds less than two messages of the largest size.
+    # 4.9 reports none while its log holds less than two messages of the largest size.
     assert theirs.earliest_stored_at in (mine.earliest_stored_at, None)
     assert theirs.earliest_stored_at or theirs.version == "V4_9_7"
     assert mine.commit_log_max_offset <= theirs.commit_log_max_offset
     return still
 
 
-def test_running_brokers(quiet):
-    before = look(quiet)
-    wait_for_persist(quiet, "broker-a", "broker-b")
-    stores = {name: read_store(folder(quiet, name)) for name in ("broker-a", "broker-b")}
-    after = look(quiet)
+def test_running_brokers(idle):
+    before = look(idle)
+    wait_for_persist(idle, "broker-a", "broker-b")
+    stores = {name: read_store(folder(idle, name)) for name in ("broker-a", "broker-b")}
+    after = look(idle)
     for broker, store in stores.items():
         assert store.cluster == before.cluster
         assert compare(store, before, after, broker) > (100 if broker == "broker-a" else 10)
 
 
-def test_a_stopped_and_a_killed_broker(quiet):
+def test_a_stopped_and_a_killed_broker(idle):
     """broker-b: what its groups consume they have consumed soon."""
     for graceful_seconds in (60, 0):
-        before = look(quiet)
-        wait_for_persist(quiet, "broker-b")
-        after = look(quiet)
-        process = quiet.process("broker-b")
+        before = look(idle)
+        wait_for_persist(idle, "broker-b")
+        after = look(idle)
+        process = idle.process("broker-b")
         processes.stop([process], graceful_seconds=graceful_seconds)
         try:
-            found = read_store(folder(quiet, "broker-b"))
+            found = read_store(folder(idle, "broker-b"))
             assert compare(found, before, after, "broker-b") > 10
         finally:
-            faults.restart(quiet, "broker-b")
+            faults.restart(idle, "broker-b")
 
 
-def test_store_times_against_the_broker(quiet):
-    """GET_CONSUME_STATS tells when the last consumed message was stored."""
-    snapshot = look(quiet)
+def test_store_times_against_the_broker(idle):
+    """GET_CONSUME_STATS reports when the last consumed message was stored."""
+    snapshot = look(idle)
     pairs = {
         (row.broker, row.consumer_group, row.topic)
         for row in snapshot.consumer_offsets
@@ -142,17 +142,17 @@ def test_store_times_against_the_broker(quiet):
     }
     addresses = {row.broker: row.address for row in snapshot.brokers}
 
-    async def ask():
+    async def send():
         async with RemotingClient() as client:
             found = {}
             for broker, group, topic in sorted(pairs):
-                told = await admin.consume_stats(client, addresses[broker], group, [topic])
-                found[broker, group, topic] = told.get(topic, {})
+                reported = await admin.consume_stats(client, addresses[broker], group, [topic])
+                found[broker, group, topic] = reported.get(topic, {})
             return found
 
     compared = 0
-    for (broker, _, topic), queues in asyncio.run(ask()).items():
-        with BrokerStore(folder(quiet, broker)) as store:
+    for (broker, _, topic), queues in asyncio.run(send()).items():
+        with BrokerStore(folder(idle, broker)) as store:
             for queue_id, stats in queues.items():
                 if stats.consumer_offset > 0:
                     found = store.stored_at(topic, queue_id, stats.consumer_offset - 1)
@@ -161,17 +161,17 @@ def test_store_times_against_the_broker(quiet):
     assert compared > 50
 
 
-def test_tags_of_every_message(quiet):
+def test_tags_of_every_message(idle):
     """lab_orders has tags A, B, C in turn."""
-    (row, *_) = [row for row in look(quiet).queue_offsets if row.topic == "lab_orders"]
-    with BrokerStore(folder(quiet, row.broker)) as store:
+    (row, *_) = [row for row in look(idle).queue_offsets if row.topic == "lab_orders"]
+    with BrokerStore(folder(idle, row.broker)) as store:
         found = list(store.queue_tags(row.broker, row.topic, row.queue_id, 0, row.max_offset))
     assert [tag.position for tag in found] == list(range(row.min_offset, row.max_offset))
     assert {tag.tags_code for tag in found} == {ord("A"), ord("B"), ord("C")}
 
 
-def test_broadcast_clients(quiet):
-    clients = read_local_offsets(quiet.home / "workload" / "broadcast-offsets", cluster="lab")
+def test_broadcast_clients(idle):
+    clients = read_local_offsets(idle.home / "workload" / "broadcast-offsets", cluster="lab")
     assert clients.status == "COMPLETE"
     assert {(row.consumer_group, row.topic) for row in clients.consumer_offsets} >= {
         ("g-broadcast", "lab_broadcast")
@@ -179,8 +179,8 @@ def test_broadcast_clients(quiet):
     assert len({row.client_id for row in clients.consumer_offsets}) == 2
 
 
-def test_the_statistics_a_broker_logs(quiet):
-    log = quiet.folder("broker-a") / "logs" / "stats.log"
+def test_the_statistics_a_broker_logs(idle):
+    log = idle.folder("broker-a") / "logs" / "stats.log"
     if "Stats In One Minute" not in log.read_text():
         pytest.skip("the broker did not run over a full minute yet")
     rows = [

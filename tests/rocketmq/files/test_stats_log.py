@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rocketmq.files.errors import FileError
 from rocketmq.files.stats_log import key_parts, parse_line, read_stats_log
-from rocketmq.rows import BrokerStats
-from tests.rocketmq.conftest import FIXTURES
+from rocketmq.records import BrokerStats
+from tests.support.recorded import FIXTURES
 
 
 def line(at="2026-11-21 17:32:00", name="TOPIC_PUT_NUMS", key="t", window="Minute", sums="1"):
@@ -34,8 +34,8 @@ def test_real_logs(version, instants):
     found = read(path)
     assert [snapshot.observed_at for snapshot in found] == [at(9, minute) for minute in instants]
     assert {snapshot.status for snapshot in found} == {"COMPLETE"}
-    told = sum("Stats In One" in text for text in path.read_text().splitlines())
-    assert sum(len(snapshot.broker_stats) for snapshot in found) == told > 100
+    reported = sum("Stats In One" in text for text in path.read_text().splitlines())
+    assert sum(len(snapshot.broker_stats) for snapshot in found) == reported > 100
     (first, *_) = [row for row in found[0].broker_stats if row.stats_name == "GROUP_GET_LATENCY"]
     assert first.sum is first.tps is None and first.avgpt is not None
 
@@ -99,7 +99,7 @@ def test_any_line_is_read_or_left(text):
         "",
     ],
 )
-def test_lines_that_tell_no_counter(text):
+def test_lines_without_a_counter(text):
     assert parse_line(text, "b") is None
 
 
@@ -117,7 +117,7 @@ def test_lines_that_tell_no_counter(text):
         ("GROUP_GET_NUMS", "odd", None, None),
     ],
 )
-def test_what_a_key_is_about(name, key, topic, group):
+def test_parts_of_a_counter_key(name, key, topic, group):
     assert key_parts(name, key) == (topic, group)
 
 
@@ -146,7 +146,7 @@ def test_brokers_log_at_the_same_instant(tmp_path):
 
 
 def test_replicas_of_a_broker_log_at_the_same_instant(tmp_path):
-    """Names may end like an id: those of slaves are told apart from another broker's, too."""
+    """Names may end like an id: those of slaves differ from another broker's, too."""
     path = tmp_path / "stats.log"
     path.write_text(line())
     found = [
@@ -176,10 +176,10 @@ def test_logs_of_two_brokers_taken_for_one(tmp_path):
     assert (first.status, second.status) == ("PARTIAL", "COMPLETE")
     (found,) = first.problems
     assert found.endpoint == "broker-a"
-    assert found.message.startswith("1 counters told with two values, such as GROUP_GET_NUMS t@g")
+    assert found.message.startswith("1 counters have two values, such as GROUP_GET_NUMS t@g")
 
 
-def test_it_is_read_as_it_is_asked_for(tmp_path):
+def test_logs_are_read_lazily(tmp_path):
     path = tmp_path / "stats.log"
     path.write_text(
         "".join(line(f"2026-11-21 {9 + n // 60:02d}:{n % 60:02d}:00") for n in range(600))
@@ -191,7 +191,7 @@ def test_it_is_read_as_it_is_asked_for(tmp_path):
 
 
 def test_a_rolled_file_that_breaks_off(tmp_path):
-    """What was read of it stays, and its last instant says what is wrong."""
+    """What was read of it stays, and its last instant has the problem."""
     broken, whole = tmp_path / "1.gz", tmp_path / "stats.log"
     text = "".join(line("2026-11-21 17:31:00", key=str(os.urandom(20))) for _ in range(2000))
     broken.write_bytes(gzip.compress(text.encode())[:-2000])

@@ -1,0 +1,244 @@
+"""Channels that deliver notifications: the log, and every service that apprise supports.
+
+A channel's address holds secrets (tokens, passwords), so it comes from the environment or other
+configuration only, and neither it nor a part of it is ever logged, raised or shown.
+"""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Lock
+from typing import Protocol
+from urllib.parse import unquote
+
+import apprise
+
+from alerting.delivery import apprise_patches
+from alerting.delivery.digests import digest_body, digest_title
+from alerting.delivery.messages import Notification, as_json, body, title, worst
+from alerting.delivery.pagers import about, is_pager, opened
+from settings.durations import seconds
+from settings.notifications import NotificationSettings
+
+URLS, DIGEST_URLS, DIGEST_EVERY = (
+    "TIDEMARK_NOTIFY_URLS",
+    "TIDEMARK_DIGEST_URLS",
+    "TIDEMARK_DIGEST_EVERY",
+)
+"""The variables that `NotificationSettings` come from, as mistakes name them."""
+
+DAY = timedelta(days=1)
+SHORTEST = timedelta(minutes=1)
+
+_LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
+_TYPES = {
+    "critical": apprise.NotifyType.FAILURE,
+    "warning": apprise.NotifyType.WARNING,
+    "info": apprise.NotifyType.INFO,
+}
+_LEAST_SECRET = 4
+"""Parts of an address shorter than this are words, not secrets."""
+_JOINED = 2
+"""Bytes between title and text, where a service has only one field."""
+
+
+class ChannelError(RuntimeError):
+    """A channel cannot be used or did not take a message; one line without secrets."""
+
+
+class Channel(Protocol):
+    """A service that delivers notifications.
+
+    Attributes:
+        name: its name in logs and in ``alerting.notifications``; holds no secret.
+        every: the period of its digests; None = each notification at once.
+        one_by_one: whether each notification is a message of its own, which pagers need.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def every(self) -> timedelta | None: ...  # noqa: D102
+    @property
+    def one_by_one(self) -> bool: ...  # noqa: D102
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Send the notifications, all or none.
+
+        Raises:
+            ChannelError: the service did not accept them.
+        """
+        ...
+
+
+class LogChannel:
+    """Logs one line of JSON per notification at the level of its severity; resolved ones as info.
+
+    Attributes:
+        name: ``log``.
+        every: None.
+        one_by_one: False, as all lines are one message.
+    """
+
+    name = "log"
+    every: timedelta | None = None
+    one_by_one = False
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger("tidemark.alerts")
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Write the lines; a log does not fail."""
+        for notification in notifications:
+            severity = notification.incident.severity if notification.state == "FIRING" else "info"
+            level = _LEVELS.get(severity, logging.WARNING)
+            self._logger.log(level, json.dumps(as_json(notification)))
+
+
+class AppriseChannel:
+    """A service that apprise supports: a webhook, Slack, e-mail, DingTalk, ...
+
+    All notifications of a delivery are one message, which the service accepts or refuses. A pager
+    (`alerting.delivery.pagers`) gets one message each, so that a resolution closes its alert.
+
+    Attributes:
+        name: scheme and a short fingerprint of the address, so that it stays the same when
+            addresses are added or put in another order; ``digest-`` before it where it is one.
+        every: the period of its digests; None = each notification at once.
+        one_by_one: whether each notification is a message of its own.
+    """
+
+    def __init__(self, url: str, every: timedelta | None = None) -> None:
+        """Open an apprise address.
+
+        Raises:
+            ChannelError: apprise cannot use it.
+        """
+        scheme = url.split("://", 1)[0] if "://" in url else "?"
+        name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
+        self.name = f"digest-{name}" if every else name
+        self.every = every
+        self._secrets = _parts(url)
+        apprise_patches.apply()
+        _HUSH.install()
+        service = opened(url, keeps_alerts=not every)
+        if service is None:
+            raise ChannelError(f"apprise cannot use this {scheme}:// address")
+        self._service = service
+        self._apprise = apprise.Apprise(service)
+        self.one_by_one = is_pager(service) and not every
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Send one message.
+
+        Raises:
+            ChannelError: the service was unreachable or refused it.
+        """
+        severity = worst(notifications)
+        headline = digest_title(notifications) if self.every else title(notifications)
+        room = self._service.body_maxlen - len(headline.encode()) - _JOINED
+        with _HUSH.warnings() as reasons:
+            if self.one_by_one:
+                (notification,) = notifications
+                about(self._service, notification.incident.incident_id)
+            taken = self._apprise.notify(
+                body=digest_body(notifications, room) if self.every else body(notifications, room),
+                title=headline,
+                notify_type=_TYPES[severity] if severity else apprise.NotifyType.SUCCESS,
+                body_format=apprise.NotifyFormat.TEXT,
+            )
+        if not taken:
+            raise ChannelError(self._without_secrets("; ".join(reasons) or "not delivered"))
+
+    def _without_secrets(self, text: str) -> str:
+        for part in self._secrets:
+            text = text.replace(part, "***")
+        return " ".join(text.split())
+
+
+def _parts(url: str) -> list[str]:
+    """Return every part of an address that may be a secret, the longest first."""
+    rest = url.partition("://")[2] or url
+    parts = {
+        part
+        for text in (rest, unquote(rest))
+        for separators in (r"[/:@?&=,]+", r"\W+")
+        for part in re.split(separators, text)
+    }
+    return sorted((part for part in parts if len(part) >= _LEAST_SECRET), key=len, reverse=True)
+
+
+def open_channels(settings: NotificationSettings) -> tuple[list[Channel], list[str]]:
+    """Open the log, and a channel for each address of notifications and digests.
+
+    Returns:
+        The channels, and a line for each wrong setting, which stops no other channel. A line names
+        an address by its position and not its text. Digests with a wrong ``TIDEMARK_DIGEST_EVERY``
+        go out once a day.
+    """
+    channels: list[Channel] = [LogChannel()]
+    mistakes: list[str] = []
+    every = DAY
+    try:
+        every = _every(settings.digest_every)
+    except ValueError as error:
+        mistakes.append(f"{DIGEST_EVERY}: {error}; until then digests go out once a day")
+    addresses = ((URLS, settings.urls, None), (DIGEST_URLS, settings.digest_urls, every))
+    for variable, urls, pause in addresses:
+        for position, url in enumerate(dict.fromkeys(urls.split()), start=1):
+            try:
+                channels.append(AppriseChannel(url, pause))
+            except ChannelError as error:
+                mistakes.append(f"{variable}, address {position}: {error}")
+    return channels, mistakes
+
+
+def _every(text: str) -> timedelta:
+    every = timedelta(seconds=seconds(text))
+    if every < SHORTEST:
+        raise ValueError(f"a duration of at least 1m is wanted, not {text!r}")
+    return every
+
+
+class _Hush(logging.Filter):
+    """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
+
+    apprise reports the reason of a failure only in its log, which also holds addresses; urllib3
+    logs their paths. apprise sends in threads of its own. So every line logged during a send counts
+    as part of it, and only one message is sent at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sending = Lock()
+        self._lines: list[str] | None = None
+
+    def install(self) -> None:
+        """Filter the loggers that may name addresses; a second call changes nothing."""
+        for name in ("apprise", "urllib3.connectionpool"):
+            logging.getLogger(name).addFilter(self)
+
+    @contextmanager
+    def warnings(self) -> Iterator[list[str]]:
+        """Collect the warnings of apprise while the context is open."""
+        with self._sending:
+            self._lines = lines = []
+            try:
+                yield lines
+            finally:
+                self._lines = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line may pass, as it does not concern a send of ours."""
+        ours = record.name == "apprise"
+        lines = self._lines
+        if ours and lines is not None and record.levelno >= logging.WARNING:
+            lines.append(record.getMessage())
+        return not ours and lines is None
+
+
+_HUSH = _Hush()

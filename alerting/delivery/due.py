@@ -1,0 +1,168 @@
+"""Which notifications are due on a channel, and which are withheld or wait.
+
+Transitions of an incident are delivered in order, and its resolution only where its firing was
+delivered. A notification that is silenced, inhibited or in quiet hours waits. When the incident
+resolves before the notification may be sent, it is withheld. The same holds after each reopening.
+
+A channel of digests follows the same rules. A new entry waits for the end of the digest period in
+which it was made. An incident that is still open is repeated at the end of each following period.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from alerting.delivery.messages import Notification
+from alerting.incidents.incident import Incident
+
+NOTIFY_RESOLVED_WITHIN = timedelta(hours=1)
+"""An incident that resolved longer ago than this is notified only where its firing was."""
+
+MuteReason = Callable[[Incident], str | None]
+"""Returns why an incident must not be notified now, or None when it may be."""
+
+
+def never_muted(incident: Incident) -> str | None:
+    """Return no reason to mute, for any incident."""
+    return None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A row of ``alerting.notifications``; its columns are described there."""
+
+    incident_id: str
+    transition: str
+    channel: str
+    transition_at: datetime
+    status: str = "PENDING"
+    attempts: int = 0
+    delivered_at: datetime | None = None
+    last_error: str | None = None
+    next_attempt_at: datetime | None = None
+
+
+Key = tuple[str, str]
+"""(incident id, transition)."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What to do on a channel now.
+
+    Attributes:
+        notifications: to send, in order of time.
+        changed: entries to write without sending, as they wait or are withheld.
+    """
+
+    notifications: tuple[Notification, ...] = ()
+    changed: tuple[Entry, ...] = ()
+
+
+def due(
+    incidents: Iterable[Incident],
+    entries: Mapping[Key, Entry],
+    channel: str,
+    now: datetime,
+    mute_reason: MuteReason = never_muted,
+    next_digest: datetime | None = None,
+) -> Due:
+    """Return what is due on one channel.
+
+    Args:
+        incidents: open incidents, and those that resolved recently.
+        entries: what was written before about the channel.
+        channel: its name.
+        now: the present.
+        mute_reason: why an incident must not be notified.
+        next_digest: when new notifications are sent; None: at once.
+    """
+    parts = [
+        _due_of_incident(incident, entries, channel, now, mute_reason(incident), next_digest)
+        for incident in incidents
+    ]
+    notifications = [notification for part in parts for notification in part.notifications]
+    notifications.sort(key=lambda each: (each.transition.at, each.incident.incident_id))
+    return Due(tuple(notifications), tuple(entry for part in parts for entry in part.changed))
+
+
+def _due_of_incident(
+    incident: Incident,
+    entries: Mapping[Key, Entry],
+    channel: str,
+    now: datetime,
+    reason: str | None,
+    next_digest: datetime | None,
+) -> Due:
+    """Return what is due of one incident; see `due`.
+
+    `firing_sent` is whether the channel's last delivered notification reports the incident as
+    firing, `blocked` whether an earlier transition still waits.
+    """
+    notifications: list[Notification] = []
+    changed: list[Entry] = []
+    firing_sent = blocked = False
+    for transition in incident.transitions:
+        known = entries.get((incident.incident_id, transition.transition))
+        notification = Notification(incident, transition)
+        if known and known.status != "PENDING":
+            if known.status == "DELIVERED":
+                firing_sent = notification.state == "FIRING"
+            if is_repeated(notification) and known.next_attempt_at and not _waits(known, now):
+                if reason:
+                    changed.append(replace(known, next_attempt_at=next_digest))
+                else:
+                    notifications.append(Notification(incident, transition, repeat=True))
+            continue
+        entry = known or replace(new_entry(notification, channel), next_attempt_at=next_digest)
+        if notification.state == "RESOLVED" and not firing_sent:
+            changed.append(_withheld(entry, "its firing was not notified"))
+        elif not firing_sent and known and _was_muted(known) and notification.is_superseded:
+            changed.append(_withheld(entry, f"resolved while {known.last_error}"))
+        elif not (known or firing_sent or incident.is_open) and (
+            now - transition.at > NOTIFY_RESOLVED_WITHIN
+        ):
+            changed.append(_withheld(entry, "resolved before the first attempt"))
+        elif reason and (incident.is_open or firing_sent):
+            at = entry.next_attempt_at if _waits(entry, now) else next_digest
+            muted = replace(entry, last_error=reason, next_attempt_at=at)
+            if muted != known:
+                changed.append(muted)
+            break
+        elif reason:
+            changed.append(_withheld(entry, f"resolved while {reason}"))
+        elif blocked or _waits(entry, now):
+            # Later transitions do not overtake this one, and are in the same digest.
+            if next_digest and (known is None or _was_muted(known)):
+                changed.append(replace(entry, last_error=None))
+            firing_sent, blocked = notification.state == "FIRING", True
+        else:
+            notifications.append(notification)
+            firing_sent = notification.state == "FIRING"
+    return Due(tuple(notifications), tuple(changed))
+
+
+def new_entry(notification: Notification, channel: str) -> Entry:
+    """Return the entry of a notification that a channel has not attempted yet."""
+    transition = notification.transition
+    return Entry(notification.incident.incident_id, transition.transition, channel, transition.at)
+
+
+def is_repeated(notification: Notification) -> bool:
+    """Return whether digests repeat it: its incident is open and this is its last transition."""
+    return notification.incident.is_open and not notification.is_superseded
+
+
+def _withheld(entry: Entry, reason: str) -> Entry:
+    return replace(entry, status="WITHHELD", last_error=reason)
+
+
+def _was_muted(entry: Entry) -> bool:
+    """Return whether it waits because it was muted, and was never attempted."""
+    return entry.last_error is not None and not entry.attempts
+
+
+def _waits(entry: Entry, now: datetime) -> bool:
+    return entry.next_attempt_at is not None and entry.next_attempt_at > now

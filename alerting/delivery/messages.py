@@ -1,0 +1,236 @@
+"""Notifications as text for people, and as JSON for programs."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from alerting.incidents.incident import Incident, Transition
+from alerting.rules.kinds import KINDS
+from settings.yaml_documents import one_line
+
+SEVERITIES = ("critical", "warning", "info")
+"""Worst first."""
+
+MOST_IN_FULL = 20
+"""Notifications that a message shows in full at most; of the others it shows the number."""
+
+
+@dataclass(frozen=True)
+class Notification:
+    """A notification of one transition of one incident.
+
+    Attributes:
+        incident: as it is now.
+        transition: the change of its state.
+        repeat: whether it was delivered before and is repeated because the incident is open.
+    """
+
+    incident: Incident
+    transition: Transition
+    repeat: bool = False
+
+    @property
+    def state(self) -> str:
+        """``FIRING`` | ``RESOLVED``."""
+        return self.transition.transition.split("_")[0]
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether the incident has a later transition."""
+        return self.transition is not self.incident.transitions[-1]
+
+    @property
+    def line(self) -> str:
+        """The notification in one line."""
+        incident = self.incident
+        return f"[{incident.severity}] {self.state} {incident.rule}: {incident.subject}"
+
+
+def title(notifications: Sequence[Notification]) -> str:
+    """Return one line for a subject or heading: the notification, or how many of each kind."""
+    if len(notifications) == 1:
+        return notifications[0].line
+    parts = by_severity(each.incident for each in notifications if each.state == "FIRING")
+    resolved = sum(each.state == "RESOLVED" for each in notifications)
+    return f"Tidemark: {', '.join([*parts, *([f'{resolved} resolved'] if resolved else [])])}"
+
+
+def by_severity(incidents: Iterable[Incident]) -> list[str]:
+    """Return the number of incidents of each severity, worst first: ``2 critical``, ``1 info``."""
+    counts = Counter(each.severity for each in incidents)
+    return [f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity]]
+
+
+def worst(notifications: Sequence[Notification]) -> str | None:
+    """Return the worst severity of the firing ones; None when all are resolved."""
+    severities = [each.incident.severity for each in notifications if each.state == "FIRING"]
+    return min(severities, key=severity_order) if severities else None
+
+
+def body(notifications: Sequence[Notification], room: int | None = None) -> str:
+    """Return the text of a message: the worst first, the resolved last.
+
+    Args:
+        notifications: what the message is about.
+        room: bytes that the text may take. Where they are too few, the last notifications are
+            shortened to a line, and then only counted.
+    """
+    ordered = sorted(
+        notifications,
+        key=lambda each: (
+            each.state == "RESOLVED",
+            severity_order(each.incident.severity),
+            each.incident.subject,
+        ),
+    )[:MOST_IN_FULL]
+    texts = [text(each) for each in ordered]
+
+    def shortened(in_full: int, shown: int) -> str:
+        parts = texts[:in_full]
+        if shown > in_full:
+            parts.append("\n".join(each.line for each in ordered[in_full:shown]))
+        if len(notifications) > shown:
+            parts.append(f"and {len(notifications) - shown} more: tidemark incidents list")
+        return "\n\n".join(parts)
+
+    shown = len(ordered)
+    sizes = [(number, shown) for number in range(shown, 0, -1)]
+    sizes += [(0, number) for number in range(shown, -1, -1)]
+    return first_short_enough((shortened(*size) for size in sizes), room)
+
+
+def first_short_enough(texts: Iterable[str], room: int | None) -> str:
+    """Return the first text that takes at most `room` bytes, or else the last."""
+    candidate = ""
+    for candidate in texts:
+        if room is None or len(candidate.encode()) <= room:
+            break
+    return candidate
+
+
+def text(notification: Notification) -> str:
+    """Return a notification in full: value, times, likely cause, next step, evidence, runbook."""
+    incident = notification.incident
+    details = incident.details
+    firing, hint = notification.state == "FIRING", KINDS[incident.kind].hint
+    cause = _likely_cause(incident)
+    lines = (
+        notification.line,
+        details.get("description"),
+        f"Observed: {observed(incident)}",
+        _times(notification),
+        f"Peak: {amount(incident.peak_value, _unit(incident))}"
+        if incident.peak_value != incident.last_value
+        else "",
+        f"Likely cause: {cause}" if cause and firing else "",
+        f"Next step: {hint}" if hint and firing else "",
+        f"Evidence: {', '.join(_shortened(incident.snapshot_ids))}"
+        if incident.snapshot_ids
+        else "",
+        f"Closed: {details['closed']}"
+        if details.get("closed") and notification.state == "RESOLVED"
+        else "",
+        f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
+        if incident.labels
+        else "",
+        f"Details: tidemark incidents show {incident.incident_id}",
+        f"Runbook: {details['runbook']}" if details.get("runbook") else "",
+    )
+    return "\n".join(one_line(line) for line in lines if line)
+
+
+def observed(incident: Incident) -> str:
+    """Return the numbers of the newest alert in words, without the unknown ones."""
+    row, unit = incident.row, _unit(incident)
+    words = incident.details.get("words") or KINDS[incident.kind].words
+    parts = [words.format(value=amount(incident.last_value, unit))]
+    if "{value}" in words and incident.threshold:
+        parts[0] += f" (threshold {amount(incident.threshold, unit)})"
+    if row.get("status"):
+        parts.append(f"the snapshot is {row['status']}")
+    about_backlog = KINDS[incident.kind].about_backlog
+    if about_backlog and row.get("worst_broker"):
+        queue = f"{row['worst_broker']} queue {row['worst_queue_id']}"
+        parts.append(f"most on {queue}: {row['max_queue_lag']:,}")
+    if about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
+        parts.append(f"the oldest for {amount(row['delay_ms'] / 1000, 'seconds')}")
+    if row.get("queues_unknown"):
+        parts.append(f"{row['queues_unknown']} of {row['queues']} queues unknown, so a lower bound")
+    return ", ".join(parts)
+
+
+def _likely_cause(incident: Incident) -> str:
+    """Return the cause that the row names, empty without one."""
+    kind = KINDS[incident.kind]
+    cause = incident.row.get("health_reason" if kind.about_backlog else kind.cause)
+    return ", ".join(cause) if isinstance(cause, list) else cause or ""
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Return a number with its unit, ``?`` for an unknown one."""
+    if value is None:
+        return "?"
+    if unit == "seconds":
+        return str(timedelta(seconds=round(value)))
+    if unit == "share":
+        return f"{value:.0%}"
+    number = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return f"{number} {unit}".strip()
+
+
+def _times(notification: Notification) -> str:
+    incident = notification.incident
+    opened = instant(incident.opened_at)
+    if notification.state == "RESOLVED":
+        return f"Resolved: {instant(notification.transition.at)}, opened {opened}"
+    again = f", {reopened(incident)}" if incident.reopened else ""
+    return f"Opened: {opened}, last observed {instant(incident.last_true_at)}{again}"
+
+
+def reopened(incident: Incident) -> str:
+    """Return how often an incident reopened: ``reopened once``, ``reopened 2 times``."""
+    return "reopened once" if incident.reopened == 1 else f"reopened {incident.reopened} times"
+
+
+def instant(at: datetime) -> str:
+    """Return an instant as people read it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def as_json(notification: Notification) -> dict[str, Any]:
+    """Return a notification for programs."""
+    incident = notification.incident
+    return {
+        "event": "alert",
+        "state": notification.state,
+        "incident_id": incident.incident_id,
+        "transition": notification.transition.transition,
+        "at": notification.transition.at.isoformat(),
+        "rule": incident.rule,
+        "severity": incident.severity,
+        "subject": incident.subject,
+        "value": incident.last_value,
+        "peak_value": incident.peak_value,
+        "threshold": incident.threshold,
+        "since": incident.opened_at.isoformat(),
+        "snapshot_ids": list(incident.snapshot_ids),
+        "description": incident.details.get("description", ""),
+        "runbook": incident.details.get("runbook"),
+        "labels": dict(incident.labels),
+    }
+
+
+def severity_order(severity: str) -> int:
+    """Return the sort key of a severity, the worst first."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else 0
+
+
+def _unit(incident: Incident) -> str:
+    return KINDS[incident.kind].unit
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Return the first two names and the last one."""
+    return list(names) if len(names) <= 3 else [*names[:2], "...", names[-1]]

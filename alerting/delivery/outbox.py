@@ -1,0 +1,266 @@
+"""The outbox: delivers each transition of each incident on each channel at least once.
+
+``alerting.incidents`` holds the transitions, ``alerting.notifications`` what was delivered. The
+difference is due. A message is sent first and recorded afterwards, so a process that is killed at
+any moment repeats at most the message that it had not recorded, and loses none.
+`alerting.delivery.due` decides what is due.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+from filelock import FileLock, Timeout
+from msgspec.structs import replace
+
+from alerting.delivery.channels import Channel, ChannelError
+from alerting.delivery.due import (
+    NOTIFY_RESOLVED_WITHIN,
+    Entry,
+    Key,
+    MuteReason,
+    due,
+    is_repeated,
+    never_muted,
+    new_entry,
+)
+from alerting.delivery.messages import Notification, severity_order
+from alerting.delivery.open_notifications import ChannelIncident, OpenNotifications
+from alerting.incidents.incident import FIRING, Incident
+from alerting.incidents.repository import find, from_rows
+from lake.catalog import Lake
+from lake.conditions import all_of, any_of, not_before, one_of
+from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
+from lake.typed_rows import plain_rows, typed_rows
+
+FIRST_RETRY_PAUSE = timedelta(seconds=15)
+LONGEST_RETRY_PAUSE = timedelta(minutes=15)
+"""Between two attempts; the pause doubles with each failure."""
+
+MOST_SECONDS_PER_CHANNEL = 15.0
+"""Seconds after which a channel with one message per notification gives way to other channels."""
+
+A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+"""Digest periods count from here, so days start at midnight UTC and weeks on Monday."""
+
+LOG = logging.getLogger("tidemark.notifications")
+
+
+def next_digest(channel: Channel, now: datetime) -> datetime | None:
+    """Return the end of the present digest period; None for a channel without digests."""
+    if channel.every is None:
+        return None
+    return now + channel.every - (now - A_MONDAY) % channel.every
+
+
+def retry_pause(attempts: int) -> timedelta:
+    """Return how long to wait after a number of failed attempts."""
+    return min(FIRST_RETRY_PAUSE * 2 ** min(attempts - 1, 10), LONGEST_RETRY_PAUSE)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The result of a delivery.
+
+    Attributes:
+        delivered: by channel, the notifications that it accepted.
+        failed: by channel, the reason of its failure in one line.
+    """
+
+    delivered: Mapping[str, tuple[Notification, ...]] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __or__(self, other: "Delivery") -> "Delivery":
+        """Return both results as one."""
+        return Delivery({**self.delivered, **other.delivered}, {**self.failed, **other.failed})
+
+    @property
+    def notifications(self) -> int:
+        """Number of notifications that at least one channel accepted."""
+        return len(
+            {
+                (each.incident.incident_id, each.transition.transition)
+                for notifications in self.delivered.values()
+                for each in notifications
+            }
+        )
+
+
+def deliver(
+    lake: Lake,
+    channels: Sequence[Channel],
+    mute_reason: MuteReason = never_muted,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    open_notifications: OpenNotifications | None = None,
+) -> Delivery:
+    """Deliver what is due on every channel, and record each message before the next one.
+
+    A channel that fails is logged and retried later; it does not delay the others. Only one process
+    delivers at a time; the others return at once.
+
+    Args:
+        lake: the tables.
+        channels: where to deliver.
+        mute_reason: why an incident must not be notified now.
+        clock: returns the present.
+        open_notifications: kept by a caller that delivers repeatedly, which saves reading
+            ``alerting.notifications`` as a whole; None: read it.
+    """
+    lake.home.path.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(lake.home.path / "notifier.lock", timeout=0):
+            if not channels:
+                return Delivery()
+            remembered = open_notifications or OpenNotifications()
+            return _deliver(lake, channels, mute_reason, clock, remembered)
+    except Timeout:
+        return Delivery()
+
+
+def _deliver(
+    lake: Lake,
+    channels: Sequence[Channel],
+    mute_reason: MuteReason,
+    clock: Callable[[], datetime],
+    open_notifications: OpenNotifications,
+) -> Delivery:
+    incidents = _candidates(lake, channels, open_notifications.pairs(lake), clock())
+    if not incidents:
+        return Delivery()
+    entries = _entries(lake, incidents)
+    delivered: dict[str, tuple[Notification, ...]] = {}
+    failed: dict[str, str] = {}
+    for channel in channels:
+        mine = entries.get(channel.name, {})
+        now = clock()
+        todo = due(incidents, mine, channel.name, now, mute_reason, next_digest(channel, now))
+        changed = list(todo.changed)
+        for message in _messages(channel, todo.notifications):
+            error = _send(channel, message)
+            changed += [_attempted(each, mine, channel, clock(), error) for each in message]
+            _record(lake, mine, changed, open_notifications)
+            changed = []
+            if error:
+                failed[channel.name] = error
+                break
+            delivered[channel.name] = (*delivered.get(channel.name, ()), *message)
+        _record(lake, mine, changed, open_notifications)
+    return Delivery(delivered, failed)
+
+
+def _record(
+    lake: Lake,
+    entries: Mapping[Key, Entry],
+    changed: Sequence[Entry],
+    open_notifications: OpenNotifications,
+) -> None:
+    """Write the changed entries of a channel, whose former entries are given."""
+    if not changed:
+        return
+    lake.upsert(NOTIFICATIONS, plain_rows(changed))
+    incident_ids = {each.incident_id for each in changed}
+    current = {key: each for key, each in entries.items() if key[0] in incident_ids}
+    current |= {(each.incident_id, each.transition): each for each in changed}
+    open_notifications.record(lake, current.values())
+
+
+def _messages(
+    channel: Channel, notifications: Sequence[Notification]
+) -> Iterator[Sequence[Notification]]:
+    """Yield the notifications of each message.
+
+    A channel with one message per notification gets the worst first, while time lasts. The rest is
+    due at the next delivery.
+    """
+    if notifications and not channel.one_by_one:
+        yield notifications
+        return
+    until = monotonic() + MOST_SECONDS_PER_CHANNEL
+    for notification in sorted(
+        notifications, key=lambda each: severity_order(each.incident.severity)
+    ):
+        if monotonic() > until:
+            break
+        yield (notification,)
+
+
+def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None:
+    """Send one message; return the reason in one line when the channel did not accept it."""
+    try:
+        channel.send(notifications)
+    except ChannelError as error:
+        LOG.warning(
+            "channel %s did not accept %d notifications: %s",
+            channel.name,
+            len(notifications),
+            error,
+        )
+        return str(error)
+    return None
+
+
+def _attempted(
+    notification: Notification,
+    entries: Mapping[Key, Entry],
+    channel: Channel,
+    now: datetime,
+    error: str | None,
+) -> Entry:
+    """Return the entry of a notification after an attempt to send it."""
+    key = notification.incident.incident_id, notification.transition.transition
+    entry = entries.get(key) or new_entry(notification, channel.name)
+    attempts = entry.attempts + 1
+    if error:
+        next_attempt_at = now + retry_pause(attempts)
+        return replace(entry, attempts=attempts, last_error=error, next_attempt_at=next_attempt_at)
+    return replace(
+        entry,
+        status="DELIVERED",
+        attempts=attempts,
+        delivered_at=now,
+        last_error=None,
+        next_attempt_at=next_digest(channel, now) if is_repeated(notification) else None,
+    )
+
+
+def _candidates(
+    lake: Lake, channels: Sequence[Channel], notified: frozenset[ChannelIncident], now: datetime
+) -> list[Incident]:
+    """Return the incidents of which a notification may be due.
+
+    These are the open and the recently resolved ones, those with a pending notification, and those
+    whose firing a channel delivered. The resolution of the last can be found long after it
+    happened, when a backlog is computed.
+    """
+    names = {each.name for each in channels}
+    where = any_of(one_of("state", FIRING), not_before("resolved_at", now - NOTIFY_RESOLVED_WITHIN))
+    recent = {each.incident_id: each for each in from_rows(lake.read(INCIDENTS, where))}
+    pending = all_of(one_of("status", ["PENDING"]), one_of("channel", names))
+    columns = ("incident_id", "next_attempt_at")
+    # Old incidents are expensive to find, so only those whose attempt is due are read.
+    others = {
+        row["incident_id"]
+        for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
+        if row["next_attempt_at"] is None or row["next_attempt_at"] <= now
+    }
+    others |= {incident_id for channel, incident_id in notified if channel in names}
+    recent |= {each.incident_id: each for each in find(lake, others - recent.keys())}
+    return [each for each in recent.values() if each.transitions]
+
+
+def _entries(lake: Lake, incidents: Sequence[Incident]) -> dict[str, dict[Key, Entry]]:
+    """Return the recorded entries of the incidents' transitions, by channel."""
+    first = min(each.transitions[0].at for each in incidents)
+    since = not_before("transition_at", first)
+    by_channel: dict[str, dict[Key, Entry]] = {}
+    for entry in typed_rows(lake.read(NOTIFICATIONS, since), Entry):
+        by_channel.setdefault(entry.channel, {})[entry.incident_id, entry.transition] = entry
+    return by_channel
+
+
+def notifications_of(lake: Lake, incident: Incident) -> list[dict[str, object]]:
+    """Return the rows of ``alerting.notifications`` about one incident, in order of time."""
+    rows = lake.read(NOTIFICATIONS, one_of("incident_id", [incident.incident_id])).to_pylist()
+    return sorted(rows, key=lambda row: (row["transition_at"], row["channel"]))

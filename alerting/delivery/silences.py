@@ -1,0 +1,152 @@
+"""Silences: a person mutes the notifications of matching incidents for a while."""
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from filelock import FileLock
+
+from alerting.incidents.incident import Incident
+from alerting.rules.base import BaseRule
+from settings.fields import fits
+from settings.home import Home, write_whole
+
+COLUMNS = ("rule", "cluster", "consumer_group", "topic", "broker")
+"""Columns that a silence can match, by globs."""
+
+
+class SilenceError(ValueError):
+    """A silence does not exist or is not valid, or the file of silences cannot be read."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Mutes the notifications of matching incidents until it ends.
+
+    Attributes:
+        silence_id: its id.
+        match: column (`COLUMNS`) to globs; all columns must match.
+        until: when it ends, UTC.
+        author: who made it.
+        comment: why; may be empty.
+        created_at: when it was made, UTC.
+    """
+
+    silence_id: str
+    match: Mapping[str, tuple[str, ...]]
+    until: datetime
+    author: str
+    comment: str
+    created_at: datetime
+
+    def covers(self, incident: Incident, now: datetime) -> bool:
+        """Return whether it is in force and matches an incident."""
+        return now < self.until and fits(self.match, incident.row | {"rule": incident.rule})
+
+
+def silences(home: Home) -> list[Silence]:
+    """Return all silences of the file, the next to end first.
+
+    Raises:
+        SilenceError: the file cannot be read.
+    """
+    path = home.path / "silences.json"
+    try:
+        found = [_silence(each) for each in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SilenceError(f"{path}: cannot be read: {error}; delete it to start over") from error
+    return sorted(found, key=lambda each: (each.until, each.silence_id))
+
+
+def silence(
+    home: Home,
+    match: Mapping[str, tuple[str, ...]],
+    until: datetime,
+    author: str,
+    comment: str = "",
+    now: datetime | None = None,
+) -> Silence:
+    """Add a silence, and remove those that have ended.
+
+    Raises:
+        SilenceError: it matches everything, or would have ended already.
+    """
+    now = now or datetime.now(UTC)
+    if not match:
+        raise SilenceError(f"name what to silence by at least one of {', '.join(COLUMNS)}")
+    if until <= now:
+        raise SilenceError(f"a silence until {until.isoformat()} has ended already")
+    made = Silence(secrets.token_hex(4), match, until, author, comment, now)
+    with _changing(home):
+        _write(home, [*(each for each in silences(home) if each.until > now), made])
+    return made
+
+
+def unsilence(home: Home, silence_id: str) -> Silence:
+    """End a silence.
+
+    Raises:
+        SilenceError: no silence has that id.
+    """
+    with _changing(home):
+        found = silences(home)
+        ended = [each for each in found if each.silence_id == silence_id]
+        if not ended:
+            raise SilenceError(f"no silence {silence_id!r}: tidemark incidents silences lists them")
+        _write(home, [each for each in found if each not in ended])
+    return ended[0]
+
+
+def mute_reason(
+    incident: Incident,
+    in_force: Iterable[Silence],
+    rules: Mapping[str, BaseRule],
+    now: datetime,
+) -> str | None:
+    """Return in a few words why an incident is not notified now; None when it is."""
+    for each in in_force:
+        if each.covers(incident, now):
+            return f"silenced by {each.author} until {each.until.isoformat()}"
+    if incident.suppressed_by:
+        return f"inhibited by incident {incident.suppressed_by}"
+    rule = rules.get(incident.rule)
+    if rule and rule.quiet_hours and rule.quiet_hours.hold(now):
+        return "in quiet hours"
+    return None
+
+
+def mute_reasons(
+    in_force: Sequence[Silence], rules: Iterable[BaseRule]
+) -> Callable[[Incident], str | None]:
+    """Return a function of an incident: its `mute_reason` by these silences and rules, now."""
+    by_name = {rule.name: rule for rule in rules}
+    return lambda incident: mute_reason(incident, in_force, by_name, datetime.now(UTC))
+
+
+def _changing(home: Home) -> FileLock:
+    home.path.mkdir(parents=True, exist_ok=True)
+    return FileLock(home.path / "silences.lock", timeout=10)
+
+
+def _write(home: Home, silences_left: Iterable[Silence]) -> None:
+    rows = [
+        asdict(each) | {"until": each.until.isoformat(), "created_at": each.created_at.isoformat()}
+        for each in silences_left
+    ]
+    write_whole(home.path / "silences.json", json.dumps(rows, indent=1))
+
+
+def _silence(row: Mapping[str, Any]) -> Silence:
+    return Silence(
+        silence_id=row["silence_id"],
+        match={name: tuple(globs) for name, globs in row["match"].items()},
+        until=datetime.fromisoformat(row["until"]),
+        author=row["author"],
+        comment=row["comment"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+    )

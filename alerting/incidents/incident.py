@@ -1,0 +1,132 @@
+"""The incident, its transitions, and the evaluations and alerts that it is made of."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+FIRING = ("FIRING", "ACKNOWLEDGED")
+"""States of an incident that people are notified of."""
+
+OPEN = ("PENDING", *FIRING)
+"""States of an incident that is not resolved."""
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """A change of an incident's state that people are notified of.
+
+    Attributes:
+        transition: ``FIRING`` | ``RESOLVED``, with ``_2``, ``_3``, ... after it reopened.
+        at: the observation that caused it.
+    """
+
+    transition: str
+    at: datetime
+
+
+class Incident(msgspec.Struct, frozen=True, dict=True):
+    """A row of ``alerting.incidents``; its columns are described there."""
+
+    incident_id: str
+    rule: str
+    subject: str
+    severity: str
+    state: str
+    opened_at: datetime
+    kind: str
+    observed_at: datetime
+    last_true_at: datetime
+    cluster: str | None = None
+    threshold: float | None = None
+    fired_at: datetime | None = None
+    acknowledged_at: datetime | None = None
+    resolved_at: datetime | None = None
+    last_value: float | None = None
+    peak_value: float | None = None
+    observations: int = 0
+    streak: int = 0
+    streak_at: datetime | None = None
+    reopened: int = 0
+    suppressed_by: str | None = None
+    acknowledged_by: str | None = None
+    labels: dict[str, str] = {}
+    snapshot_ids: tuple[str, ...] = ()
+    evidence: str = "{}"
+    transitions: tuple[Transition, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not resolved."""
+        return self.state in OPEN
+
+    @property
+    def is_firing(self) -> bool:
+        """Whether it has fired and is not resolved."""
+        return self.state in FIRING
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """Its newest evidence, decoded."""
+        return msgspec.json.decode(self.evidence)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The columns of the newest row for which its rule was true."""
+        return self.details.get("row", {})
+
+
+class Alert(msgspec.Struct, frozen=True, dict=True):
+    """An observation at which a rule is true of a subject: a row of ``alerting.alerts``."""
+
+    observed_at: datetime
+    rule: str
+    severity: str
+    subject: str
+    value: float | None = None
+    threshold: float | None = None
+    evidence: str = "{}"
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The columns of the row for which the rule is true."""
+        return self._details.get("row", {})
+
+    @cached_property
+    def snapshot_ids(self) -> tuple[str, ...]:
+        """The snapshots that the alert rests on."""
+        ids = (each["snapshot_id"] for each in self._details.get("observations", ()))
+        return tuple(each for each in ids if each)
+
+    @cached_property
+    def _details(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.evidence)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of all rules at one observation of a cluster.
+
+    Attributes:
+        observed_at: instant of the observation.
+        cluster: the observed cluster; None for rules about Tidemark's own work.
+        alerts: the subjects of which rules are true.
+        untrue: rule and subject pairs known to be untrue, also because the subject is gone.
+        untrue_at: instants of the pairs that became known before `observed_at`.
+    """
+
+    observed_at: datetime
+    cluster: str | None
+    alerts: tuple[Alert, ...] = ()
+    untrue: frozenset[tuple[str, str]] = frozenset()
+    untrue_at: Mapping[tuple[str, str], datetime] = field(default_factory=dict, hash=False)
+
+
+def incident_id(rule: str, subject: str, opened_at: datetime) -> str:
+    """Return the id of the incident of a rule and subject that opened at an instant."""
+    text = json.dumps([rule, subject, opened_at.timestamp()])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

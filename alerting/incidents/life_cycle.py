@@ -1,0 +1,256 @@
+"""The life cycle of an incident: ``PENDING -> FIRING -> (ACKNOWLEDGED) -> RESOLVED``.
+
+A rule has at most one open incident per subject. The incident opens at the first observation at
+which the rule is true. It fires when the rule has been true for as long as its `for` requires, and
+resolves when the rule has been untrue for as long as its `clear_for` requires. Unknown values
+neither open nor resolve an incident. A recurrence within `REOPEN_WITHIN` reopens the same incident.
+Each reopening lengthens `clear_for`, so a value that swings around its threshold causes few
+notifications.
+
+Everything here is a pure function of incidents and observations. The same observations give the
+same incidents with the same ids, whoever computes them and however often.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from alerting.incidents.incident import Alert, Evaluation, Incident, Transition, incident_id
+from alerting.incidents.inhibition import apply_inhibition
+from alerting.rules.base import BaseRule, Variant
+from alerting.rules.kinds import KINDS, PIPELINE
+
+REOPEN_WITHIN = timedelta(hours=1)
+"""A recurrence this soon after the resolution reopens the same incident."""
+
+MOST_SNAPSHOTS = 20
+"""Snapshots that an incident names at most: the first ones, and the newest."""
+
+PIPELINE_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == PIPELINE)
+"""Kinds of rules about Tidemark's own work."""
+
+
+def advance(
+    current: Iterable[Incident],
+    evaluations: Sequence[Evaluation],
+    rules: Mapping[str, BaseRule],
+    *,
+    all_rules: bool = True,
+) -> list[Incident]:
+    """Advance incidents through evaluations.
+
+    Args:
+        current: open incidents, and those resolved within `REOPEN_WITHIN`.
+        evaluations: in order of time.
+        rules: the present rules by name; incidents that no rule applies to resolve.
+        all_rules: whether `rules` is complete; otherwise a missing rule resolves nothing.
+
+    Returns:
+        The incidents after the evaluations. Incidents that never fired may be missing.
+    """
+    variants = {name: rule.variants() for name, rule in rules.items()}
+    latest: dict[tuple[str, str], Incident] = {}
+    for incident in sorted(current, key=lambda each: each.opened_at):
+        latest[incident.rule, incident.subject] = incident
+    superseded = [each for each in current if latest[each.rule, each.subject] is not each]
+    for evaluation in evaluations:
+        for alert in evaluation.alerts:
+            key = alert.rule, alert.subject
+            variant = _variant_for(variants, alert.rule, alert.row)
+            if variant is not None:
+                before = latest.get(key)
+                latest[key] = after_true(before, alert, variant)
+                if before and before.incident_id != latest[key].incident_id:
+                    superseded.append(before)
+        true = {(alert.rule, alert.subject) for alert in evaluation.alerts}
+        for key, incident in list(latest.items()):
+            if key not in true and _covers(evaluation, incident):
+                if incident.rule not in rules and not all_rules:
+                    continue
+                after = _after_no_alert(incident, evaluation, variants)
+                if after is None:
+                    del latest[key]
+                else:
+                    latest[key] = after
+    return apply_inhibition([*superseded, *latest.values()])
+
+
+def _covers(evaluation: Evaluation, incident: Incident) -> bool:
+    """Return whether an evaluation can change an incident."""
+    if evaluation.cluster is None:
+        return incident.kind in PIPELINE_KINDS
+    return incident.cluster == evaluation.cluster and incident.kind not in PIPELINE_KINDS
+
+
+def _after_no_alert(
+    incident: Incident, evaluation: Evaluation, variants: Mapping[str, Sequence[Variant]]
+) -> Incident | None:
+    at = evaluation.observed_at
+    variant = _variant_for(variants, incident.rule, incident.row)
+    if variant is None:
+        return (
+            resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
+        )
+    key = incident.rule, incident.subject
+    if key in evaluation.untrue:
+        return after_untrue(incident, evaluation.untrue_at.get(key, at), variant)
+    return incident
+
+
+def _variant_for(
+    variants: Mapping[str, Sequence[Variant]], rule: str, columns: Mapping[str, Any]
+) -> Variant | None:
+    """Return the variant of a rule that applies to a subject with these columns, or None."""
+    return next((each for each in variants.get(rule, ()) if each.applies_to(columns)), None)
+
+
+def after_true(incident: Incident | None, alert: Alert, variant: Variant) -> Incident:
+    """Return the incident after an observation at which its rule is true.
+
+    Args:
+        incident: the latest incident of this rule and subject; without one, a new one opens.
+        alert: the observation; one that is not newer than the incident's newest changes nothing.
+        variant: the variant of the rule that applies to the subject.
+    """
+    if incident is not None and _is_too_old_to_reopen(incident, alert.observed_at):
+        incident = None
+    if incident is None:
+        incident = _opened(alert, variant)
+    elif alert.observed_at <= incident.observed_at:
+        return incident
+    observed = _with_alert(incident, alert, below=variant.rule.kind_definition.below)
+    if observed.is_firing:
+        return observed
+    counted = _with_longer_streak(observed, alert.observed_at)
+    lasted = alert.observed_at - _streak_start(counted)
+    if not variant.for_.reached(counted.streak, lasted):
+        return counted
+    reopened = counted.reopened + (counted.state == "RESOLVED")
+    return replace(
+        _with_transition(counted, "FIRING", alert.observed_at, reopened),
+        state="FIRING",
+        fired_at=counted.fired_at or alert.observed_at,
+        resolved_at=None,
+        acknowledged_at=None,
+        acknowledged_by=None,
+        reopened=reopened,
+        streak=0,
+        streak_at=None,
+    )
+
+
+def after_untrue(incident: Incident, observed_at: datetime, variant: Variant) -> Incident | None:
+    """Return the incident after an observation at which its rule is untrue.
+
+    Returns:
+        The incident; None when it never fired, as nobody was notified of it.
+    """
+    if observed_at <= incident.observed_at:
+        return incident
+    if incident.state == "PENDING":
+        return None
+    observed = replace(incident, observed_at=observed_at)
+    if incident.state == "RESOLVED":
+        return replace(observed, streak=0, streak_at=None)
+    counted = _with_longer_streak(observed, observed_at)
+    lasted = observed_at - _streak_start(counted)
+    if not variant.clear_for.reached(counted.streak, lasted, times=counted.reopened + 1):
+        return counted
+    return resolved(counted, observed_at)
+
+
+def resolved(incident: Incident, at: datetime) -> Incident | None:
+    """Return the incident as resolved; None when it never fired."""
+    if incident.state == "PENDING":
+        return None
+    return replace(
+        _with_transition(incident, "RESOLVED", at, incident.reopened),
+        state="RESOLVED",
+        resolved_at=at,
+        suppressed_by=None,
+        streak=0,
+        streak_at=None,
+    )
+
+
+def closed(incident: Incident, at: datetime, reason: str) -> Incident | None:
+    """Return the incident as resolved for another reason than that its rule is untrue.
+
+    Observations until then do not reopen it. Its evidence holds the reason as ``closed``.
+    """
+    evidence = msgspec.json.encode(incident.details | {"closed": reason}).decode()
+    observed_at = max(at, incident.observed_at)
+    return resolved(replace(incident, observed_at=observed_at, evidence=evidence), at)
+
+
+def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
+    """Return the incident as acknowledged by a person.
+
+    Raises:
+        ValueError: the incident does not fire.
+    """
+    if not incident.is_firing:
+        raise ValueError(f"incident {incident.incident_id} is {incident.state}, not FIRING")
+    return replace(incident, state="ACKNOWLEDGED", acknowledged_at=at, acknowledged_by=by)
+
+
+def _is_too_old_to_reopen(incident: Incident, now: datetime) -> bool:
+    if incident.is_open:
+        return False
+    return incident.resolved_at is None or now - incident.resolved_at > REOPEN_WITHIN
+
+
+def _opened(alert: Alert, variant: Variant) -> Incident:
+    rule = variant.rule
+    return Incident(
+        incident_id=incident_id(alert.rule, alert.subject, alert.observed_at),
+        rule=alert.rule,
+        subject=alert.subject,
+        severity=alert.severity,
+        state="PENDING",
+        opened_at=alert.observed_at,
+        cluster=alert.row.get("cluster"),
+        kind=rule.kind,
+        threshold=alert.threshold,
+        observed_at=alert.observed_at,
+        last_true_at=alert.observed_at,
+        labels=dict(rule.labels),
+    )
+
+
+def _with_alert(incident: Incident, alert: Alert, *, below: bool) -> Incident:
+    """Return the incident with the numbers and the evidence of an alert."""
+    worst = min if below else max
+    values = [each for each in (incident.peak_value, alert.value) if each is not None]
+    new = [each for each in alert.snapshot_ids if each not in incident.snapshot_ids]
+    return replace(
+        incident,
+        severity=alert.severity,
+        threshold=alert.threshold,
+        observed_at=alert.observed_at,
+        last_true_at=alert.observed_at,
+        last_value=alert.value,
+        peak_value=worst(values) if values else None,
+        observations=incident.observations + 1,
+        evidence=alert.evidence,
+        snapshot_ids=(*incident.snapshot_ids[: MOST_SNAPSHOTS - len(new)], *new),
+        # While an incident fires, the streak counts observations at which its rule is untrue.
+        streak=0 if incident.is_firing else incident.streak,
+        streak_at=None if incident.is_firing else incident.streak_at,
+    )
+
+
+def _with_longer_streak(incident: Incident, at: datetime) -> Incident:
+    return replace(incident, streak=incident.streak + 1, streak_at=incident.streak_at or at)
+
+
+def _streak_start(incident: Incident) -> datetime:
+    return incident.streak_at or incident.observed_at
+
+
+def _with_transition(incident: Incident, state: str, at: datetime, reopened: int) -> Incident:
+    name = f"{state}_{reopened + 1}" if reopened else state
+    return replace(incident, transitions=(*incident.transitions, Transition(name, at)))

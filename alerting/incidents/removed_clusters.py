@@ -1,0 +1,93 @@
+"""Clusters that were removed from the settings file, whose open incidents are closed.
+
+A removed cluster is never observed again, so no rule would resolve its incidents. A cluster counts
+as removed when the file named it before and no longer does. Clusters that were only read by hand
+never count, and neither does any cluster while the file is missing or wrong.
+"""
+
+import json
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from alerting.incidents.incident import OPEN
+from alerting.incidents.life_cycle import closed
+from alerting.incidents.repository import from_rows, incidents_lock, save
+from lake.catalog import Lake
+from lake.conditions import all_of, one_of
+from lake.tables.alerting import INCIDENTS
+from lake.tables.progress import SNAPSHOTS
+from lake.window import Window
+from settings.clusters import clusters_file
+from settings.clusters_file import load_clusters
+from settings.constants import MEMORY
+from settings.errors import SettingsError
+from settings.home import Home, write_whole
+
+REASON = "the cluster is no longer in the settings file and is not monitored"
+
+COLLECTED_WITHIN = timedelta(minutes=5)
+"""A cluster with a snapshot this recent is still collected, whatever the file contains."""
+
+REMEMBERED_FOR = MEMORY + timedelta(hours=1)
+"""How long a removal is remembered: until no rule misses the cluster's snapshots any more."""
+
+
+def removed_clusters(home: Home, now: datetime, clusters: str = "") -> frozenset[str]:
+    """Return the clusters that were removed from the settings file within `REMEMBERED_FOR`.
+
+    Args:
+        home: folder that may hold the file, and remembers the names that it had.
+        now: the present.
+        clusters: the settings file, where it is not the one in the home.
+    """
+    file = clusters_file(home, clusters)
+    try:
+        named = {cluster.key for cluster in load_clusters(file)} if file else set()
+    except SettingsError:
+        return frozenset()
+    if not named:
+        return frozenset()
+    path = home.path / "watched.json"
+    before = _remembered(path)
+    after: dict[str, str | None] = dict.fromkeys(sorted(named))
+    for name, since in before.items():
+        if (
+            name not in named
+            and now - datetime.fromisoformat(since or now.isoformat()) < REMEMBERED_FOR
+        ):
+            after[name] = since or now.isoformat()
+    if after != before:
+        home.path.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(after, indent=1))
+    return frozenset(after.keys() - named)
+
+
+def close_removed(lake: Lake, clusters: Collection[str], now: datetime) -> int:
+    """Close the open incidents of removed clusters.
+
+    Returns:
+        How many incidents changed.
+
+    Raises:
+        Timeout: see `incidents_lock`.
+    """
+    if not clusters:
+        return 0
+    read = lake.read(SNAPSHOTS, Window(now - COLLECTED_WITHIN, now), columns=("cluster",))
+    removed = set(clusters) - set(read["cluster"].to_pylist())
+    if not removed:
+        return 0
+    with incidents_lock(lake):
+        where = all_of(one_of("cluster", removed), one_of("state", OPEN))
+        before = from_rows(lake.read(INCIDENTS, where))
+        after = [closed(each, now, REASON) for each in before]
+        return save(lake, before, [each for each in after if each])
+
+
+def _remembered(path: Path) -> dict[str, str | None]:
+    """Return the names that the file had, and since when each has been missing."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -1,0 +1,125 @@
+"""Reading and writing ``alerting.incidents``, one writer at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import pyarrow as pa
+from filelock import FileLock
+
+from alerting.incidents.incident import OPEN, Evaluation, Incident
+from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
+from alerting.rules.base import BaseRule
+from lake.catalog import Lake
+from lake.conditions import any_of, not_before, one_of
+from lake.tables.alerting import INCIDENTS
+from lake.typed_rows import plain_rows, typed_rows
+
+LOCK_SECONDS = 60
+
+
+@contextmanager
+def incidents_lock(lake: Lake) -> Iterator[None]:
+    """Hold the only right to change incidents.
+
+    A tick and a person at the command line may change incidents at the same time. The lock is held
+    for the milliseconds between reading and writing. The operating system frees it when its holder
+    is killed.
+
+    Raises:
+        Timeout: another process has held it for `LOCK_SECONDS`.
+    """
+    lake.home.path.mkdir(parents=True, exist_ok=True)
+    with FileLock(lake.home.path / "incidents.lock", timeout=LOCK_SECONDS):
+        yield
+
+
+@dataclass(frozen=True)
+class CurrentIncidents:
+    """The incidents that are open, and those that may reopen.
+
+    Attributes:
+        incidents: in the order in which they opened.
+        version: version of the table that they were read from, or an older one.
+    """
+
+    incidents: Sequence[Incident]
+    version: int | None
+
+
+def current_incidents(
+    lake: Lake, now: datetime, known: CurrentIncidents | None = None
+) -> CurrentIncidents:
+    """Return the current incidents; `known` itself where the table has not changed since."""
+    version = lake.version(INCIDENTS)
+    if known and known.version == version:
+        return known
+    where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN_WITHIN))
+    return CurrentIncidents(from_rows(lake.read(INCIDENTS, where)), version)
+
+
+def groups_with_incidents(lake: Lake) -> list[str]:
+    """Return the consumer groups that have an open incident, by name."""
+    rows = lake.read(INCIDENTS, one_of("state", OPEN), columns=("evidence",))
+    evidence = (msgspec.json.decode(text).get("row", {}) for text in rows["evidence"].to_pylist())
+    return sorted({row["consumer_group"] for row in evidence if row.get("consumer_group")})
+
+
+def advance_incidents(
+    lake: Lake,
+    evaluations: Sequence[Evaluation],
+    rules: Iterable[BaseRule],
+    *,
+    all_rules: bool,
+    known: CurrentIncidents | None = None,
+) -> tuple[list[Incident], int]:
+    """Advance the current incidents through evaluations and write what changed.
+
+    Args:
+        lake: the tables.
+        evaluations: in order of time, at least one.
+        rules: the present rules.
+        all_rules: see `advance`.
+        known: incidents that were read before; read again where the table has changed since.
+
+    Returns:
+        (the incidents after the evaluations, how many changed).
+
+    Raises:
+        Timeout: see `incidents_lock`.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    with incidents_lock(lake):
+        before = current_incidents(lake, evaluations[0].observed_at, known).incidents
+        after = advance(before, evaluations, by_name, all_rules=all_rules)
+        return after, save(lake, before, after)
+
+
+def find(lake: Lake, incident_ids: Iterable[str]) -> list[Incident]:
+    """Return the incidents with these ids."""
+    ids = set(incident_ids)
+    if not ids:
+        return []
+    return from_rows(lake.read(INCIDENTS, one_of("incident_id", ids)))
+
+
+def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> int:
+    """Write the differences in one commit.
+
+    Returns:
+        How many incidents changed or were removed.
+    """
+    old = {each.incident_id: each for each in before}
+    new = {each.incident_id: each for each in after}
+    changed = [each for each in after if old.get(each.incident_id) != each]
+    removed = plain_rows(old[each] for each in old.keys() - new.keys())
+    lake.upsert(INCIDENTS, plain_rows(changed), removed)
+    return len(changed) + len(removed)
+
+
+def from_rows(rows: pa.Table) -> list[Incident]:
+    """Return rows of ``alerting.incidents`` as incidents, in the order in which they opened."""
+    incidents = typed_rows(rows, Incident)
+    return sorted(incidents, key=lambda each: (each.opened_at, each.incident_id))

@@ -1,0 +1,170 @@
+"""Alert rules about Tidemark's own work: late snapshots, failed expectations, failed runs.
+
+These rules are evaluated by the clock and not on snapshots, because a missing snapshot is one of
+the faults that they find.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from alerting.incidents.incident import Alert, Evaluation
+from alerting.rules.model import BaseRule, Rule
+from lake.catalog import Lake
+from lake.tables.progress import SNAPSHOTS
+from lake.tables.quality import RESULTS
+from lake.window import HOUR, Window
+from settings.constants import MEMORY
+from settings.fields import fits
+
+DAY = timedelta(days=1)
+
+PIPELINE = "tidemark"
+"""Subject of alerts that concern no single cluster."""
+
+
+def check_pipeline(
+    lake: Lake,
+    rules: Sequence[Rule],
+    failed_runs: Mapping[str, Sequence[str]],
+    now: datetime,
+    since: datetime,
+    removed_clusters: Collection[str] = (),
+) -> Evaluation:
+    """Evaluate the rules about the pipeline now.
+
+    Args:
+        lake: the tables.
+        rules: rules of any kind; only those about the pipeline are evaluated.
+        failed_runs: by job, the runs that failed since its last success, newest first.
+        now: the present.
+        since: start of the monitoring; nothing is late before.
+        removed_clusters: clusters that are no longer configured; none of them is late.
+    """
+    states = {
+        "collection_late": lambda: _ages(lake, now, since, removed_clusters),
+        "quality": lambda: _validation_results(lake, now),
+        "run_failed": lambda: [
+            State(job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])}, now)
+            for job, failed in failed_runs.items()
+        ],
+    }
+    alerts: list[Alert] = []
+    untrue: dict[tuple[str, str], datetime] = {}
+    for rule in rules:
+        if rule.kind in states:
+            for state in states[rule.kind]():
+                (variant,) = rule.variants()
+                if fits(variant.matches[0], state.row):
+                    if state.value is None or state.value > variant.threshold:
+                        alerts.append(_alert(rule, state))
+                    else:
+                        untrue[rule.name, state.subject] = state.at
+    return Evaluation(now, None, tuple(alerts), frozenset(untrue), untrue)
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of one monitored subject.
+
+    Attributes:
+        subject: name of the subject.
+        value: the number that rules compare; None where it could not be computed.
+        row: the columns that the value comes from.
+        at: when the value was determined. Evaluating it twice is still one observation.
+    """
+
+    subject: str
+    value: float | None
+    row: dict[str, Any]
+    at: datetime
+
+
+def _ages(
+    lake: Lake, now: datetime, since: datetime, removed_clusters: Collection[str]
+) -> Iterable[State]:
+    """Yield the age in seconds of the newest snapshot of each cluster computed within a day.
+
+    A cluster without a snapshot for longer is absent, so its incident stays open. Without any
+    cluster, the age counts from the newest snapshot of all, or from the start of the monitoring.
+    """
+    rows = lake.read(SNAPSHOTS, Window(now - MEMORY, now), columns=("cluster", "observed_at"))
+    for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
+        if row["cluster"] in removed_clusters:
+            continue
+        at = row["observed_at_max"]
+        columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
+        yield State(row["cluster"], (now - at).total_seconds(), columns, now)
+    if rows.num_rows:
+        yield State(PIPELINE, 0.0, {"cluster": None, "newest_at": None}, now)
+        return
+    newest = _newest_before(lake, now - MEMORY, since)
+    age = (now - (newest or since)).total_seconds()
+    columns = {"cluster": None, "newest_at": newest.isoformat() if newest else None}
+    yield State(PIPELINE, age, columns, now)
+
+
+def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | None:
+    """Return the instant of the newest computed snapshot from `since` to `end`.
+
+    The search goes back day by day, as most days hold no file.
+    """
+    while end > since:
+        start = max(end - DAY, since)
+        found = lake.read(SNAPSHOTS, Window(start, end), columns=("observed_at",))
+        if found.num_rows:
+            return max(found["observed_at"].to_pylist())
+        end = start
+    return None
+
+
+def _validation_results(lake: Lake, now: datetime) -> Iterable[State]:
+    """Yield the newest validation result of each expectation within the hour.
+
+    A success without rows does not count: the cluster may be unreachable.
+    """
+    names = (
+        *("observed_at", "table", "expectation", "success", "unexpected", "elements"),
+        *("window_start", "window_end"),
+    )
+    newest: dict[tuple[str, str], Mapping[str, Any]] = {}
+    rows = lake.read(RESULTS, Window(now - HOUR, now), columns=names).to_pylist()
+    for row in sorted(rows, key=lambda row: row["observed_at"]):
+        key = row["table"], row["expectation"]
+        is_empty = row["success"] and row["elements"] == 0
+        if not is_empty and not _is_older(row, newest.get(key)):
+            newest[key] = row
+    for (table, expectation), row in sorted(newest.items()):
+        unexpected = None if row["unexpected"] is None else float(row["unexpected"])
+        columns = {"cluster": None, "table": table, "expectation": expectation}
+        value = 0.0 if row["success"] else unexpected
+        yield State(f"{table}/{expectation}", value, columns, row["observed_at"])
+
+
+def _is_older(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> bool:
+    """Return whether a result concerns rows before those of a known result, as in a backfill."""
+    return bool(known and known["window_start"] and row["window_end"] <= known["window_start"])
+
+
+def _alert(rule: BaseRule, state: State) -> Alert:
+    evidence = {
+        "kind": rule.kind,
+        "words": rule.words,
+        "description": rule.description,
+        "runbook": rule.runbook,
+        "labels": dict(rule.labels),
+        "observations": [],
+        "row": state.row,
+    }
+    return Alert(
+        observed_at=state.at,
+        rule=rule.name,
+        severity=rule.severity,
+        subject=state.subject,
+        value=state.value,
+        threshold=rule.limit,
+        evidence=msgspec.json.encode(evidence).decode(),
+    )

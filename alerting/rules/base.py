@@ -1,0 +1,190 @@
+"""What alert rules of all kinds share: fields, overrides, and variants for single subjects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from alerting.rules.kinds import KINDS, Kind
+from alerting.rules.partial_rows import known
+from settings.fields import For, Messages, QuietHours, Seconds, Span, Strict, fits
+from settings.matching import GroupMatch, Match
+
+CLEAR = Span(5)
+"""How long a rule has to be untrue until its incident resolves, unless the rule sets it."""
+
+RUNBOOK = r"^(https?://\S+|runbooks/[A-Za-z0-9._-]+\.md)$"
+"""An http(s) address, or a page of the documentation; see `alerting.rules.runbooks`."""
+
+Severity = Literal["critical", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A rule as it applies to some subjects: the rule itself, or one of its overrides.
+
+    Attributes:
+        rule: the rule.
+        severity: ``critical`` | ``warning`` | ``info``.
+        threshold: what the value is compared with.
+        for_: how long it has to be true until its incident fires.
+        clear_for: how long it has to be untrue until its incident resolves.
+        matches: globs that a subject has to match, all of them.
+        unless: globs of the earlier overrides, none of which a subject may match.
+    """
+
+    rule: "BaseRule"
+    severity: Severity
+    threshold: float
+    for_: Span
+    clear_for: Span
+    matches: tuple[Match, ...]
+    unless: tuple[Match, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The rows that it is evaluated on."""
+        return self.rule.kind_definition.source
+
+    @property
+    def holds(self) -> str:
+        """SQL of whether it is true of a row of the rule's source; NULL = unknown."""
+        kind = self.rule.kind_definition
+        compared = f"({self.rule.value}) {'<' if kind.below else '>'} {self.threshold!r}D"
+        conditions = [known(compared, part_suffices=kind.part_suffices)]
+        conditions += map(known, self.rule.conditions())
+        return " AND ".join([*conditions, *([f"({kind.condition})"] if kind.condition else [])])
+
+    def applies_to(self, columns: Mapping[str, Any]) -> bool:
+        """Return whether it applies to a subject with these columns."""
+        return all(fits(match, columns) for match in self.matches) and not any(
+            fits(match, columns) for match in self.unless
+        )
+
+
+class BaseRule(Strict, frozen=True):
+    """The fields of rules of every kind.
+
+    Attributes:
+        name: unique over all files.
+        kind: one of `alerting.rules.kinds.KINDS`.
+        severity: severity of its incidents.
+        for_: how long it has to be true until its incident fires.
+        clear_for: how long it has to be untrue until its incident resolves.
+        description: its meaning in a sentence, for notifications.
+        runbook: what to do about it; an http(s) address, or a page of the documentation.
+        labels: names and values that notifications carry.
+        quiet_hours: hours of the day in which its notifications are muted.
+        match: the subjects that it applies to.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    kind: str
+    severity: Severity = "warning"
+    for_: Annotated[For | None, Field(alias="for")] = None
+    clear_for: For = CLEAR
+    description: str = ""
+    runbook: Annotated[str, Field(pattern=RUNBOOK)] | None = None
+    labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+    quiet_hours: QuietHours | None = None
+    match: Strict
+
+    @property
+    def kind_definition(self) -> Kind:
+        """The definition of its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def value(self) -> str:
+        """SQL of the number compared."""
+        return self.kind_definition.value
+
+    @property
+    def words(self) -> str:
+        """What notifications state when it is true."""
+        return self.kind_definition.words
+
+    @property
+    def limit(self) -> float:
+        """What the value is compared with; 0 for a kind without a threshold."""
+        return getattr(self, "threshold", 0.0)
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return SQL of further conditions; an unknown part of a row makes none of them untrue."""
+        return ()
+
+    def variants(self) -> list[Variant]:
+        """Return its overrides in order, then itself; at most one applies to a subject."""
+        return [
+            Variant(
+                rule=self,
+                severity=self.severity,
+                threshold=self.limit,
+                for_=self.for_ or Span(self.kind_definition.for_observations),
+                clear_for=self.clear_for,
+                matches=(self.match.model_dump(),),
+            )
+        ]
+
+
+_T = TypeVar("_T")
+
+
+class Override(Strict, Generic[_T], frozen=True):
+    """Fields of a rule that differ for some groups; the others are as in the rule."""
+
+    match: GroupMatch
+    enabled: bool = True
+    severity: Severity | None = None
+    threshold: _T | None = None
+    for_: Annotated[For | None, Field(alias="for")] = None
+    clear_for: For | None = None
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class GroupRule(BaseRule, Generic[_T], frozen=True):
+    """A rule about groups on topics.
+
+    Attributes:
+        min_messages: least number of waiting readable messages for which it can be true.
+        min_age: least age in seconds of the oldest of them.
+        overrides: fields that differ for some groups; the first match counts.
+    """
+
+    match: GroupMatch = GroupMatch()
+    min_messages: Messages = 0.0
+    min_age: Seconds = 0.0
+    overrides: Annotated[tuple[Override[_T], ...], BeforeValidator(_tuple)] = ()
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return SQL of the least volume and age."""
+        volume = f"readable_lag >= {self.min_messages!r}D" if self.min_messages else ""
+        age = f"delay_ms >= {self.min_age * 1000!r}D" if self.min_age else ""
+        return tuple(each for each in (volume, age) if each)
+
+    def variants(self) -> list[Variant]:
+        """Return its overrides in order, then itself; at most one applies to a subject."""
+        (own,) = super().variants()
+        found: list[Variant] = []
+        before: tuple[Match, ...] = ()
+        for override in self.overrides:
+            match = override.match.model_dump()
+            threshold: Any = own.threshold if override.threshold is None else override.threshold
+            if override.enabled:
+                found.append(
+                    Variant(
+                        rule=self,
+                        severity=override.severity or own.severity,
+                        threshold=threshold,
+                        for_=override.for_ or own.for_,
+                        clear_for=override.clear_for or own.clear_for,
+                        matches=(*own.matches, match),
+                        unless=before,
+                    )
+                )
+            before = (*before, match)
+        return [*found, replace(own, unless=before)]

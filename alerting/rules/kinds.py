@@ -1,0 +1,298 @@
+"""Kinds of alert rules: the number that each compares, as SQL on one row.
+
+A kind is a value and a comparison. A further kind is one more entry here, as the evaluation
+(`spark.alerts.evaluation`) knows no kind by name.
+"""
+
+from dataclasses import dataclass
+
+from alerting.rules.partial_rows import known
+
+GROUPS = "groups"
+BROKERS = "brokers"
+SNAPSHOTS = "snapshots"
+PIPELINE = "pipeline"
+"""Rules about Tidemark's own work, evaluated by the clock and not on snapshots; see
+`alerting.incidents.self_monitoring`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What rules of a kind compare.
+
+    Attributes:
+        source: the rows: `GROUPS` (``progress.groups``), `BROKERS` (``raw.brokers``), `SNAPSHOTS`
+            (``raw.snapshots``) or `PIPELINE`.
+        value: SQL of the number that is compared; NULL = unknown.
+        unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
+        words: what notifications state when a rule is true; ``{value}`` is the number and its unit.
+        condition: SQL that has to be true as well, empty without one; NULL = unknown.
+        below: whether a rule is true below its threshold, not above.
+        part_suffices: whether a comparison that is true of the known part of an incomplete row is
+            true of the whole row.
+        for_observations: observations in a row until an incident fires, unless the rule sets it.
+        about_backlog: whether it is about waiting messages. Notifications then also name the worst
+            queue, the oldest waiting message and the reason of the group's health.
+        certain: whether it is true whatever an unreachable broker would report. Such a broker then
+            inhibits none of its incidents.
+        cause: column of the row that names the cause, where health does not.
+        hint: the usual cause and the next step, in a sentence or two.
+    """
+
+    source: str
+    value: str
+    unit: str
+    words: str
+    condition: str = ""
+    below: bool = False
+    part_suffices: bool = True
+    for_observations: int = 1
+    about_backlog: bool = True
+    certain: bool = False
+    cause: str = ""
+    hint: str = ""
+
+
+def _health(
+    state: str, words: str, hint: str = "", value: str = "coalesce(lag_upper, readable_lag)"
+) -> Kind:
+    """Return the kind of a state of `progress.groups.health`, which covers ten observations."""
+    # After an incomplete observation a group may be LOSING, and every other state is unknown.
+    condition = known(f"nullif(health, 'UNKNOWN') = '{state}'")
+    return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
+
+
+_OF_RETRY_TOPIC = "topic = concat('%RETRY%', consumer_group)"
+"""Numbers of the whole group are in the rows of all its topics, so only one is evaluated."""
+
+KINDS = {
+    "lag": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait",
+        for_observations=3,
+        hint="More is produced than consumed: look for slow or failing handling, then for too few "
+        "clients or threads (tidemark plan).",
+    ),
+    "filtered_lag": Kind(
+        GROUPS,
+        "filtered_lag",
+        "messages",
+        "{value} that pass the filter wait",
+        for_observations=3,
+        hint="More matching messages are produced than consumed: look for slow or failing "
+        "handling, then for too few clients or threads (tidemark plan).",
+    ),
+    "delay": Kind(
+        GROUPS,
+        "delay_ms / 1000",
+        "seconds",
+        "the oldest waits for {value}",
+        for_observations=3,
+        hint="A queue is consumed too slowly or not at all: worst_broker and worst_queue_id name "
+        "it; check the client that holds it (tidemark show progress.assignments).",
+    ),
+    "nobody_online": Kind(
+        GROUPS,
+        "readable_lag",
+        "messages",
+        "{value} wait and no member of the group is online",
+        condition="NOT online",
+        hint="Every consumer is stopped, was never started, or cannot reach the brokers: check "
+        "its deployment first.",
+        for_observations=2,
+    ),
+    "never_committed": Kind(
+        GROUPS,
+        "lag_upper",
+        "messages",
+        "the group is online, has never committed, and up to {value} wait",
+        condition=f"online AND {known('queues_never_committed = queues', part_suffices=False)}",
+        hint="Handling fails or hangs from the first message on, or the client keeps its offsets "
+        "elsewhere: check its log.",
+        for_observations=5,
+    ),
+    "lost": Kind(
+        GROUPS,
+        "lost",
+        "messages",
+        "{value} expired before they were consumed",
+        hint="The group was behind for longer than the broker keeps messages; they cannot be read. "
+        "Send them again from their source if they matter.",
+    ),
+    "soon_lost": Kind(
+        GROUPS,
+        "loss_in_seconds",
+        "seconds",
+        "the first unconsumed message may expire in {value}",
+        condition=known("readable_lag > 0"),
+        below=True,
+        hint="Speed the group up or keep messages longer (fileReservedTime).",
+    ),
+    "falling_behind": _health(
+        "FALLING_BEHIND",
+        "{value} wait, and the number grows",
+        "More is produced than consumed: add clients up to the number of queues, or threads.",
+    ),
+    "stalled": _health(
+        "STALLED",
+        "{value} wait and a queue makes no progress",
+        "A client holds the queue and consumes nothing: check its threads, or restart it.",
+    ),
+    "blocked": _health(
+        "BLOCKED",
+        "{value} wait and messages handed out are not finished",
+        "Handling hangs or fails on one message: check the client's threads and its log.",
+    ),
+    "stopped": _health(
+        "STOPPED",
+        "{value} wait and nothing is consumed",
+        "No member of the group is online: check its deployment.",
+    ),
+    "losing": _health(
+        "LOSING",
+        "messages expire before they are consumed, {value} so far",
+        "The group is behind for longer than the broker keeps messages: speed it up, or keep "
+        "messages longer (fileReservedTime).",
+        value="lost",
+    ),
+    "retry_growth": Kind(
+        GROUPS,
+        "readable_lag_growth",
+        "messages",
+        "{value} more wait for another attempt",
+        condition=_OF_RETRY_TOPIC,
+        hint="Handling fails again and again: check the clients' log and the services they "
+        "depend on, before the messages go to the dead-letter topic.",
+        for_observations=3,
+    ),
+    "dlq_growth": Kind(
+        GROUPS,
+        "dlq_messages_growth",
+        "messages",
+        "{value} more went to the dead-letter topic",
+        condition=_OF_RETRY_TOPIC,
+        about_backlog=False,
+        certain=True,
+        hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
+    ),
+    "rewound": Kind(
+        GROUPS,
+        "coalesce(rewound_messages, 0)",
+        "messages",
+        "{value} will be consumed again: the offset went back",
+        about_backlog=False,
+        certain=True,
+        cause="rewound_cause",
+        hint="The offset was reset, or the broker lost commits. Consumers have to tolerate "
+        "messages that arrive twice.",
+    ),
+    "contested_queues": Kind(
+        GROUPS,
+        "contested_queues",
+        "",
+        "{value} queues are held by more than one member",
+        about_backlog=False,
+        hint="Members disagree on who is in the group: different client ids, versions or "
+        "strategies. Messages of these queues are consumed twice.",
+        for_observations=2,
+    ),
+    "unowned_queues": Kind(
+        GROUPS,
+        "unowned_queues",
+        "",
+        "{value} queues are held by no member",
+        about_backlog=False,
+        hint="Members are online and none consumes these queues: look for different strategies or "
+        "a rebalance that does not end.",
+        for_observations=2,
+    ),
+    "idle_clients": Kind(
+        GROUPS,
+        # No member is idle where the members reported their queues and no row names an idle one.
+        "CASE WHEN contested_queues IS NOT NULL THEN coalesce(idle_members, 0) END",
+        "",
+        "{value} members hold no queue",
+        about_backlog=False,
+        cause="idle_reasons",
+        hint="More members than queues, or the strategy leaves some out: `tidemark plan` shows "
+        "what another number of queues or another strategy gives.",
+        for_observations=2,
+    ),
+    "inconsistent_subscription": Kind(
+        GROUPS,
+        # The number is in the rows of all topics: only a topic that differs counts.
+        "CASE WHEN topic <> differing_topic THEN 0 * subscription_differences "
+        "ELSE subscription_differences END",
+        "",
+        "members differ in {value} points of their subscriptions",
+        about_backlog=False,
+        certain=True,
+        cause="differing_in",
+        hint="Members of one group must subscribe to the same, else messages are lost to the "
+        "filter of the wrong member: `tidemark show progress.subscriptions` lists them.",
+    ),
+    "throughput_drop": Kind(
+        GROUPS,
+        "usual_share",
+        "share",
+        "it consumes {value} of the usual rate at this hour",
+        about_backlog=False,
+        below=True,
+        part_suffices=False,
+        hint="Less is produced, or the group consumes less of it: compare hourly_tps with the "
+        "topic's.",
+        for_observations=2,
+    ),
+    "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
+    "broker_down": Kind(
+        BROKERS,
+        "silent",
+        "",
+        "it did not respond",
+        hint="It is down, disconnected or overloaded. Its numbers are unknown, not zero.",
+    ),
+    "disk": Kind(
+        BROKERS,
+        "disk_ratio",
+        "share",
+        "its disk is {value} full",
+        hint="Above diskMaxUsedSpaceRatio the broker deletes messages early, then it refuses new "
+        "ones.",
+    ),
+    "collection_incomplete": Kind(
+        SNAPSHOTS,
+        "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "
+        "ELSE greatest(brokers_expected - brokers_answered, cardinality(unread)) END",
+        "",
+        "{value} brokers could not be read",
+        for_observations=2,
+        hint="A broker is down, or responds without its offsets: the snapshot's problems "
+        "name what failed and why (tidemark show raw.snapshots).",
+    ),
+    "collection_late": Kind(
+        PIPELINE,
+        "",
+        "seconds",
+        "the newest computed snapshot is {value} old",
+        hint="Nothing is monitored. Check Dagster's daemon and the last runs of `tick`.",
+    ),
+    "quality": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} rows violate it",
+        hint="Reported values are impossible or contradict each other: `tidemark show "
+        "quality.results` has examples, `tidemark quarantine list` the quarantined rows.",
+    ),
+    "run_failed": Kind(
+        PIPELINE,
+        "",
+        "",
+        "{value} runs failed in a row",
+        hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
+        "memory, or a file or setting that cannot be read.",
+    ),
+}
+"""Kind by name."""

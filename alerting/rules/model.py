@@ -1,0 +1,202 @@
+"""Alert rules of each kind, as rule files define them. `alerting.rules.files` reads the files."""
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from alerting.rules.base import BaseRule, GroupRule
+from alerting.rules.kinds import KINDS, Kind
+from alerting.rules.partial_rows import MINIMA, SUMS
+from lake.schema import BIGINT, DOUBLE, INT
+from lake.tables.progress import GROUPS
+from settings.fields import Count, Limit, Messages, Seconds, Share, Strict
+from settings.matching import BrokerMatch, ClusterMatch, TableMatch
+
+NUMBERS = tuple(
+    column.name
+    for column in GROUPS.columns
+    if column.type in (BIGINT, INT, DOUBLE) and not column.name.endswith("_id")
+)
+"""Columns that a rule of kind ``column`` can compare."""
+
+
+class LagRule(GroupRule[Messages], frozen=True):
+    """More than `threshold` readable messages wait for the group on a topic.
+
+    Expired messages do not count, as no consumer can read them; see kind ``lost``.
+    ``filtered_lag`` counts only the messages that pass the group's filter.
+
+    Attributes:
+        filtered: true: only groups with a filter of which the matching share is known; false: only
+            all other groups. So one of two rules applies to each group.
+    """
+
+    kind: Literal["lag", "filtered_lag"]
+    threshold: Messages
+    filtered: bool | None = None
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return SQL of the least volume and age, and of the groups with or without a filter."""
+        if self.filtered is None:
+            return super().conditions()
+        is_filtered = "coalesce(match_method, 'none') <> 'none'"
+        mine = is_filtered if self.filtered else f"NOT ({is_filtered})"
+        return (*super().conditions(), mine)
+
+
+class MessagesRule(GroupRule[Messages], frozen=True):
+    """A state of the group that concerns more than `threshold` messages."""
+
+    kind: Literal[
+        "nobody_online",
+        "never_committed",
+        "lost",
+        "losing",
+        "falling_behind",
+        "stalled",
+        "blocked",
+        "stopped",
+        "retry_growth",
+        "dlq_growth",
+        "rewound",
+    ]
+    threshold: Messages = 0.0
+
+
+class CountRule(GroupRule[Count], frozen=True):
+    """More than `threshold` queues or members are in a wrong state.
+
+    Known only from deep snapshots that hold reports of the group's members.
+    """
+
+    kind: Literal["contested_queues", "unowned_queues", "idle_clients", "inconsistent_subscription"]
+    threshold: Count = 0.0
+
+
+class ShareRule(GroupRule[Share], frozen=True):
+    """Less than `threshold`, a share of the usual value at this time of day."""
+
+    kind: Literal["throughput_drop"]
+    threshold: Share = 0.5
+
+
+class TimeRule(GroupRule[Seconds], frozen=True):
+    """The first unconsumed message is older than `threshold`, or may expire within it."""
+
+    kind: Literal["delay", "soon_lost"]
+    threshold: Seconds
+
+
+class ColumnRule(GroupRule[Limit], frozen=True):
+    """Any number of ``progress.groups`` above or below a limit, where no other kind fits.
+
+    Attributes:
+        column: name of the column.
+        above: limit above which it is true.
+        below: limit below which it is true.
+    """
+
+    kind: Literal["column"]
+    column: str
+    above: Limit | None = None
+    below: Limit | None = None
+
+    @field_validator("column")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in NUMBERS:
+            raise ValueError(
+                f"{value!r} is no number of progress.groups, those are {', '.join(NUMBERS)}"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "ColumnRule":
+        if (self.above is None) == (self.below is None):
+            raise ValueError("one of `above` and `below` is wanted")
+        return self
+
+    @property
+    def kind_definition(self) -> Kind:
+        """The definition of its kind, for its column and the side of its limit."""
+        below = self.below is not None
+        return replace(
+            KINDS["column"],
+            words=f"{self.column} is {{value}}",
+            below=below,
+            part_suffices=self.column in (MINIMA if below else SUMS),
+        )
+
+    @property
+    def value(self) -> str:
+        """Its column, as SQL."""
+        return self.column
+
+    @property
+    def limit(self) -> float:
+        """Its limit."""
+        limit = self.above if self.above is not None else self.below
+        return limit if limit is not None else 0.0
+
+
+class BrokerDownRule(BaseRule, frozen=True):
+    """A broker address did not respond."""
+
+    kind: Literal["broker_down"]
+    match: BrokerMatch = BrokerMatch()
+
+
+class DiskRule(BaseRule, frozen=True):
+    """A broker's disk is fuller than `threshold`, a share."""
+
+    kind: Literal["disk"]
+    threshold: Share
+    match: BrokerMatch = BrokerMatch()
+
+
+class CollectionIncompleteRule(BaseRule, frozen=True):
+    """A snapshot does not hold the whole cluster."""
+
+    kind: Literal["collection_incomplete"]
+    match: ClusterMatch = ClusterMatch()
+
+
+class CollectionLateRule(BaseRule, frozen=True):
+    """The newest computed snapshot of a cluster is older than `threshold`."""
+
+    kind: Literal["collection_late"]
+    threshold: Seconds = 300.0
+    match: ClusterMatch = ClusterMatch()
+
+
+class QualityRule(BaseRule, frozen=True):
+    """The newest validation result of an expectation is a failure."""
+
+    kind: Literal["quality"]
+    match: TableMatch = TableMatch()
+
+
+class RunFailedRule(BaseRule, frozen=True):
+    """More than `threshold` runs of Tidemark failed, and none succeeded since."""
+
+    kind: Literal["run_failed"]
+    threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    match: Strict = Strict()
+
+
+Rule = Annotated[
+    LagRule
+    | MessagesRule
+    | TimeRule
+    | CountRule
+    | ShareRule
+    | ColumnRule
+    | BrokerDownRule
+    | DiskRule
+    | CollectionIncompleteRule
+    | CollectionLateRule
+    | QualityRule
+    | RunFailedRule,
+    Field(discriminator="kind"),
+]

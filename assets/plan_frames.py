@@ -1,0 +1,45 @@
+"""Parts of a run's plan as Spark frames."""
+
+from collections.abc import Iterable
+from dataclasses import astuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lake.counter_windows import CounterWindow
+from lake.observation_steps import Step
+from lake.recent_observations import Observation
+from lake.unreachable_brokers import UnreachableBroker
+
+
+def unreachable_frame(session: SparkSession, brokers: Iterable[UnreachableBroker]) -> DataFrame:
+    """Return unreachable brokers as rows, a column per field."""
+    return session.createDataFrame(
+        [astuple(broker) for broker in brokers],
+        "snapshot_id string, broker string, last_snapshot_id string",
+    )
+
+
+def observations_frame(session: SparkSession, observations: Iterable[Observation]) -> DataFrame:
+    """Return observations as rows, a column per field."""
+    return session.createDataFrame(
+        [(each.snapshot_id, each.number, dict(each.counts_for)) for each in observations],
+        "snapshot_id string, number bigint, counts_for map<string,int>",
+    )
+
+
+def steps_frame(session: SparkSession, steps: Iterable[Step]) -> DataFrame:
+    """Return steps as rows, a column per field."""
+    return session.createDataFrame(
+        [tuple((vars(step) | {"lacking": list(step.lacking)}).values()) for step in steps],
+        "snapshot_id string, observed_at timestamp, cluster string, broker string, "
+        "previous_snapshot_id string, previous_at timestamp, lacking array<string>, down boolean",
+    )
+
+
+def counter_windows_frame(session: SparkSession, windows: Iterable[CounterWindow]) -> DataFrame:
+    """Return counter windows as rows, a column per field."""
+    return session.createDataFrame(
+        [astuple(window) for window in windows],
+        "snapshot_id string, broker string, stats_window string, before_id string, "
+        "after_id string, share double",
+    )

@@ -1,0 +1,256 @@
+"""From ``raw.*`` to ``progress.*``: one body per table, each a read, a pure function and a write.
+
+Tables that only deep snapshots fill cost one look-up in the plan when the window holds none.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from assets.metadata import described, key_of, written
+from assets.partitions import BACKFILL, HOURLY
+from assets.plan_frames import (
+    counter_windows_frame,
+    observations_frame,
+    steps_frame,
+    unreachable_frame,
+)
+from assets.resources import ClientMachineResource, HealthResource
+from assets.run import CurrentRun, Run, planned, replaced, window_asset
+from assets.windows import (
+    read_evidence,
+    read_hours,
+    read_only,
+    read_raw,
+    read_snapshots,
+    read_valid,
+    read_window,
+)
+from lake.conditions import all_of, one_of, window_filter
+from lake.hidden_queues import read_quarantine, united
+from lake.observation_steps import with_lacking
+from lake.tables import alerting, progress, quality, raw
+from lake.window import Window
+from spark.progress.assignments import HISTORY, assignments
+from spark.progress.capacity import PEAK, capacity
+from spark.progress.events import events
+from spark.progress.groups import groups
+from spark.progress.health import with_health
+from spark.progress.idle_clients import idle_clients
+from spark.progress.queues import queues
+from spark.progress.subscriptions import subscriptions
+from spark.progress.throughput import throughput
+from spark.progress.timeline import timeline
+
+
+@window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS)
+def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
+    """Keep how queues grew, for as long as messages are dated by it."""
+    plan = run.plan
+    offsets = read_valid(run.session, raw.QUEUE_OFFSETS, plan, plan.previous)
+    return replaced(run, progress.TIMELINE, timeline(offsets, plan.window))
+
+
+@window_asset(
+    progress.QUEUES,
+    *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.TIMELINE),
+)
+def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
+    """Compute every queue of every group."""
+    plan = run.plan
+    measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
+    rows = read_raw(run.session, plan, plan.previous, valid=measured)
+    before = read_hours(run.session, progress.TIMELINE, plan.dated)
+    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before)
+    return replaced(run, progress.QUEUES, computed_queues)
+
+
+@window_asset(
+    progress.GROUPS,
+    *(progress.QUEUES, progress.THROUGHPUT),
+    *(raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS, raw.QUEUE_TAGS, raw.CLIENT_QUEUES),
+)
+def progress_groups(
+    context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource
+) -> dg.MaterializeResult:
+    """Compute every group on every topic, with its health and what is unknown of it."""
+    plan, session = run.plan, run.session
+    overrides, mistakes = health.thresholds()
+    for mistake in mistakes:
+        context.log.error(f"left out: {mistake}")
+    rows = read_raw(session, plan, plan.last_known, valid=[raw.QUEUE_OFFSETS])
+    listed = None
+    if plan.suspects & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
+        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan)
+    else:
+        # progress.queues holds each row of the window: only unreachable brokers are missing.
+        missing = read_only(session, raw.CONSUMER_OFFSETS, plan, plan.last_known)
+        rows = dataclasses.replace(rows, consumer_offsets=missing)
+    computed_groups = groups(
+        read_snapshots(session, progress.QUEUES, plan),
+        rows,
+        unreachable_frame(session, plan.unreachable),
+        plan.window,
+        read_evidence(session, run.lake, plan),
+        listed=listed,
+    )
+    with_states = with_health(
+        computed_groups,
+        read_only(session, progress.GROUPS, plan, plan.recent),
+        read_snapshots(session, progress.QUEUES, plan, plan.recent),
+        read_valid(session, raw.CLIENT_QUEUES, plan, plan.recent),
+        observations_frame(session, plan.observations),
+        plan.window,
+        overrides=overrides,
+    )
+    return replaced(run, progress.GROUPS, with_states, lambda: _newest_totals(run))
+
+
+def _newest_totals(run: Run) -> dict[str, Any]:
+    """Return total lag and worst delay of the window's newest snapshots, for plots in the UI."""
+    columns = ("observed_at", "cluster", "lag", "delay_ms", "complete")
+    found = run.lake.read(progress.GROUPS, run.plan.window, columns=columns).to_pylist()
+    newest: dict[str, Any] = {}
+    for row in found:
+        at = row["observed_at"]
+        newest[row["cluster"]] = max(at, newest.get(row["cluster"], run.plan.window.start))
+    rows = [row for row in found if row["observed_at"] == newest[row["cluster"]]]
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    delays = [row["delay_ms"] for row in rows if row["delay_ms"] is not None]
+    return {
+        "total_lag": sum(lags) if lags else None,
+        "worst_delay_ms": max(delays, default=None),
+        "incomplete_groups": sum(not row["complete"] for row in rows),
+    }
+
+
+@window_asset(
+    progress.THROUGHPUT, raw.SNAPSHOTS, raw.BROKER_STATS, raw.QUEUE_OFFSETS, progress.QUEUES
+)
+def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
+    """Add up what replicas counted, next to the rate that our own offsets give."""
+    plan = run.plan
+    if not plan.has_rows(raw.BROKER_STATS):
+        return replaced(run, progress.THROUGHPUT, None)
+    session, earlier = run.session, plan.around_counter_windows
+    computed_throughput = throughput(
+        read_valid(session, raw.BROKER_STATS, plan),
+        read_valid(session, raw.QUEUE_OFFSETS, plan, earlier),
+        read_snapshots(session, progress.QUEUES, plan, earlier),
+        counter_windows_frame(session, plan.counter_windows),
+        plan.window,
+    )
+    return replaced(run, progress.THROUGHPUT, computed_throughput)
+
+
+@window_asset(progress.CAPACITY, raw.CLIENTS, raw.CLIENT_TOPICS, raw.CLIENT_QUEUES, progress.GROUPS)
+def progress_capacity(
+    run: CurrentRun, client_machine: ClientMachineResource
+) -> dg.MaterializeResult:
+    """Compute what the members of a group could consume, and how many members the peak needs."""
+    plan = run.plan
+    if not plan.has_rows(raw.CLIENT_TOPICS):
+        return replaced(run, progress.CAPACITY, None)
+    session = run.session
+    computed_capacity = capacity(
+        read_valid(session, raw.CLIENTS, plan),
+        read_valid(session, raw.CLIENT_TOPICS, plan),
+        read_valid(session, raw.CLIENT_QUEUES, plan),
+        read_window(session, progress.GROUPS, Window(plan.window.start - PEAK, plan.window.end)),
+        plan.window,
+        client_machine.machine(),
+    )
+    return replaced(run, progress.CAPACITY, computed_capacity)
+
+
+@window_asset(
+    progress.EVENTS,
+    *(progress.QUEUES, progress.GROUPS, quality.QUARANTINE),
+    *(raw.SNAPSHOTS, raw.CLIENTS, raw.BROKERS, raw.BROKER_STATS),
+)
+def progress_events(run: CurrentRun) -> dg.MaterializeResult:
+    """Find what happened to queues and brokers: each transition once."""
+    plan, session, earlier = run.plan, run.session, run.plan.before_steps
+    # The run itself has just quarantined rows of the window.
+    quarantined = read_quarantine(run.lake, plan.window, plan.decisions)
+    hidden = united(plan.quarantined.hidden, quarantined.hidden)
+    computed_events = events(
+        read_snapshots(session, progress.QUEUES, plan, earlier),
+        read_snapshots(session, progress.GROUPS, plan, earlier),
+        read_valid(session, raw.CLIENTS, plan, earlier),
+        read_valid(session, raw.BROKERS, plan),
+        read_valid(session, raw.BROKER_STATS, plan),
+        steps_frame(session, with_lacking(plan.steps, hidden)),
+    )
+    return replaced(run, progress.EVENTS, computed_events)
+
+
+_OF_MEMBERS = (progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS)
+
+
+@dg.multi_asset(
+    name="members",
+    specs=[
+        dg.AssetSpec(
+            **described(progress.ASSIGNMENTS),
+            deps=[key_of(table) for table in (raw.CLIENTS, raw.CLIENT_QUEUES, raw.TOPICS)],
+        ),
+        dg.AssetSpec(
+            **described(progress.IDLE_CLIENTS),
+            deps=[key_of(table) for table in (progress.ASSIGNMENTS, raw.CLIENTS)],
+        ),
+        dg.AssetSpec(**described(progress.SUBSCRIPTIONS), deps=[key_of(raw.CLIENTS)]),
+    ],
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+@planned
+def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
+    """Compute what only members report: who holds which queue, and who subscribes to what."""
+    if not _members_reported(run):
+        for table in _OF_MEMBERS:
+            yield replaced(run, table, None)
+        return
+    plan, session = run.plan, run.session
+    clients = read_valid(session, raw.CLIENTS, plan)
+    client_queues = read_valid(session, raw.CLIENT_QUEUES, plan, plan.before(HISTORY))
+    topics = read_valid(session, raw.TOPICS, plan)
+    assigned = assignments(clients, client_queues, topics, plan.window)
+    yield replaced(run, progress.ASSIGNMENTS, assigned)
+    assigned = read_snapshots(session, progress.ASSIGNMENTS, plan)
+    idle = idle_clients(assigned, clients, plan.window)
+    yield replaced(run, progress.IDLE_CLIENTS, idle)
+    yield replaced(run, progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))
+
+
+def _members_reported(run: Run) -> bool:
+    """Return whether a member reported queues or subscriptions in the window."""
+    plan = run.plan
+    if plan.has_rows(raw.CLIENT_QUEUES):
+        return True
+    if not plan.has_rows(raw.CLIENTS):
+        return False
+    by_client = one_of("subscriptions_source", ["client"])
+    where = all_of(window_filter(raw.CLIENTS, plan.window), by_client)
+    return run.lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
+
+
+@window_asset(
+    progress.SNAPSHOTS,
+    *(alerting.INCIDENTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
+    *(progress.CAPACITY, progress.EVENTS),
+)
+def computed(run: CurrentRun) -> dg.MaterializeResult:
+    """Mark the window's snapshots as computed; the next tick repeats a run that dies before."""
+    rows = [
+        {
+            "snapshot_id": snapshot.snapshot_id,
+            "observed_at": snapshot.observed_at,
+            "cluster": snapshot.cluster,
+        }
+        for snapshot in run.plan.snapshots
+    ]
+    run.lake.upsert(progress.SNAPSHOTS, rows)
+    return dg.MaterializeResult(metadata=written(len(rows), run.plan.window))

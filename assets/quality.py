@@ -1,0 +1,207 @@
+"""Validation of tables as asset checks, one per table, and its results in ``quality.results``."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from assets.metadata import described, key_of, written
+from assets.resources import QualityResource
+from assets.run import CurrentRun, Run, planned, replaced, window_asset
+from assets.windows import read_quarantined, read_snapshots
+from expectations.adapter import validate
+from expectations.annotations import source_tables
+from expectations.declarations import Expectation
+from expectations.tick_suites import TICK_EXPECTATIONS
+from expectations.validation_results import (
+    ValidationResult,
+    result_rows,
+    results_without_rows,
+)
+from lake.catalog import Lake
+from lake.conditions import all_of, one_of, window_filter
+from lake.run_plan import ALL_RAW, RunPlan
+from lake.schema import Table
+from lake.tables import TABLES, quality, raw
+from lake.window import HOUR, Window
+
+VALIDATED = tuple(TABLES[name] for name in TICK_EXPECTATIONS)
+
+CHECK = "expectations"
+"""Name of the asset check of each table that ticks validate: all of its expectations."""
+
+_RESULT_COLUMNS = {
+    "expectation": "string",
+    "success": "bool",
+    "unexpected": "int",
+    "elements": "int",
+    "severity": "string",
+    "expected": "string",
+    "problem": "string",
+}
+_RESULT_SCHEMA = dg.TableSchema(
+    [dg.TableColumn(name, type) for name, type in _RESULT_COLUMNS.items()]
+)
+
+
+def checks_of(namespace: str) -> dg.AssetChecksDefinition:
+    """Return the asset checks of a namespace's tables, one per table, as one step.
+
+    There is no check per expectation: Dagster's book-keeping of a step or a check takes longer than
+    its validation, and ``quality.results`` has a row for each expectation anyway.
+    """
+    tables = [table for table in VALIDATED if table.namespace == namespace]
+
+    @dg.multi_asset_check(
+        name=f"validate_{namespace}",
+        specs=[
+            spec_of(table, CHECK, TICK_EXPECTATIONS[table.name], blocking=True) for table in tables
+        ],
+        op_tags={"kind": "greatexpectations"},
+    )
+    @planned
+    def validated(
+        context: dg.AssetCheckExecutionContext, run: CurrentRun, quality_settings: QualityResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        suites = quality_settings.suites(context, TICK_EXPECTATIONS)
+        found = {table: _validate(run, table, suites[table.name]) for table in tables}
+        results = [result for results in found.values() for result in results]
+        if not run.plan.window.empty:
+            rows = result_rows(results, run.plan.window, run.run_id, datetime.now(UTC))
+            run.lake.append(quality.RESULTS, rows)
+        if namespace == raw.SNAPSHOTS.namespace:
+            run.validated(suspect_tables(results, run.plan))
+        # Dagster needs a result of every check, also when a tick found nothing to compute.
+        for table, results in found.items():
+            yield check_result(table, CHECK, results, blocking=True)
+
+    return validated
+
+
+def _validate(
+    run: Run, table: Table, expectations: Sequence[Expectation]
+) -> list[ValidationResult]:
+    """Validate a table's rows of the window; without rows, no Spark query runs."""
+    plan = run.plan
+    is_raw = table.name in ALL_RAW
+    if not (plan.has_rows(table) if is_raw else run.lake.has_rows(table, plan.window)):
+        return results_without_rows(table.name, expectations)
+    session = run.session
+    others = {
+        name: read_snapshots(session, TABLES[name], plan)
+        for name in source_tables(table.name, expectations)
+    }
+    rows = read_snapshots(session, table, plan)
+    return validate(rows, table.name, others, expectations, plan.decisions)
+
+
+def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozenset[str]:
+    """Return names of the raw tables that may hold rows that are no measurements.
+
+    Searching for such rows takes longer than computing on the valid ones, and there are hardly ever
+    any. The expectations have just validated the window; quarantined rows of earlier snapshots are
+    in the quarantine, or somebody has decided on them.
+
+    Args:
+        results: the validation results of the window; a table without any is a suspect.
+        plan: the plan of the run.
+    """
+    found = list(results)
+    not_validated = {table.name for table in raw.ALL} - {result.table for result in found}
+    # Not by success: an expectation may tolerate rows that it quarantines. None = not validated.
+    violated = {
+        result.table
+        for result in found
+        if result.severity == "quarantine" and result.unexpected != 0
+    }
+    decided = {decision.table for decision in plan.decisions}
+    return frozenset(not_validated | violated | decided | plan.quarantined.tables)
+
+
+@window_asset(quality.QUARANTINE, *raw.ALL)
+def quarantine(run: CurrentRun) -> dg.MaterializeResult:
+    """Quarantine raw rows that are no measurements; nothing is computed on them."""
+    if not run.plan.suspects:
+        return replaced(run, quality.QUARANTINE, None)
+    return replaced(run, quality.QUARANTINE, read_quarantined(run.session, run.plan))
+
+
+decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QUARANTINE)])
+"""No run makes them: people decide, with `tidemark quarantine`."""
+
+
+def spec_of(
+    table: Table, name: str, expectations: Sequence[Expectation], *, blocking: bool = False
+) -> dg.AssetCheckSpec:
+    """Return the check of a table; its description lists the expectations as declared."""
+    return dg.AssetCheckSpec(
+        name,
+        asset=key_of(table),
+        description="  \n".join(each.description for each in expectations),
+        blocking=blocking,
+    )
+
+
+def check_result(
+    table: Table, name: str, results: Sequence[ValidationResult], *, blocking: bool = False
+) -> dg.AssetCheckResult:
+    """Return the validation results of a table as the result of its check.
+
+    Args:
+        table: the validated table.
+        name: of the check.
+        results: of all its expectations.
+        blocking: whether a violated expectation of severity ``block`` stops what follows.
+    """
+    failed = [result for result in results if not result.success]
+    metadata: dict[str, Any] = {
+        "unexpected": sum(result.unexpected or 0 for result in results),
+        "elements": max((result.elements or 0 for result in results), default=0),
+        "expectations": dg.TableMetadataValue(
+            [dg.TableRecord(_shown(result)) for result in results], _RESULT_SCHEMA
+        ),
+    }
+    if failed:
+        metadata["failed_expectations"] = ", ".join(result.expectation for result in failed)
+    samples = {result.expectation: result.sample for result in failed if result.sample}
+    if samples:
+        metadata["sample"] = dg.MetadataValue.json(samples)
+    # Checks block, so that validation ends before computations start. Only a failed ERROR stops
+    # these: quarantined rows are left out of them, and rows with a warning are measurements.
+    stops = blocking and any(result.severity == "block" for result in failed)
+    return dg.AssetCheckResult(
+        passed=not failed,
+        asset_key=key_of(table),
+        check_name=name,
+        severity=dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
+
+
+def _shown(result: ValidationResult) -> dict[str, Any]:
+    """Return a validation result as a row of the table that the Dagster UI shows."""
+    return {name: getattr(result, name) for name in _RESULT_COLUMNS}
+
+
+@window_asset(quality.RESULTS, *VALIDATED)
+def results(run: CurrentRun) -> dg.MaterializeResult:
+    """Report the outcome of every expectation that this run validated."""
+    found = _results_of(run.lake, run.run_id)
+    failed = sorted({row["expectation"] for row in found if not row["success"]})
+    return dg.MaterializeResult(
+        metadata=written(
+            len(found), run.plan.window, failed=len(failed), failed_expectations=failed
+        )
+    )
+
+
+def _results_of(lake: Lake, run_id: str) -> list[Mapping[str, Any]]:
+    """Return expectation and success of each validation result of a run under way."""
+    now = datetime.now(UTC)
+    last_day = window_filter(quality.RESULTS, Window(now - timedelta(days=1), now + HOUR))
+    of_run = all_of(last_day, one_of("run_id", [run_id]))
+    return lake.read(quality.RESULTS, of_run, columns=("expectation", "success")).to_pylist()
+
+
+CHECKS = [checks_of(name) for name in dict.fromkeys(table.namespace for table in VALIDATED)]

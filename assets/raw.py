@@ -1,0 +1,112 @@
+"""From brokers to ``raw.*``: take a snapshot, land it, load what has landed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from alerting.incidents.repository import groups_with_incidents
+from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
+from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
+from assets.resources import CollectorResource, LakeResource
+from assets.run import CurrentRun
+from assets.shared_snapshot import SharedSnapshots
+from lake.landing import land
+from lake.loading import load
+from lake.tables import raw
+from lake.window import HOUR
+from rocketmq.records import Snapshot
+from spark.session.configuration import SparkResource
+
+LANDING = dg.AssetKey("landing")
+
+
+@dg.asset(
+    key=LANDING,
+    group_name="collect",
+    kinds={"rocketmq", "parquet"},
+    owners=OWNERS,
+    freshness_policy=EVERY_TICK,
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+def landing(
+    context: dg.AssetExecutionContext,
+    collector: CollectorResource,
+    lake: LakeResource,
+    spark: SparkResource,
+) -> dg.MaterializeResult:
+    """One snapshot of every configured cluster, landed as Parquet files.
+
+    Only now can be asked for: brokers have no history. A cluster that cannot be read has a
+    ``FAILED`` snapshot; the others are not touched by it.
+    """
+    _refuse_the_past(context)
+    home = lake.lake.home
+    snapshots = collector.collect(home, groups_with_incidents(lake.lake), SharedSnapshots(spark))
+    for snapshot in snapshots:
+        land(home, snapshot)
+        for problem in snapshot.problems:
+            context.log.warning(f"{snapshot.cluster}: {problem.line}")
+    return dg.MaterializeResult(metadata=_described(snapshots))
+
+
+def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
+    """Sums that plot, and each snapshot by its cluster."""
+    shown = ("snapshot_id", "status", "transport", "duration_ms")
+    headers = {snapshot.cluster: snapshot.header() for snapshot in snapshots}
+    sums = ("brokers_answered", "brokers_expected", "requests", "bytes")
+    return {
+        "status": ", ".join(f"{name}: {header['status']}" for name, header in headers.items()),
+        **{name: sum(header[name] for header in headers.values()) for name in sums},
+        "duration_ms": max(header["duration_ms"] for header in headers.values()),
+        "snapshots": {
+            name: {key: header[key] for key in shown} for name, header in headers.items()
+        },
+        "problems": [
+            f"{snapshot.cluster}: {item.endpoint} {item.message}"
+            for snapshot in snapshots
+            for item in snapshot.problems[:20]
+        ],
+    }
+
+
+def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
+    now = datetime.now(UTC)
+    # A tick may have waited for another run over the end of its hour.
+    oldest = now - HOUR if is_tick(context.run.tags) else now
+    keys = context.partition_keys
+    if keys[0] < partition_key(oldest) or keys[-1] > partition_key(now):
+        raise dg.Failure(
+            f"brokers cannot be asked about {keys[0]}: they have no history. Materialize the hour "
+            f"under way ({partition_key(now)}), or recompute the past from what was landed: "
+            "progress.*, alerting.*",
+            allow_retries=False,
+        )
+
+
+@dg.multi_asset(
+    name="raw",
+    specs=[dg.AssetSpec(**described(table), deps=[LANDING]) for table in raw.ALL],
+    partitions_def=HOURLY,
+    backfill_policy=BACKFILL,
+)
+def raw_tables(
+    context: dg.AssetExecutionContext, run: CurrentRun
+) -> Iterator[dg.MaterializeResult]:
+    """Load every landed snapshot that is not in ``raw.*`` yet, whatever its hour."""
+    loaded = load(run.lake)
+    run.make_plan()
+    for snapshot_id, reason in loaded.rejected.items():
+        context.log.error(f"{snapshot_id} is kept out: {reason}")
+    for table in raw.ALL:
+        yield dg.MaterializeResult(
+            asset_key=key_of(table),
+            metadata=written(
+                loaded.rows[table.name],
+                run.plan.window,
+                snapshots=len(loaded.snapshots),
+                rejected=len(loaded.rejected),
+            ),
+        )

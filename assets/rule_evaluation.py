@@ -1,0 +1,198 @@
+"""Evaluation of alert rules on stored windows, for the runs and for replays of the past."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from alerting.incidents.incident import Alert, Evaluation, Incident
+from alerting.incidents.life_cycle import PIPELINE_KINDS
+from alerting.rules.base import Variant
+from alerting.rules.model import Rule
+from assets.windows import read_loaded, read_windows
+from lake import history
+from lake.catalog import Lake
+from lake.history import LoadedSnapshot
+from lake.schema import Table
+from lake.window import Window
+from spark.alerts.evaluated_rule import EvaluatedRule
+from spark.alerts.evaluation import evaluate_subjects, tables_to_read
+from spark.alerts.group_features import GROUP_FEATURES
+from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, compares_growth
+from spark.alerts.sources import SOURCES
+
+MOST_ROWS = 100_000
+"""How many rows are evaluated at a time for incidents: their outcomes must fit into memory."""
+
+
+def evaluated_rules(rules: Sequence[Rule]) -> list[EvaluatedRule]:
+    """Return the rules, and their overrides, that are evaluated on snapshots."""
+    variants = [variant for rule in rules for variant in rule.variants()]
+    return [evaluated_rule(variant) for variant in variants if variant.source in SOURCES]
+
+
+def evaluated_rule(variant: Variant) -> EvaluatedRule:
+    """Return what evaluation needs of a rule, or of one of its overrides."""
+    rule = variant.rule
+    return EvaluatedRule(
+        name=rule.name,
+        kind=rule.kind,
+        source=variant.source,
+        severity=variant.severity,
+        value=rule.value,
+        threshold=variant.threshold,
+        condition=variant.holds,
+        matches=variant.matches,
+        excludes=variant.unless,
+        words=rule.words,
+        description=rule.description,
+        runbook=rule.runbook,
+        labels=rule.labels,
+    )
+
+
+def outages_before(
+    known: Iterable[LoadedSnapshot], rules: Sequence[EvaluatedRule], window: Window
+) -> Outages:
+    """Return what conditions on growth compare with where the last minutes hold nothing complete.
+
+    Args:
+        known: loaded snapshots of the window and of what it remembers, in order of time.
+        rules: the evaluated rules.
+        window: the window of the observations.
+    """
+    if not compares_growth(rule.condition for rule in rules):
+        return NO_OUTAGE
+    return history.complete_before(known, window, HISTORY)
+
+
+def read_rows(
+    session: SparkSession,
+    lake: Lake,
+    rules: Sequence[EvaluatedRule],
+    window: Window,
+    known: Sequence[LoadedSnapshot],
+    outages: Outages = NO_OUTAGE,
+) -> Mapping[str, DataFrame]:
+    """Read the rows that rules are evaluated on, by full name of their table.
+
+    Recent rows are picked by snapshot, so that Spark runs the same code at every tick. Rows of
+    former days are picked by time.
+
+    Most windows hold no deep snapshot and no event. Tables of group features without a row are
+    left out: reading their metadata costs less than a join.
+    """
+    optional = {feature.table for feature in GROUP_FEATURES}
+    since = history.remembered(window).start
+
+    def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
+        if min(each.start for each in windows) < since:
+            return read_windows(session, table, windows)
+        wanted = [
+            snapshot for snapshot in known if any(snapshot.observed_at in each for each in windows)
+        ]
+        return read_loaded(session, table, wanted)
+
+    return {
+        table.name: rows(table, windows)
+        for table, windows in tables_to_read(rules, window, outages)
+        if table not in optional or lake.has_rows(table, window)
+    }
+
+
+def batches(snapshots: Sequence[LoadedSnapshot], rows: int) -> Iterator[Sequence[LoadedSnapshot]]:
+    """Split snapshots that hold `rows` rows, in order, into batches of about `MOST_ROWS` rows."""
+    size = max(1, MOST_ROWS * len(snapshots) // max(rows, 1))
+    for start in range(0, len(snapshots), size):
+        yield snapshots[start : start + size]
+
+
+def evaluations(
+    session: SparkSession,
+    lake: Lake,
+    rules: Sequence[EvaluatedRule],
+    snapshots: Sequence[LoadedSnapshot],
+    known: Sequence[LoadedSnapshot],
+    alerts: Iterable[Alert],
+    incidents: Iterable[Incident],
+) -> list[Evaluation]:
+    """Return the outcomes of rules at snapshots, true or not.
+
+    An untrue rule matters only to an incident, so Spark evaluates only subjects with an incident.
+    A subject without a row in a snapshot of its whole cluster is gone: no rule is true of it.
+
+    Args:
+        session: runs the evaluation where one is needed.
+        lake: the tables.
+        rules: the evaluated rules.
+        snapshots: the snapshots to evaluate, in order of time.
+        known: loaded snapshots of what they remember too, in order of time.
+        alerts: where the rules are true at them.
+        incidents: the incidents so far.
+    """
+    true: dict[tuple[str, datetime], list[Alert]] = {}
+    subjects = {
+        (incident.rule, incident.subject): incident.cluster
+        for incident in incidents
+        if incident.kind not in PIPELINE_KINDS
+    }
+    for alert in alerts:
+        true.setdefault((alert.row["cluster"], alert.observed_at), []).append(alert)
+        subjects[alert.rule, alert.subject] = alert.row["cluster"]
+    open_questions = {
+        snapshot.snapshot_id: {
+            subject for subject, cluster in subjects.items() if cluster == snapshot.cluster
+        }
+        - {
+            (alert.rule, alert.subject)
+            for alert in true.get((snapshot.cluster, snapshot.observed_at), ())
+        }
+        for snapshot in snapshots
+    }
+    wanted = set().union(*open_questions.values())
+    outcomes = _outcomes(session, lake, rules, snapshots, known, wanted)
+    return [
+        Evaluation(
+            snapshot.observed_at,
+            snapshot.cluster,
+            tuple(true.get((snapshot.cluster, snapshot.observed_at), ())),
+            frozenset(
+                subject
+                for subject in open_questions[snapshot.snapshot_id]
+                if outcomes.get(
+                    (snapshot.snapshot_id, *subject), False if _is_whole(snapshot) else None
+                )
+                is False
+            ),
+        )
+        for snapshot in snapshots
+    ]
+
+
+def _outcomes(
+    session: SparkSession,
+    lake: Lake,
+    rules: Sequence[EvaluatedRule],
+    snapshots: Sequence[LoadedSnapshot],
+    known: Sequence[LoadedSnapshot],
+    subjects: Collection[tuple[str, str]],
+) -> dict[tuple[str, str, str], bool | None]:
+    """Return whether rules are true, by snapshot, rule and subject; None = unknown."""
+    if not subjects:
+        return {}
+    names, keys = zip(*sorted(subjects), strict=True)
+    wanted = pa.table({"rule": pa.array(names), "subject": pa.array(keys)})
+    window = history.window_of(snapshots)
+    evaluated = [rule for rule in rules if rule.name in set(names)]
+    outages = outages_before(known, evaluated, window)
+    rows = read_rows(session, lake, evaluated, window, known, outages)
+    found = evaluate_subjects(evaluated, rows, window, session.createDataFrame(wanted), outages)
+    return {
+        (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
+        for row in found.toArrow().to_pylist()
+    }
+
+
+def _is_whole(snapshot: LoadedSnapshot) -> bool:
+    return snapshot.status == "COMPLETE" and snapshot.is_of_all_brokers

@@ -1,0 +1,62 @@
+"""Replay of alert rules on history: the same evaluation and life cycle, nothing written."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from alerting.incidents.incident import Alert, Incident
+from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
+from alerting.rules.model import Rule
+from assets.rule_evaluation import batches, evaluated_rules, evaluations, outages_before, read_rows
+from lake import history
+from lake.catalog import Lake
+from lake.tables import progress
+from lake.typed_rows import typed_rows
+from lake.window import Window
+from spark.alerts.evaluation import evaluate
+from spark.session.configuration import SparkResource
+
+
+def replay(
+    lake: Lake, spark: SparkResource, rules: Sequence[Rule], window: Window
+) -> list[Incident]:
+    """The incidents that rules would have made in a window, by opening.
+
+    Rules about the pipeline are not asked: they look at the clock.
+
+    Args:
+        lake: the tables; only computed snapshots count.
+        spark: runs the evaluation.
+        rules: to try.
+        window: the past.
+    """
+    computed = set(
+        lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))["snapshot_id"].to_pylist()
+    )
+    looks = [
+        each for each in history.loaded_snapshots(lake, window) if each.snapshot_id in computed
+    ]
+    evaluated = evaluated_rules(rules)
+    if not looks or not evaluated:
+        return []
+    rows_of_groups = lake.count(progress.GROUPS, window)
+    session = spark.session_for(rows_of_groups)
+    by_name = {rule.name: rule for rule in rules}
+    standing: list[Incident] = []
+    finished: list[Incident] = []
+    known = history.loaded_snapshots(lake, history.remembered(history.window_of(looks)))
+    for mine in batches(looks, rows_of_groups):
+        part = history.window_of(mine)
+        outages = outages_before(known, evaluated, part)
+        compared = read_rows(session, lake, evaluated, part, known, outages)
+        rows = evaluate(evaluated, compared, part, outages).toArrow()
+        alerts = sorted(typed_rows(rows, Alert), key=lambda each: each.observed_at)
+        said = evaluations(session, lake, evaluated, mine, known, alerts, standing)
+        after = advance(standing, said, by_name)
+        standing = [each for each in after if _may_come_back(each, part.end)]
+        finished += [each for each in after if not _may_come_back(each, part.end)]
+    found = [*finished, *standing]
+    return sorted(found, key=lambda each: (each.opened_at, each.rule, each.subject))
+
+
+def _may_come_back(incident: Incident, now: datetime) -> bool:
+    return incident.resolved_at is None or incident.resolved_at >= now - REOPEN_WITHIN

@@ -1,0 +1,182 @@
+"""A run as the bodies of assets see it: its tables, its Spark session and its plan."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import Any, TypeVar
+
+import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+
+from assets.metadata import described, key_of, written
+from assets.partitions import BACKFILL, HOURLY, is_tick, run_window
+from assets.windows import clear_window, write_window
+from lake.catalog import Lake
+from lake.retention import raw_since
+from lake.run_plan import RunPlan, plan_run
+from lake.schema import Table
+from settings.history import HistorySettings
+from spark.session.configuration import SparkResource
+
+_T = TypeVar("_T")
+
+
+class Run:
+    """One run of Dagster, from its first step to its last.
+
+    Its plan cannot be made before the run starts, because a tick learns its window only by loading.
+    It is no asset or step either: whoever materializes one asset in the Dagster UI selects no other
+    step. So the step that loads makes the plan, or else the first step that computes
+    (`planned`), and every later step is handed the same plan. The plan itself never changes;
+    validation replaces it once by one that names the suspect tables.
+
+    Attributes:
+        lake: the tables.
+        run_id: Dagster's id of the run.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        spark: SparkResource,
+        settings: HistorySettings,
+        run_id: str,
+        tags: Mapping[str, str],
+    ) -> None:
+        self.lake = lake
+        self.run_id = run_id
+        self._spark = spark
+        self._settings = settings
+        self._tags = tags
+        self._plan: RunPlan | None = None
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the run.
+
+        Raises:
+            RuntimeError: no step has made it yet.
+        """
+        if self._plan is None:
+            raise RuntimeError("this run has no plan yet: the step lacks the decorator `planned`")
+        return self._plan
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session, configured for as many rows as the plan expects."""
+        return self._spark.session_for(self.plan.rows)
+
+    def make_plan(self) -> None:
+        """Make the plan of the run, unless an earlier step has.
+
+        Raises:
+            Failure: the run recomputes hours whose raw rows have been removed; it would replace
+                what was computed from them by nothing.
+        """
+        if self._plan is not None:
+            return
+        window = run_window(self._tags, self.lake, self._settings.days)
+        since = raw_since(self.lake.home)
+        if since and window.start < since and not is_tick(self._tags):
+            raise dg.Failure(
+                f"raw rows before {since:%Y-%m-%dT%H:%MZ} have been removed, and what was "
+                "computed from them stays as it is: recompute from then on",
+                allow_retries=False,
+            )
+        self._plan = plan_run(self.lake, window, self._settings)
+
+    def validated(self, suspects: frozenset[str]) -> None:
+        """Take over what validation of the raw tables has found.
+
+        Args:
+            suspects: names of the raw tables that may hold rows that are no measurements.
+        """
+        self._plan = self.plan.with_suspects(suspects)
+
+
+CurrentRun = dg.ResourceParam[Run]
+"""The parameter by which a body receives its run."""
+
+
+@dg.resource(
+    required_resource_keys={"lake", "spark"}, description="The run: its tables, Spark and plan."
+)
+def run_resource(context: dg.InitResourceContext) -> Run:
+    """Make the run of a process; Dagster makes one for each run and hands it to all its steps."""
+    lake, spark = context.resources.lake, context.resources.spark
+    assert context.run, "only runs have a plan"
+    return Run(lake.lake, spark, lake.history_settings, context.run.run_id, context.run.tags)
+
+
+def planned(body: Callable[..., _T]) -> Callable[..., _T]:
+    """Hand a body the run with its plan, which is made here unless an earlier step has made it.
+
+    Dagster takes several results only from a generator, so a generator stays one.
+    """
+
+    @wraps(body)
+    def step(*context: Any, run: Run, **resources: Any) -> Any:
+        run.make_plan()
+        return body(*context, run=run, **resources)
+
+    @wraps(body)
+    def steps(*context: Any, run: Run, **resources: Any) -> Any:
+        run.make_plan()
+        results: Any = body(*context, run=run, **resources)
+        yield from results
+
+    return steps if isgeneratorfunction(body) else step
+
+
+def window_asset(
+    table: Table, *deps: Table
+) -> Callable[[Callable[..., dg.MaterializeResult]], dg.AssetsDefinition]:
+    """Declare the asset of a table of which each run replaces its window.
+
+    The decorated body reads by the plan, calls one pure function and returns `replaced`. It is not
+    called when the window is empty, because a tick found nothing to compute.
+
+    Args:
+        table: the table.
+        deps: the tables that it is computed from.
+    """
+
+    def declared(body: Callable[..., dg.MaterializeResult]) -> dg.AssetsDefinition:
+        @planned
+        @wraps(body)
+        def step(*context: Any, run: Run, **resources: Any) -> dg.MaterializeResult:
+            if run.plan.window.empty:
+                return replaced(run, table, None)
+            return body(*context, run=run, **resources)
+
+        return dg.asset(
+            **described(table),
+            deps=[key_of(each) for each in deps],
+            partitions_def=HOURLY,
+            backfill_policy=BACKFILL,
+        )(step)
+
+    return declared
+
+
+def replaced(
+    run: Run,
+    table: Table,
+    frame: DataFrame | None,
+    details: Callable[[], dict[str, Any]] = dict,
+) -> dg.MaterializeResult:
+    """Replace the run's window of a table and describe the materialization.
+
+    Args:
+        run: the run.
+        table: the table.
+        frame: the rows of the window; None where there are none, which costs no Spark job.
+        details: more metadata, read when the rows are written.
+    """
+    window = run.plan.window
+    if frame is None:
+        rows = clear_window(table, window, run.lake)
+    else:
+        rows = write_window(frame, table, window, run.lake)
+    metadata = written(rows, window, **details())
+    return dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)

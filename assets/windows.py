@@ -1,0 +1,173 @@
+"""Reading the windows of tables as Spark frames, by the plan of a run, and replacing them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from expectations.quarantine import split
+from lake.catalog import Lake
+from lake.history import LoadedSnapshot, window_of
+from lake.run_plan import RunPlan
+from lake.schema import Table
+from lake.tables import progress, raw
+from lake.window import Window
+from spark.columns import inside, is_before, stored_in
+from spark.progress.filtering import Evidence
+from spark.progress.queues import RawFrames
+
+COMPUTED_ON = (
+    raw.SNAPSHOTS,
+    raw.BROKERS,
+    raw.QUEUE_OFFSETS,
+    raw.CONSUMER_OFFSETS,
+    raw.TOPICS,
+    raw.CLIENTS,
+)
+"""The raw tables that queues and groups are computed from."""
+
+
+def read_window(session: SparkSession, table: Table, window: Window) -> DataFrame:
+    """Read the rows of a table in a window."""
+    return read_windows(session, table, [window])
+
+
+def read_windows(session: SparkSession, table: Table, windows: Sequence[Window]) -> DataFrame:
+    """Read the rows of a table in any of at least one window."""
+    return session.table(table.name).where(
+        reduce(or_, (stored_in(window, table.instant) for window in windows))
+    )
+
+
+def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame:
+    """Read the rows of a table in a window with code that does not name the window.
+
+    Files are picked by whole hours, so that Spark runs the same compiled code at every tick.
+    """
+    rows = read_window(session, table, window.whole_hours())
+    return rows.where(inside(window, table.instant))
+
+
+def read_loaded(
+    session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]
+) -> DataFrame:
+    """Read the rows of a table that belong to given snapshots, which are in order of time."""
+    rows = read_hours(session, table, window_of(snapshots))
+    return rows.where(F.col("snapshot_id").isin([each.snapshot_id for each in snapshots]))
+
+
+def read_snapshots(
+    session: SparkSession, table: Table, plan: RunPlan, earlier: Iterable[str] = ()
+) -> DataFrame:
+    """Read the rows of a table that belong to the plan's snapshots, or to earlier ones.
+
+    Rows of a load that died belong to no loaded snapshot. Rows without a snapshot are read: they
+    are for the quarantine.
+
+    Args:
+        session: the Spark session.
+        table: the table.
+        plan: the plan of the run.
+        earlier: ids of snapshots before the window; those of the window among them add nothing.
+    """
+    before = sorted(set(earlier) - set(plan.snapshot_ids))
+    snapshot_id = F.col("snapshot_id")
+    of_window = snapshot_id.isNull() | snapshot_id.isin(list(plan.snapshot_ids))
+    rows = read_hours(session, table, plan.reach if before else plan.window)
+    if not before:
+        return rows.where(of_window)
+    of_before = snapshot_id.isNotNull() & snapshot_id.isin(before)
+    lies_before = is_before(plan.window.start, table.instant)
+    return rows.where(of_window | of_before).where(lies_before == of_before)
+
+
+def read_only(
+    session: SparkSession, table: Table, plan: RunPlan, snapshot_ids: Iterable[str]
+) -> DataFrame:
+    """Read the rows of a table that belong to given snapshots, of the window or before it."""
+    wanted = sorted(snapshot_ids)
+    # Without a wanted snapshot Spark plans no scan.
+    found = F.col("snapshot_id").isin(wanted) if wanted else F.lit(False)
+    return read_hours(session, table, plan.reach).where(found)
+
+
+def read_valid(
+    session: SparkSession, table: Table, plan: RunPlan, earlier: Iterable[str] = ()
+) -> DataFrame:
+    """Read the valid rows of one raw table, by the expectations of this table alone.
+
+    Args:
+        session: the Spark session.
+        table: the table.
+        plan: the plan of the run; rows of a table that is no suspect are valid.
+        earlier: ids of snapshots before the window to read too.
+    """
+    frames = {table.name: read_snapshots(session, table, plan, earlier)}
+    if table.name not in plan.suspects:
+        return frames[table.name]
+    return _split(frames, plan)[0][table.name]
+
+
+def read_raw(
+    session: SparkSession, plan: RunPlan, earlier: Iterable[str] = (), *, valid: Iterable[Table]
+) -> RawFrames:
+    """Read the raw rows that queues and groups are computed from.
+
+    Args:
+        session: the Spark session.
+        plan: the plan of the run.
+        earlier: ids of snapshots before the window to read too.
+        valid: the tables of which only valid rows are wanted.
+    """
+    frames = {table.name: read_snapshots(session, table, plan, earlier) for table in COMPUTED_ON}
+    chosen = dict(frames)
+    if any(table.name in plan.suspects for table in valid):
+        valid_frames, _ = _split(frames, plan)
+        chosen |= {table.name: valid_frames[table.name] for table in valid}
+    return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
+
+
+def read_quarantined(session: SparkSession, plan: RunPlan) -> DataFrame:
+    """Read the invalid raw rows of a window, as rows of ``quality.quarantine``."""
+    frames = {table.name: read_snapshots(session, table, plan) for table in raw.ALL}
+    return _split(frames, plan)[1]
+
+
+def read_evidence(session: SparkSession, lake: Lake, plan: RunPlan) -> Evidence:
+    """Read what filtered lag of a window is estimated from."""
+    validity = plan.settings.sample_validity
+    reach = Window(plan.window.start - validity, plan.window.end)
+
+    def rows(table: Table) -> DataFrame | None:
+        return read_window(session, table, reach) if lake.has_rows(table, reach) else None
+
+    return Evidence(rows(raw.QUEUE_TAGS), rows(progress.THROUGHPUT), validity)
+
+
+def clear_window(table: Table, window: Window, lake: Lake) -> int:
+    """Replace a window of a table by nothing, where it has rows; return the 0 rows written."""
+    if not window.empty and lake.has_rows(table, window):
+        lake.replace(table, window, [])
+    return 0
+
+
+def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
+    """Replace a window of a table by a frame in one commit, also by an empty one.
+
+    Returns:
+        Rows written, as Iceberg counted them.
+    """
+    lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
+    rows = frame.select(*table.column_names).writeTo(table.name)
+    rows.overwrite(stored_in(window, table.instant))
+    snapshot = lake.table(table.name).current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    return int(summary["added-records"] or 0) if summary else 0
+
+
+def _split(
+    frames: Mapping[str, DataFrame], plan: RunPlan
+) -> tuple[dict[str, DataFrame], DataFrame]:
+    return split(frames, observed_at=plan.window.start, decisions=plan.decisions)

@@ -1,0 +1,153 @@
+"""Snapshots of configured clusters, side by side, with what is remembered of each.
+
+Nothing that a snapshot meets makes it raise: a cluster that cannot be read gives a ``FAILED``
+snapshot with the reason, and the others are as if it were not there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from collection.memory import Memory
+from rocketmq.collector import collect
+from rocketmq.records import Problem, Snapshot
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.typed_values import whole_milliseconds
+from settings.clusters import Cluster
+from settings.errors import SettingsError
+from settings.home import Home
+
+_log = logging.getLogger(__name__)
+
+
+class NeverReachedError(Exception):
+    """A cluster that was never reached and has no configured name; nothing can be written down."""
+
+
+class ReadError(Exception):
+    """The reader of a cluster cannot read it; one line that says why."""
+
+
+Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
+"""Reads a cluster; may raise `ReadError`."""
+
+
+async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
+    """The reading of a cluster that one process can read."""
+    return await collect(target)
+
+
+async def take_snapshot(
+    home: Home,
+    cluster: Cluster,
+    seconds: float | None = None,
+    priority_groups: Sequence[str] = (),
+    read: Read = in_this_process,
+) -> Snapshot:
+    """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
+
+    It is a deep one when the last such was long enough ago.
+
+    Args:
+        home: where the memory lies.
+        cluster: what to read.
+        seconds: how long it may take, where its own limit is longer.
+        priority_groups: groups whose clients a deep snapshot always requests, see `DeepOptions`.
+        read: who reads it.
+
+    Raises:
+        NeverReachedError: it failed and not even the cluster's name is known.
+        OSError: what was seen cannot be remembered, as on a full disk.
+    """
+    memory = Memory.of(home, cluster.key)
+    deep = cluster.deep(memory.deep_at, datetime.now(UTC))
+    deep = deep and replace(deep, priority_groups=tuple(priority_groups))
+    snapshot = await _collect(cluster, memory, seconds, deep, read)
+    if snapshot.status == "FAILED":
+        snapshot.cluster = cluster.name or memory.cluster or ""
+        if not snapshot.cluster:
+            problem = snapshot.problems[0]
+            raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
+    memory.learn(snapshot, is_deep=deep is not None)
+    return snapshot
+
+
+def take_snapshots(
+    home: Home,
+    clusters: Sequence[Cluster],
+    priority_groups: Sequence[str] = (),
+    read: Read = in_this_process,
+) -> list[Snapshot]:
+    """Take one snapshot of each cluster at the same time, for code without an event loop.
+
+    Args:
+        home: see `take_snapshot`.
+        clusters: what to read.
+        priority_groups: see `take_snapshot`.
+        read: see `take_snapshot`.
+
+    Raises:
+        NeverReachedError: no cluster gave a snapshot.
+        OSError: what was seen cannot be remembered.
+    """
+    found: list[Snapshot | BaseException] = []
+
+    async def take_all() -> None:
+        # Not returned: asyncio.run of Python 3.11 would write out the whole result.
+        tasks = (
+            take_snapshot(home, cluster, priority_groups=priority_groups, read=read)
+            for cluster in clusters
+        )
+        found.extend(await asyncio.gather(*tasks, return_exceptions=True))
+
+    asyncio.run(take_all())
+    snapshots = [item for item in found if isinstance(item, Snapshot)]
+    errors = [item for item in found if isinstance(item, BaseException)]
+    fatal = [error for error in errors if not isinstance(error, NeverReachedError)]
+    for error in fatal or (errors if not snapshots else ()):
+        raise error
+    return snapshots
+
+
+async def _collect(
+    cluster: Cluster,
+    memory: Memory,
+    seconds: float | None,
+    deep: DeepOptions | None,
+    read: Read,
+) -> Snapshot:
+    started = datetime.now(UTC)
+    try:
+        target = cluster.target(memory.remembered(started), kin=memory.kin(started))
+        return await read(cluster, _within(replace(target, deep=deep), seconds))
+    except SettingsError as error:
+        return _failed(cluster, started, "settings", str(error))
+    except ReadError as error:
+        return _failed(cluster, started, "collect", str(error))
+    except Exception as error:
+        # A mistake of ours that one cluster brings out must not cost the others their snapshot.
+        _log.exception("reading %s", cluster.key)
+        return _failed(cluster, started, "collect", f"{type(error).__name__}: {error}"[:300])
+
+
+def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
+    """Return the target with time limits that keep a snapshot within so many seconds."""
+    if seconds is None:
+        return target
+    if target.deep is None:
+        return replace(target, total_timeout=min(seconds, target.total_timeout))
+    # Bulk requests come first and end long before; the snapshot stays in time all the same.
+    share = seconds / 2
+    deep = replace(target.deep, total_timeout=min(share, target.deep.total_timeout))
+    return replace(target, total_timeout=min(share, target.total_timeout), deep=deep)
+
+
+def _failed(cluster: Cluster, started: datetime, operation: str, message: str) -> Snapshot:
+    problem = Problem(cluster.namesrv[0], operation, None, message)
+    return Snapshot(
+        "", "remote", whole_milliseconds(started), datetime.now(UTC), problems=[problem]
+    )

@@ -1,0 +1,1 @@
+"""The reference pages, generated from the declarations when the site is built."""

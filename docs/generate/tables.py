@@ -1,0 +1,70 @@
+"""The pages of tables and expectations, from `lake.tables` and the suites."""
+
+from docs.generate.markdown import code, page, table
+from expectations.audit_suites import AUDIT_EXPECTATIONS
+from expectations.tick_suites import TICK_EXPECTATIONS
+from lake.schema import Table, type_text
+from lake.tables import TABLES
+
+NAMESPACES = {
+    "raw": "What was read, as it was read.",
+    "progress": "What the raw rows mean.",
+    "quality": "Validation results, the quarantine, and decisions of people on it.",
+    "alerting": "Alerts, incidents and notifications.",
+}
+"""Namespace to what its tables hold."""
+
+
+def tables_page() -> str:
+    """Return the page of every table and column."""
+    parts = []
+    for namespace, holds in NAMESPACES.items():
+        found = [each for each in TABLES.values() if each.namespace == namespace]
+        parts += [f"## {namespace}", holds, *(part for each in found for part in _table(each))]
+    return page(
+        "Tables",
+        "Every table is an Iceberg table. NULL means unknown. Names that end in `_at` are instants "
+        "in UTC, `_ms` milliseconds, `_tps` messages a second.",
+        *parts,
+    )
+
+
+def expectations_page() -> str:
+    """Return the page of every expectation: those of each tick, and those of the hourly audit."""
+    parts = []
+    for name in sorted(AUDIT_EXPECTATIONS):
+        of_ticks = {each.name for each in TICK_EXPECTATIONS.get(name, ())}
+        rows = [
+            (
+                code(each.name),
+                each.severity,
+                each.expected,
+                "every tick" if each.name in of_ticks else "hourly audit",
+            )
+            for each in AUDIT_EXPECTATIONS[name]
+        ]
+        parts += [f"## {name}", table(("expectation", "severity", "expected", "validated"), rows)]
+    return page(
+        "Expectations",
+        "Every expectation of every table. [Operations](../operations.md#data-quality) explains "
+        "the severities and how to tolerate a share of violations.",
+        *parts,
+    )
+
+
+def _table(declared: Table) -> list[str]:
+    rows = [
+        (
+            code(column.name),
+            code(type_text(column.type)),
+            "key" if column.name in declared.key else "",
+            column.comment,
+        )
+        for column in declared.columns
+    ]
+    return [
+        f"### {declared.name}",
+        declared.comment,
+        f"Partitioned by the hour of {code(declared.instant)}.",
+        table(("column", "type", "", "meaning"), rows),
+    ]

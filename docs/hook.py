@@ -1,0 +1,17 @@
+"""Adds the generated reference pages to the site; MkDocs calls this module as a hook.
+
+MkDocs puts the folder of a hook first on the search path, so it stands beside no module that has
+the name of a package: ``docs/generate/settings.py`` would hide ``settings``.
+"""
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from docs.generate.pages import pages
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add every generated page to the pages that people wrote."""
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files

@@ -1,0 +1,296 @@
+"""Columns that a condition needs besides those of its table, and how they are computed.
+
+An annotated frame has a few more columns, so that every expectation is a condition on one row and
+none has a code path of its own. Columns that need rows of other tables are added only where an
+expectation uses them. `expectations.annotation_columns` says what each column holds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import MapType
+
+from expectations.annotation_columns import (
+    BULK,
+    CONFLICT,
+    COPY,
+    DECISION,
+    DISAGREEING_QUEUES,
+    LAG_OF_QUEUES,
+    QUEUE_ROW,
+    ROWS,
+    USUAL_ROWS,
+)
+from expectations.declarations import Expectation, is_valid
+from expectations.row_json import row_json
+from expectations.tick_suites import TICK_EXPECTATIONS
+from lake.decisions import DROPPED, RELEASED, Decision
+from lake.schema import Table
+from lake.tables import TABLES
+from lake.window import HOUR
+
+Frames = Mapping[str, DataFrame]
+"""Rows by full table name."""
+
+_BULK_TYPE = (
+    "struct<consumer_offset: bigint, max_offset: bigint, "
+    "next_consumer_offset: bigint, next_max_offset: bigint>"
+)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Columns that are computed from rows of other tables.
+
+    Attributes:
+        types: column to Spark type.
+        sources: full names of the other tables.
+        add: adds the columns to a frame, given the rows of the sources and the decisions.
+        before: how long before the window rows of the sources are needed too.
+    """
+
+    types: Mapping[str, str]
+    sources: tuple[str, ...]
+    add: Callable[[DataFrame, Frames, Sequence[Decision]], DataFrame]
+    before: timedelta = timedelta(0)
+
+    def is_used_by(self, expectations: Sequence[Expectation]) -> bool:
+        """Return whether a condition names one of its columns."""
+        return any(column in each.condition for column in self.types for each in expectations)
+
+
+def source_tables(name: str, expectations: Sequence[Expectation]) -> dict[str, timedelta]:
+    """Return the other tables that a table's expectations need.
+
+    Args:
+        name: full name of the table.
+        expectations: those to validate.
+
+    Returns:
+        Full names, with how long before the window their rows are needed.
+    """
+    return {
+        other: each.before
+        for each in ANNOTATIONS.get(name, ())
+        if each.is_used_by(expectations)
+        for other in each.sources
+    }
+
+
+def annotate(
+    name: str,
+    frames: Frames,
+    decisions: Sequence[Decision] = (),
+    expectations: Sequence[Expectation] = (),
+) -> DataFrame:
+    """Add the columns that a table's expectations need.
+
+    Args:
+        name: full name of the table, a key of `frames`.
+        frames: rows of one window. Where a source table is missing, the columns are NULL and the
+            expectations on them do not apply. An empty frame is not missing: it has no rows.
+        decisions: decisions in force on rows of any table in the window.
+        expectations: those to validate.
+
+    Returns:
+        One row per row of ``frames[name]``, with its columns and the annotations.
+    """
+    own_decisions = [decision for decision in decisions if decision.table == name]
+    frame = _with_copies(frames[name], TABLES[name], own_decisions)
+    for each in ANNOTATIONS.get(name, ()):
+        if not each.is_used_by(expectations):
+            continue
+        if set(each.sources) <= set(frames):
+            frame = each.add(frame, frames, decisions)
+        else:
+            unknown = {column: F.lit(None).cast(type) for column, type in each.types.items()}
+            frame = frame.withColumns(unknown)
+    return frame
+
+
+def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
+    """Add `COPY`, `CONFLICT` and `DECISION`. NULL is a key value like any other."""
+    same_key = Window.partitionBy(*table.key)
+    content = _content(frame)
+    decision = _decision(frame, decisions)
+    # Decisions are rare, and every tick sorts by this.
+    released_first = [decision.eqNullSafe(RELEASED).desc()] if decisions else []
+    return frame.select(
+        "*",
+        F.row_number().over(same_key.orderBy(*released_first, content)).alias(COPY),
+        (F.min(content).over(same_key) != F.max(content).over(same_key)).alias(CONFLICT),
+        decision.alias(DECISION),
+    )
+
+
+def _decision(frame: DataFrame, decisions: Sequence[Decision]) -> Column:
+    """Return the decision on a row, found by the row's text."""
+    found = F.lit(None).cast("string")
+    if not decisions:
+        return found
+    snapshot_ids = {each.snapshot_id for each in decisions if each.snapshot_id}
+    # The text of a row is made only where a decision may match it.
+    may_match = F.col("snapshot_id").isNull() | F.col("snapshot_id").isin(list(snapshot_ids))
+    text = row_json(frame.columns)
+    for kind in (DROPPED, RELEASED):
+        rows = [each.row for each in decisions if each.decision == kind]
+        found = F.when(may_match & text.isin(rows), F.lit(kind)).otherwise(found)
+    return found
+
+
+def _content(frame: DataFrame) -> Column:
+    """Return all columns of a row as one comparable value (Spark cannot compare maps)."""
+    return F.struct(
+        *(
+            F.sort_array(F.map_entries(field.name)).alias(field.name)
+            if isinstance(field.dataType, MapType)
+            else F.col(field.name)
+            for field in frame.schema.fields
+        )
+    )
+
+
+def _with_queue_row(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+    """Add `QUEUE_ROW` to consumer offsets; NULL where the row has no complete key."""
+    key = list(TABLES["raw.queue_offsets"].key)
+    expectations = TICK_EXPECTATIONS["raw.queue_offsets"]
+    has_valid_row = F.max(is_valid(expectations))
+    queues = (
+        annotate("raw.queue_offsets", frames, decisions, expectations)
+        .groupBy(*key)
+        .agg(F.when(has_valid_row, "valid").otherwise("quarantined").alias(QUEUE_ROW))
+    )
+    complete = F.lit(True)
+    for column in key:
+        complete = complete & F.col(column).isNotNull()
+    return frame.join(queues, on=key, how="left").select(
+        *frame.columns,
+        F.when(complete, F.coalesce(QUEUE_ROW, F.lit("absent"))).alias(QUEUE_ROW),
+    )
+
+
+def _with_lag_of_queues(
+    frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
+) -> DataFrame:
+    """Add `LAG_OF_QUEUES` to groups; as in their own sum, a queue ahead of its broker counts 0."""
+    key = ["snapshot_id", "consumer_group", "topic"]
+    sums = (
+        frames["progress.queues"]
+        .groupBy(*key)
+        .agg(
+            F.when(F.max("client_id").isNull(), F.sum(F.greatest("lag", F.lit(0)))).alias(
+                LAG_OF_QUEUES
+            )
+        )
+    )
+    return frame.join(sums, on=key, how="left").select(*frame.columns, LAG_OF_QUEUES)
+
+
+def _with_rows(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+    """Add `ROWS` and `USUAL_ROWS` to snapshots."""
+    seconds = F.unix_seconds("observed_at")
+    hour_before = Window.partitionBy("cluster").orderBy(seconds).rangeBetween(-3600, -1)
+    key = ["snapshot_id", "cluster", "observed_at"]
+    counts = (
+        frames["raw.queue_offsets"]
+        .select(*key)
+        .unionByName(frames["raw.consumer_offsets"].select(*key))
+        .groupBy(*key)
+        .agg(F.count(F.lit(1)).alias(ROWS))
+    )
+    # A full join, because snapshots without rows count in the mean too.
+    return (
+        frame.join(counts, on=key, how="full")
+        .withColumn(ROWS, F.coalesce(ROWS, F.lit(0)))
+        .withColumn(USUAL_ROWS, F.avg(ROWS).over(hour_before))
+        .where(F.col(COPY).isNotNull())
+        .select(*frame.columns, ROWS, USUAL_ROWS)
+    )
+
+
+def _with_disagreement(
+    frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
+) -> DataFrame:
+    """Add `DISAGREEING_QUEUES` to snapshots that were read from files."""
+    stores = frame.where("source = 'store'").select("snapshot_id", F.lit(True).alias("stored"))
+    order = Window.partitionBy("cluster", "broker", "topic", "queue_id").orderBy("observed_at")
+    live = F.when(F.col("stored").isNull(), F.col("max_offset"))
+    before = F.last(live, ignorenulls=True).over(
+        order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    after = F.first(live, ignorenulls=True).over(
+        order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    )
+    agrees = F.col("max_offset").between(F.col("before"), F.col("after"))
+    found = (
+        frames["raw.queue_offsets"]
+        .join(F.broadcast(stores.distinct()), on="snapshot_id", how="left")
+        .withColumns({"before": before, "after": after})
+        # When the queue fell between the live snapshots, either of its two states may be stored.
+        .where(F.col("stored") & (F.col("before") <= F.col("after")))
+        .groupBy("snapshot_id")
+        .agg(F.count_if(~agrees).alias(DISAGREEING_QUEUES))
+    )
+    return frame.join(found, on="snapshot_id", how="left").select(
+        *frame.columns, DISAGREEING_QUEUES
+    )
+
+
+def _with_bulk(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+    """Add `BULK` to the responses of request 208."""
+    queue = ["cluster", "broker", "topic", "queue_id"]
+    key = [*queue, "consumer_group"]
+    consumed_queues = F.broadcast(frame.select(*key).distinct())
+    written = frames["raw.queue_offsets"].select("snapshot_id", *queue, "max_offset")
+    bulk = (
+        frames["raw.consumer_offsets"]
+        .where("client_id IS NULL")
+        .join(consumed_queues, on=key, how="left_semi")
+        .join(written, on=["snapshot_id", *queue], how="left")
+    )
+    order = Window.partitionBy(*key).orderBy("observed_at")
+    offsets = ("consumer_offset", "max_offset")
+    following = {f"next_{name}": F.lead(name).over(order) for name in offsets}
+    found = (
+        bulk.withColumns(following)
+        .where(" AND ".join(f"{name} <= next_{name}" for name in offsets))
+        # Conflicting rows of one queue give it several times.
+        .groupBy("snapshot_id", *key)
+        .agg(F.min(F.struct(*offsets, *following)).alias(BULK))
+    )
+    return frame.join(found, on=["snapshot_id", *key], how="left").select(*frame.columns, BULK)
+
+
+ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
+    "raw.consumer_offsets": (
+        Annotation({QUEUE_ROW: "string"}, ("raw.queue_offsets",), _with_queue_row),
+    ),
+    "progress.groups": (
+        Annotation({LAG_OF_QUEUES: "bigint"}, ("progress.queues",), _with_lag_of_queues),
+    ),
+    "raw.consume_stats": (
+        Annotation(
+            {BULK: _BULK_TYPE},
+            ("raw.queue_offsets", "raw.consumer_offsets"),
+            _with_bulk,
+        ),
+    ),
+    "raw.snapshots": (
+        Annotation(
+            {ROWS: "bigint", USUAL_ROWS: "double"},
+            ("raw.queue_offsets", "raw.consumer_offsets"),
+            _with_rows,
+            before=HOUR,
+        ),
+        Annotation(
+            {DISAGREEING_QUEUES: "bigint"},
+            ("raw.queue_offsets",),
+            _with_disagreement,
+            before=HOUR,
+        ),
+    ),
+}
+"""By full name of the table whose expectations use them."""

@@ -1,0 +1,212 @@
+"""Expectations of the hourly audit, by table: those of ticks and those that only the audit has.
+
+The audit finds mistakes of Tidemark's own computations and disagreements between sources, some of
+which show over an hour only. No tick waits for it. Its own expectations have severity ``warn``: a
+recomputation replaces what they find once the cause is mended.
+"""
+
+from expectations.annotation_columns import (
+    BULK,
+    DISAGREEING_QUEUES,
+    LAG_OF_QUEUES,
+    ROWS,
+    USUAL_ROWS,
+)
+from expectations.declarations import (
+    Expectation,
+    at_least,
+    between,
+    one_of,
+    ordered,
+    structural,
+)
+from expectations.tick_suites import TICK_EXPECTATIONS
+from lake.decisions import DROPPED, RELEASED, UNDONE
+from lake.tables import TABLES
+
+FEW_ROWS = 20
+"""Clusters with fewer rows than this are too small to compare: a few rows come and go."""
+
+_SLACK = "greatest(1, 0.2 * tps_observed)"
+_COUNTED = "CASE stats_name WHEN 'TOPIC_PUT_NUMS' THEN {put} WHEN 'GROUP_GET_NUMS' THEN {got} END"
+
+_OWN = {
+    "raw.snapshots": (
+        Expectation(
+            "rows_as_many_as_usual",
+            "warn",
+            f"CASE WHEN source = 'remote' AND status = 'COMPLETE' AND {USUAL_ROWS} >= {FEW_ROWS} "
+            f"THEN {ROWS} >= {USUAL_ROWS} / 2 END",
+            "a complete snapshot has less than half of the queue and consumer offset rows of an "
+            "average snapshot of the hour before",
+            ("cluster", "status"),
+        ),
+        Expectation(
+            "store_agrees_with_live_looks",
+            "warn",
+            f"{DISAGREEING_QUEUES} = 0",
+            "a max_offset read from files is outside those of the live snapshots before and after",
+            ("cluster", "source"),
+        ),
+    ),
+    "raw.consume_stats": (
+        # It was read after the bulk of its snapshot and before the bulk of the next.
+        Expectation(
+            "agrees_with_bulk",
+            "warn",
+            f"consumer_offset BETWEEN {BULK}.consumer_offset AND {BULK}.next_consumer_offset "
+            f"AND max_offset BETWEEN {BULK}.max_offset AND {BULK}.next_max_offset",
+            "request 208 reports offsets outside those of requests 43 and 202 before and after it",
+            ("consumer_offset", "max_offset"),
+        ),
+    ),
+    "progress.groups": (
+        at_least("queues", 0),
+        at_least("queues_unknown", 0),
+        ordered("queues_unknown", "queues"),
+        ordered("queues_never_committed", "queues"),
+        Expectation(
+            "complete_without_unknown_queues",
+            "warn",
+            "complete = (queues_unknown = 0)",
+            "complete disagrees with queues_unknown",
+            ("complete", "queues_unknown"),
+        ),
+        *(at_least(name, 0) for name in ("lag", "lost", "readable_lag", "delay_ms", "clients")),
+        ordered("readable_lag", "lag_upper"),
+        ordered("filtered_lag_low", "filtered_lag"),
+        ordered("filtered_lag", "filtered_lag_high"),
+        between("match_ratio", 0, 1),
+        # A broadcasting group's row is that of its worst client, not of all of them.
+        Expectation(
+            "lag_is_the_sum_of_its_queues",
+            "warn",
+            f"CASE WHEN message_model <=> 'BROADCASTING' THEN NULL ELSE lag = {LAG_OF_QUEUES} END",
+            "lag <> the sum of the lag of its queues",
+            ("lag", "queues", "queues_unknown", "message_model"),
+        ),
+        one_of(
+            "health",
+            *("LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED"),
+            *("FALLING_BEHIND", "CATCHING_UP", "IDLE", "OK"),
+        ),
+    ),
+    "progress.assignments": (
+        one_of("state", "OK", "UNOWNED", "CONTESTED", "MOVED", "UNKNOWN"),
+        Expectation(
+            "contested_by_several",
+            "warn",
+            "(state = 'CONTESTED') = (size(owners) > 1)",
+            "state disagrees with the number of owners",
+            ("state", "owners"),
+        ),
+    ),
+    "progress.idle_clients": (at_least("clients", 1), at_least("queues", 0)),
+    "progress.subscriptions": (
+        Expectation(
+            "consistent_without_differences",
+            "warn",
+            "consistent = (size(differences) = 0)",
+            "consistent disagrees with differences",
+            ("consistent", "differences"),
+        ),
+    ),
+    "progress.snapshots": (),
+    "progress.timeline": (
+        at_least("max_offset", 0),
+        Expectation(
+            "previous_at_before_observed_at",
+            "warn",
+            "previous_at < observed_at",
+            "previous_at >= observed_at",
+            ("previous_at",),
+        ),
+    ),
+    "progress.throughput": (
+        at_least("tps", 0),
+        at_least("sum", 0),
+        at_least("tps_observed", 0),
+        between("served_by_replicas", 0, 1),
+        Expectation(
+            "tps_is_master_and_replicas",
+            "warn",
+            "abs(tps - coalesce(tps_master, 0) - coalesce(tps_replicas, 0)) <= 0.01",
+            "tps <> tps_master + tps_replicas",
+            ("tps", "tps_master", "tps_replicas"),
+        ),
+        # Both cover the same hour, but not to the second. A group with a filter receives fewer
+        # messages than its offsets advance by; a group that receives more received some twice.
+        Expectation(
+            "tps_agrees_with_offsets",
+            "warn",
+            "CASE WHEN stats_window = 'hour' THEN "
+            + _COUNTED.format(
+                put=f"abs(tps - tps_observed) <= {_SLACK}", got=f"tps - tps_observed <= {_SLACK}"
+            )
+            + " END",
+            "brokers counted other numbers of messages in an hour than offsets advanced by",
+            ("tps", "tps_observed"),
+        ),
+    ),
+    "progress.capacity": (
+        at_least("threads", 0),
+        at_least("consume_tps", 0),
+        at_least("capacity_tps", 0),
+        ordered("clients_told", "clients"),
+    ),
+    "progress.events": (
+        at_least("messages", 0),
+        one_of(
+            "kind",
+            *("REWOUND", "SKIPPED", "LOST", "RECREATED", "AHEAD_OF_BROKER", "DISAPPEARED"),
+            *("FIRST_COMMIT", "BROKER_DOWN"),
+        ),
+    ),
+    "quality.results": (
+        ordered("unexpected", "elements"),
+        Expectation(
+            "success_within_tolerance",
+            "warn",
+            "success = (unexpected = 0 OR try_divide(elements - unexpected, elements) >= mostly)",
+            "success disagrees with unexpected and mostly",
+            ("success", "unexpected", "elements", "mostly"),
+        ),
+    ),
+    "quality.quarantine": (),
+    "quality.decisions": (one_of("decision", RELEASED, DROPPED, UNDONE),),
+    "alerting.alerts": (one_of("severity", "critical", "warning", "info"),),
+    "alerting.incidents": (
+        one_of("state", "PENDING", "FIRING", "ACKNOWLEDGED", "RESOLVED"),
+        ordered("opened_at", "fired_at"),
+        ordered("fired_at", "resolved_at"),
+        Expectation(
+            "firing_since_an_instant",
+            "warn",
+            "CASE WHEN state IN ('FIRING', 'ACKNOWLEDGED') THEN fired_at IS NOT NULL END",
+            "fired_at is NULL and state = FIRING or ACKNOWLEDGED",
+            ("state", "fired_at"),
+        ),
+    ),
+    "alerting.notifications": (
+        at_least("attempts", 0),
+        Expectation(
+            "delivered_at_an_instant",
+            "warn",
+            "(status = 'DELIVERED') = (delivered_at IS NOT NULL)",
+            "status disagrees with delivered_at",
+            ("status", "delivered_at", "last_error"),
+        ),
+    ),
+}
+
+AUDIT_ONLY: dict[str, tuple[Expectation, ...]] = {
+    name: own if name.startswith("raw.") else (*structural(TABLES[name], "warn"), *own)
+    for name, own in _OWN.items()
+}
+"""By full table name. Ticks already validate the structure of raw tables."""
+
+AUDIT_EXPECTATIONS: dict[str, tuple[Expectation, ...]] = {
+    name: (*TICK_EXPECTATIONS.get(name, ()), *AUDIT_ONLY.get(name, ()))
+    for name in {**TICK_EXPECTATIONS, **AUDIT_ONLY}
+}
+"""By full table name: all expectations."""

@@ -1,0 +1,157 @@
+"""`Expectation`, a condition on the rows of a table, and constructors of the common kinds.
+
+A condition is Spark SQL with three values. TRUE: the row meets the expectation. FALSE: the row
+violates it. NULL: the condition does not apply, because an operand is unknown or the expectation
+excludes the row. SQL gives this by itself: ``min_offset <= max_offset`` is NULL where either is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from expectations.annotation_columns import CONFLICT, COPY, DECISION
+from lake.decisions import RELEASED
+from lake.schema import Table
+
+Severity = Literal["block", "quarantine", "warn"]
+
+KEY_UNIQUE = "key_unique"
+"""Name of the expectation that no two rows of a table have the same key."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One condition that every row of a table must meet.
+
+    Attributes:
+        name: readable and unique in its table, e.g. ``consumer_offset_le_pull_offset``.
+        severity: ``block`` = nothing is computed from the table while a row violates it;
+            ``quarantine`` = a row that violates it cannot be a measurement and is quarantined;
+            ``warn`` = a row that violates it is a measurement; the check fails and shows it.
+        condition: Spark SQL; TRUE = met, FALSE = violated, NULL = does not apply.
+        violation: a violating row in words, e.g. ``min_offset > max_offset``.
+        columns: columns that a sample of violating rows shows besides the key.
+        mostly: share of the rows to which it applies that must meet it, 0..1, as in Great
+            Expectations.
+    """
+
+    name: str
+    severity: Severity
+    condition: str
+    violation: str
+    columns: tuple[str, ...] = ()
+    mostly: float = 1.0
+
+    @property
+    def expected(self) -> str:
+        """The expectation in one line for people."""
+        most = "0 rows" if self.mostly == 1 else f"at most {100 * (1 - self.mostly):.6g}% of rows"
+        return f"{most} where {self.violation}"
+
+    @property
+    def description(self) -> str:
+        """Name, expectation and severity in one line, as Dagster and Data Docs show them."""
+        return f"{self.name}: {self.expected} ({self.severity})"
+
+    @property
+    def is_violated(self) -> Column:
+        """TRUE for a row that violates the expectation, else FALSE; never NULL."""
+        return F.coalesce(~F.expr(self.condition), F.lit(False))
+
+
+def not_null(column: str, severity: Severity = "warn") -> Expectation:
+    """Expect a known value. This is the only kind that NULL violates."""
+    return Expectation(
+        f"{column}_not_null", severity, f"{column} IS NOT NULL", f"{column} is NULL", (column,)
+    )
+
+
+def at_least(column: str, least: int, severity: Severity = "warn") -> Expectation:
+    """Expect a number that is not below `least`."""
+    return Expectation(
+        f"{column}_ge_{least}",
+        severity,
+        f"{column} >= {least}",
+        f"{column} < {least}",
+        (column,),
+    )
+
+
+def between(column: str, least: int, most: int, severity: Severity = "warn") -> Expectation:
+    """Expect a number in `least`..`most`, both included."""
+    return Expectation(
+        f"{column}_in_{least}_to_{most}",
+        severity,
+        f"{column} BETWEEN {least} AND {most}",
+        f"{column} is outside {least}..{most}",
+        (column,),
+    )
+
+
+def one_of(column: str, *values: str) -> Expectation:
+    """Expect one of these texts."""
+    known = ", ".join(f"'{value}'" for value in values)
+    return Expectation(
+        f"{column}_known",
+        "warn",
+        f"{column} IN ({known})",
+        f"{column} is none of {known}",
+        (column,),
+    )
+
+
+def ordered(
+    low: str,
+    high: str,
+    severity: Severity = "warn",
+    *,
+    where: str | None = None,
+    show: tuple[str, ...] = (),
+) -> Expectation:
+    """Expect ``low <= high`` in the rows where `where` is true."""
+    condition, violation = f"{low} <= {high}", f"{low} > {high}"
+    return Expectation(
+        f"{low}_le_{high}",
+        severity,
+        f"CASE WHEN {where} THEN {condition} END" if where else condition,
+        f"{violation} and {where}" if where else violation,
+        (low, high, *show),
+    )
+
+
+def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
+    """Expect no other row with the same key.
+
+    Of identical rows one meets the expectation. Of conflicting rows none does, because nothing
+    shows which of them was measured. It does not apply to rows with an incomplete key; `not_null`
+    covers those.
+    """
+    known = " AND ".join(f"{column} IS NOT NULL" for column in table.required)
+    return Expectation(
+        KEY_UNIQUE,
+        severity,
+        f"CASE WHEN {known} THEN {COPY} = 1 AND NOT {CONFLICT} END",
+        f"another row has the same {', '.join(table.key)}",
+        tuple(table.column_names),
+    )
+
+
+def structural(table: Table, severity: Severity = "quarantine") -> tuple[Expectation, ...]:
+    """Return what the declaration of a table demands: known key columns and a unique key."""
+    return (*(not_null(column, severity) for column in table.required), unique(table, severity))
+
+
+def is_valid(expectations: Sequence[Expectation]) -> Column:
+    """Return TRUE for a row that violates no expectation of severity ``quarantine``, else FALSE.
+
+    A released row is valid too, but only one row of each key: a release never duplicates a key. The
+    column is never NULL.
+    """
+    meets_all = F.lit(True)
+    for expectation in expectations:
+        if expectation.severity == "quarantine":
+            meets_all = meets_all & ~expectation.is_violated
+    return meets_all | (F.col(DECISION).eqNullSafe(RELEASED) & (F.col(COPY) == 1))

@@ -1,0 +1,98 @@
+"""Our expectation class for Great Expectations, and the two metrics that it needs.
+
+Great Expectations' own map expectations do not fit. At ``BOOLEAN_ONLY`` they report no counts. At
+``BASIC`` each costs a Spark query of its own for its unexpected values. One whose metric is missing
+is "vacuously true". This one needs two aggregates, which Great Expectations bundles with those of
+all other expectations of a suite into one Spark query.
+
+Importing this module imports Great Expectations (4-5 s); `expectations.adapter` does it when the
+first suite runs.
+"""
+
+from typing import Any, ClassVar
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_partial
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+EVALUATED = "rows.evaluated"
+UNEXPECTED = "rows.unexpected"
+
+
+class EvaluatedRows(TableMetricProvider):
+    """Number of rows to which a condition applies: those where it is not NULL."""
+
+    metric_name = EVALUATED
+    value_keys = ("condition",)
+
+    @metric_partial(
+        engine=SparkDFExecutionEngine,
+        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+        domain_type=MetricDomainTypes.TABLE,
+    )
+    def _spark(
+        cls,  # noqa: N805 - Great Expectations binds the class
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],
+        **_: Any,
+    ) -> tuple[Column, dict[str, Any], dict[str, Any]]:
+        condition = F.expr(metric_value_kwargs["condition"])
+        return F.count(condition), metric_domain_kwargs, {}
+
+
+class UnexpectedRows(TableMetricProvider):
+    """Number of rows that violate a condition: those where it is FALSE."""
+
+    metric_name = UNEXPECTED
+    value_keys = ("condition",)
+
+    @metric_partial(
+        engine=SparkDFExecutionEngine,
+        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+        domain_type=MetricDomainTypes.TABLE,
+    )
+    def _spark(
+        cls,  # noqa: N805 - Great Expectations binds the class
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],
+        **_: Any,
+    ) -> tuple[Column, dict[str, Any], dict[str, Any]]:
+        condition = F.expr(metric_value_kwargs["condition"])
+        return F.count_if(~condition), metric_domain_kwargs, {}
+
+
+class ExpectRowsToHold(BatchExpectation):
+    """Expect all or most of the rows to which a condition applies to meet it.
+
+    Attributes:
+        condition: Spark SQL over the columns of the batch; NULL = it does not apply to the row.
+        mostly: share of the rows to which it applies that must meet it, 0..1.
+    """
+
+    condition: str
+    mostly: float = 1.0
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = (EVALUATED, UNEXPECTED)
+    success_keys: ClassVar[tuple[str, ...]] = ("condition", "mostly")
+
+    def _validate(
+        self,
+        metrics: dict[str, Any],
+        runtime_configuration: dict[str, Any] | None = None,
+        execution_engine: Any = None,
+    ) -> dict[str, Any]:
+        # A missing metric raises here and is reported; it is never a success.
+        evaluated, unexpected = metrics[EVALUATED], metrics[UNEXPECTED]
+        return {
+            "success": unexpected == 0 or (evaluated - unexpected) / evaluated >= self.mostly,
+            "result": {
+                "element_count": evaluated,
+                "unexpected_count": unexpected,
+                "unexpected_percent": 100 * unexpected / evaluated if evaluated else 0.0,
+            },
+        }

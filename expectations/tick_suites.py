@@ -1,0 +1,126 @@
+"""Expectations that every tick and backfill validates, by table.
+
+A row that cannot be a measurement violates an expectation of severity ``quarantine``. A violated
+offset invariant of ``progress.queues`` is a measurement and has ``warn``, so its row stays visible.
+"""
+
+from expectations.annotation_columns import QUEUE_ROW
+from expectations.declarations import (
+    Expectation,
+    at_least,
+    between,
+    not_null,
+    ordered,
+    structural,
+)
+from lake.tables import TABLES
+
+_OWN: dict[str, tuple[Expectation, ...]] = {
+    "raw.snapshots": (
+        Expectation(
+            "every_broker_answered",
+            "warn",
+            "brokers_answered >= brokers_expected",
+            "brokers_answered < brokers_expected",
+            ("cluster", "status", "brokers_expected", "brokers_answered", "problems"),
+        ),
+        Expectation(
+            "status_not_failed",
+            "warn",
+            "status <> 'FAILED'",
+            "status = FAILED",
+            ("cluster", "status", "problems"),
+        ),
+    ),
+    "raw.brokers": (
+        between("disk_ratio", 0, 1),
+        at_least("dispatch_behind_bytes", 0),
+        ordered("commit_log_min_offset", "commit_log_max_offset", show=("address",)),
+        at_least("retention_hours", 0),
+        at_least("put_tps", 0),
+        at_least("get_tps", 0),
+    ),
+    "raw.queue_offsets": (
+        at_least("queue_id", 0, "quarantine"),
+        at_least("min_offset", 0, "quarantine"),
+        at_least("max_offset", 0, "quarantine"),
+        ordered("min_offset", "max_offset", "quarantine"),
+        # A queue without offsets is unknown, not impossible: quarantining it would quarantine the
+        # commits on it too. Its lag is NULL, and this check names it.
+        not_null("min_offset"),
+        not_null("max_offset"),
+    ),
+    "raw.consumer_offsets": (
+        at_least("consumer_offset", 0, "quarantine"),
+        at_least("pull_offset", 0, "quarantine"),
+        Expectation(
+            "queue_row_present",
+            "quarantine",
+            f"{QUEUE_ROW} <> 'absent'",
+            "raw.queue_offsets has no row for the queue in the same snapshot",
+        ),
+        Expectation(
+            "queue_row_sound",
+            "quarantine",
+            f"{QUEUE_ROW} <> 'quarantined'",
+            "the queue's row in raw.queue_offsets is quarantined",
+        ),
+    ),
+    "raw.topics": (
+        at_least("read_queues", 0),
+        at_least("write_queues", 0),
+        between("perm", 0, 7),
+    ),
+    "raw.consumer_groups": (at_least("which_broker_when_slow", 0),),
+    "raw.clients": (at_least("thread_count", 0),),
+    "raw.client_queues": (
+        at_least("cached_messages", 0),
+        at_least("cached_mib", 0),
+    ),
+    "raw.client_topics": tuple(
+        at_least(column, 0)
+        for column in (
+            "pull_rt_ms",
+            "pull_tps",
+            "consume_rt_ms",
+            "consume_ok_tps",
+            "consume_failed_tps",
+            "consume_failed_last_hour",
+        )
+    ),
+    "raw.broker_stats": (at_least("sum", 0), at_least("tps", 0), at_least("avgpt", 0)),
+    "raw.queue_tags": (at_least("position", 0), at_least("size", 0)),
+    "raw.consume_stats": (at_least("consumer_offset", 0), at_least("max_offset", 0)),
+    "progress.queues": (
+        ordered("min_offset", "max_offset"),
+        ordered("consumer_offset", "max_offset", show=("condition",)),
+        # Request 208 returns max(consumerOffset, pullOffset), so there the condition always holds
+        # and proves nothing (AdminBrokerProcessor.getConsumeStats). It applies to other sources.
+        ordered(
+            "consumer_offset",
+            "pull_offset",
+            where="NOT pull_source <=> 'consume_stats'",
+            show=("pull_source", "condition"),
+        ),
+        ordered("pull_offset", "max_offset", show=("pull_source", "condition")),
+        Expectation(
+            "max_offset_falls_only_when_recreated",
+            "warn",
+            "max_offset >= previous_max_offset OR condition <=> 'RECREATED'",
+            "max_offset < previous_max_offset and condition is not RECREATED",
+            ("previous_max_offset", "max_offset", "condition"),
+        ),
+        Expectation(
+            "lag_is_inflight_plus_available",
+            "warn",
+            "lag = inflight + available",
+            "lag <> inflight + available",
+            ("lag", "inflight", "available", "consumer_offset", "pull_offset", "max_offset"),
+        ),
+    ),
+}
+
+TICK_EXPECTATIONS: dict[str, tuple[Expectation, ...]] = {
+    name: (*structural(TABLES[name]), *own) for name, own in _OWN.items()
+}
+"""By full table name: validated before anything is computed from the table."""

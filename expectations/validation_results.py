@@ -1,0 +1,79 @@
+"""Validation results: the outcome of each expectation, also as rows of ``quality.results``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from expectations.declarations import Expectation, Severity
+from lake.window import Window
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """The outcome of one expectation on the rows of a table.
+
+    Attributes:
+        table: full name of the table.
+        expectation: name of the expectation.
+        success: whether a large enough share of the rows meets it (`mostly`; all rows, unless
+            configured). False also when it could not be validated.
+        unexpected: number of rows that violate it; None when it could not be validated.
+        elements: number of rows to which it applies; None when it could not be validated.
+        severity: ``block`` | ``quarantine`` | ``warn``.
+        expected: the expectation in one line for people.
+        sample: up to `expectations.adapter.SAMPLE_ROWS` violating rows: their key and the columns
+            of the expectation as JSON values (instants as ISO 8601). Empty after a success.
+        problem: why it could not be validated, in one line; None when it was.
+        mostly: share of the rows to which it applies that had to meet it.
+    """
+
+    table: str
+    expectation: str
+    success: bool
+    unexpected: int | None
+    elements: int | None
+    severity: Severity
+    expected: str
+    sample: list[dict[str, Any]] = field(default_factory=list)
+    problem: str | None = None
+    mostly: float = 1.0
+
+
+def results_without_rows(table: str, expectations: Sequence[Expectation]) -> list[ValidationResult]:
+    """Return the validation results of a table that has no rows: every expectation is met."""
+    return [
+        ValidationResult(
+            table, each.name, True, 0, 0, each.severity, each.expected, mostly=each.mostly
+        )
+        for each in expectations
+    ]
+
+
+def result_rows(
+    results: Sequence[ValidationResult], window: Window, run_id: str, validated_at: datetime
+) -> list[dict[str, Any]]:
+    """Return validation results as rows of ``quality.results``.
+
+    Args:
+        results: of any number of tables.
+        window: the window whose rows were validated.
+        run_id: the Dagster run.
+        validated_at: when, UTC.
+    """
+    return [
+        {
+            "observed_at": validated_at,
+            "table": result.table,
+            "expectation": result.expectation,
+            "success": result.success,
+            "unexpected": result.unexpected,
+            "elements": result.elements,
+            "severity": result.severity,
+            "mostly": result.mostly,
+            "window_start": window.start,
+            "window_end": window.end,
+            "run_id": run_id,
+        }
+        for result in results
+    ]

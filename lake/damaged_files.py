@@ -1,0 +1,42 @@
+"""Errors of libraries at missing or damaged files, as one error that names the files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg.exceptions import ValidationError
+from sqlalchemy.exc import DatabaseError
+
+from lake.failures import DamagedError, essence
+
+UNUSABLE = (
+    *(OSError, EOFError, ValueError, LookupError, AssertionError, SystemError),
+    *(ValidationError, DatabaseError),
+)
+"""What libraries raise at files that are missing, damaged or not readable."""
+
+PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
+
+
+@contextmanager
+def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
+    """Turn the errors of libraries that read files into one that names the files.
+
+    Args:
+        what: the files, as the error names them.
+        advice: what a person can do.
+
+    Raises:
+        DamagedError: the files are missing, damaged or not readable.
+    """
+    try:
+        yield
+    except DamagedError:
+        raise
+    except UNUSABLE as error:
+        why = str(error) or type(error).__name__
+        raise damaged(what, why, advice) from error
+
+
+def damaged(what: str, why: str, advice: str = PUT_BACK) -> DamagedError:
+    """Return the error that names files, what is wrong with them, and what to do."""
+    return DamagedError(f"{what} cannot be used: {essence(why)}; {advice}")

@@ -1,0 +1,41 @@
+"""Statements that keep a table small: removal of old rows, compaction, expiry of old states.
+
+Iceberg's own procedures do the work; which rows and snapshots they may touch is said here.
+"""
+
+from datetime import datetime
+
+from lake.catalog import NAME
+from lake.schema import Table
+from lake.window import Window
+
+FILES = 5
+"""Least number of files of an hour that are compacted."""
+
+
+def removal(table: Table, before: datetime) -> str:
+    """Return SQL that removes the rows before an hour; whole hours are whole files."""
+    return f"DELETE FROM {table.name} WHERE {table.instant} < {_instant(before)}"
+
+
+def compaction(table: Table, window: Window) -> str:
+    """Return SQL that joins the files of each hour of a window."""
+    where = (
+        f"{table.instant} >= {_instant(window.start)} AND {table.instant} < {_instant(window.end)}"
+    )
+    return (
+        f"CALL {NAME}.system.rewrite_data_files(table => '{table.name}', "
+        f"where => \"{where}\", options => map('min-input-files', '{FILES}'))"
+    )
+
+
+def expiry(table: Table, before: datetime) -> str:
+    """Return SQL that expires the versions before an instant, but never the newest."""
+    return (
+        f"CALL {NAME}.system.expire_snapshots(table => '{table.name}', "
+        f"older_than => {_instant(before)}, retain_last => 1)"
+    )
+
+
+def _instant(instant: datetime) -> str:
+    return f"TIMESTAMP '{instant.isoformat()}'"

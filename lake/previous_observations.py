@@ -1,0 +1,84 @@
+"""The snapshots before a window that hold the previous observation of every queue."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
+from itertools import islice
+
+from lake.history import LoadedSnapshot
+
+OLDER_SNAPSHOTS = 3
+"""How many snapshots from before the longest gap are read for queues that may have come back."""
+
+
+def previous_snapshots(
+    before: Sequence[LoadedSnapshot],
+    inside: Sequence[LoadedSnapshot],
+    hiding: Collection[str],
+    longest_gap: timedelta,
+) -> set[str]:
+    """Return ids of the snapshots that hold the last observation of every queue before a window.
+
+    Those are the newest snapshot of each broker, the recent ones with queues that it lacks, and a
+    few older ones when the window holds queues that none of these has.
+
+    Args:
+        before: loaded snapshots before the window, in order of time.
+        inside: loaded snapshots of the window.
+        hiding: ids of snapshots that lack queues because rows are quarantined.
+        longest_gap: the longest gap between two observations that a rate is computed over.
+    """
+    newest: dict[tuple[str, str], LoadedSnapshot] = {}
+    for snapshot in before:
+        for broker in snapshot.brokers_read:
+            newest[snapshot.cluster, broker] = snapshot
+    chosen = {snapshot.snapshot_id for snapshot in newest.values()}
+    for last in set(newest.values()):
+        earlier = [
+            snapshot
+            for snapshot in reversed(before)
+            if snapshot.cluster == last.cluster and snapshot.observed_at <= last.observed_at
+        ]
+        gap_starts = last.observed_at - longest_gap
+        recent = [snapshot for snapshot in earlier if snapshot.observed_at >= gap_starts]
+        older = [snapshot for snapshot in earlier if snapshot.observed_at < gap_starts]
+        with_new_keys, covered = _of_each_key_set(recent, hiding)
+        chosen |= with_new_keys
+        wanted = {snapshot.keys_read for snapshot in inside if snapshot.cluster == last.cluster}
+        if not wanted - {None} <= covered:
+            returned = _with_other_keys(older, hiding, covered)
+            chosen.update(islice(returned, OLDER_SNAPSHOTS))
+    return chosen
+
+
+def _of_each_key_set(
+    recent: Sequence[LoadedSnapshot], hiding: Collection[str]
+) -> tuple[set[str], set[str | None]]:
+    """Choose the newest snapshot of each set of keys, and return the sets that they cover.
+
+    They hold what the newest snapshot lacks: a topic deleted meanwhile, queues of deep snapshots, a
+    broker that was unreachable once. A snapshot that hides queues does not cover its keys.
+
+    Args:
+        recent: snapshots of a cluster within the longest gap, the newest first.
+        hiding: ids of snapshots that lack queues because rows are quarantined.
+    """
+    chosen: set[str] = set()
+    covered: set[str | None] = set()
+    for snapshot in recent:
+        if snapshot.keys_read not in covered:
+            chosen.add(snapshot.snapshot_id)
+            is_known = snapshot.keys_read is not None or snapshot.status == "COMPLETE"
+            if is_known and snapshot.snapshot_id not in hiding:
+                covered.add(snapshot.keys_read)
+    return chosen, covered
+
+
+def _with_other_keys(
+    older: Sequence[LoadedSnapshot], hiding: Collection[str], covered: Collection[str | None]
+) -> Iterator[str]:
+    """Yield the newest older snapshot of each set of keys that is not covered."""
+    seen = set(covered) | {None}
+    for snapshot in older:
+        if snapshot.keys_read not in seen and snapshot.snapshot_id not in hiding:
+            seen.add(snapshot.keys_read)
+            yield snapshot.snapshot_id

@@ -1,0 +1,172 @@
+"""The plan of one run: everything it needs to know, decided once before its first computation."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from lake.catalog import Lake
+from lake.counter_windows import CounterWindow, counter_windows
+from lake.decisions import Decision, decisions
+from lake.hidden_queues import Quarantined, read_quarantine
+from lake.history import (
+    LoadedSnapshot,
+    loaded_snapshots,
+    measured_rows,
+    newest_computed,
+    remembered,
+)
+from lake.observation_steps import Step, observation_steps
+from lake.previous_observations import previous_snapshots
+from lake.recent_observations import Observation, recent_observations
+from lake.schema import Table
+from lake.tables import raw
+from lake.unreachable_brokers import UnreachableBroker, unreachable_brokers
+from lake.window import Window
+from settings.constants import MEMORY
+from settings.history import DEFAULT_HISTORY, HistorySettings
+
+ALL_RAW = frozenset(table.name for table in raw.ALL)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What the computation of a window needs to know; no computation looks it up for itself.
+
+    Attributes:
+        window: the instants that the run computes and replaces.
+        snapshots: the loaded snapshots of the window, in order of time.
+        new: those of them that are newer than everything computed of their cluster. Incidents
+            follow time forward only, so only these advance them.
+        known: the loaded snapshots of the window and of `MEMORY` before it, in order of time.
+        rows: about how many offsets of queues and consumers the window holds.
+        filled: names of the raw tables with rows in the window.
+        previous: ids of the snapshots before the window that hold the previous observations.
+        unreachable: brokers that snapshots of the window lack, and the snapshot that last held
+            them.
+        observations: the recent observations that health is computed from.
+        steps: from the previous observation of each broker to those of the window, for events.
+        counter_windows: where the windows of counters begin, for throughput; empty without counters
+            in the window.
+        decisions: what people have decided on quarantined rows of `reach`.
+        quarantined: what the quarantine held of `reach` before the window.
+        suspects: names of the raw tables that may hold rows that are no measurements. Until
+            expectations have validated the window these are all of them.
+        settings: how far back the run reads.
+    """
+
+    window: Window
+    snapshots: tuple[LoadedSnapshot, ...] = ()
+    new: tuple[LoadedSnapshot, ...] = ()
+    known: tuple[LoadedSnapshot, ...] = ()
+    rows: int = 0
+    filled: frozenset[str] = frozenset()
+    previous: tuple[str, ...] = ()
+    unreachable: tuple[UnreachableBroker, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    steps: tuple[Step, ...] = ()
+    counter_windows: tuple[CounterWindow, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    quarantined: Quarantined = field(default_factory=Quarantined)
+    suspects: frozenset[str] = ALL_RAW
+    settings: HistorySettings = DEFAULT_HISTORY
+
+    @property
+    def snapshot_ids(self) -> tuple[str, ...]:
+        """Ids of the snapshots in the window."""
+        return tuple(snapshot.snapshot_id for snapshot in self.snapshots)
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """Ids of the snapshots before the window among `observations`."""
+        ids = {observation.snapshot_id for observation in self.observations}
+        return tuple(sorted(ids - set(self.snapshot_ids)))
+
+    @property
+    def last_known(self) -> frozenset[str]:
+        """Ids of the snapshots that last held the unreachable brokers."""
+        return frozenset(broker.last_snapshot_id for broker in self.unreachable)
+
+    @property
+    def before_steps(self) -> frozenset[str]:
+        """Ids of the snapshots before the window from which its steps start."""
+        return frozenset(step.previous_snapshot_id for step in self.steps) - {*self.snapshot_ids}
+
+    @property
+    def around_counter_windows(self) -> frozenset[str]:
+        """Ids of the snapshots around the beginnings of counter windows."""
+        return frozenset(
+            snapshot_id for each in self.counter_windows for snapshot_id in each.snapshot_ids
+        )
+
+    @property
+    def reach(self) -> Window:
+        """The window and the longest time before it that snapshots are read of."""
+        return _reach(self.window, self.settings)
+
+    @property
+    def dated(self) -> Window:
+        """The time before the window whose ``progress.timeline`` dates messages."""
+        return Window(self.window.start - self.settings.timeline_reach, self.window.start)
+
+    def before(self, length: timedelta) -> tuple[str, ...]:
+        """Return ids of the snapshots that lie at most `length` before the window."""
+        time = Window(self.window.start - length, self.window.start)
+        return tuple(each.snapshot_id for each in self.known if each.observed_at in time)
+
+    def has_rows(self, *tables: Table) -> bool:
+        """Return whether one of these raw tables has rows in the window."""
+        return any(table.name in self.filled for table in tables)
+
+    def with_suspects(self, tables: Iterable[str]) -> "RunPlan":
+        """Return the plan with what validation has found."""
+        return replace(self, suspects=frozenset(tables))
+
+
+def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HISTORY) -> RunPlan:
+    """Plan the run that computes a window, after its snapshots are loaded.
+
+    Args:
+        lake: the tables.
+        window: the window; an empty one needs nothing.
+        settings: how far back the run reads.
+    """
+    if window.empty:
+        return RunPlan(window, settings=settings)
+    reach = _reach(window, settings)
+    loaded = loaded_snapshots(lake, reach)
+    known = [each for each in loaded if each.observed_at in remembered(window)]
+    inside = [each for each in known if each.observed_at in window]
+    before = [each for each in known if each.observed_at < window.start]
+    decided = decisions(lake, reach)
+    quarantined = read_quarantine(lake, Window(reach.start, window.start), decided)
+    filled = frozenset(table.name for table in raw.ALL if lake.has_rows(table, window))
+    counted = raw.BROKER_STATS.name in filled
+    computed = newest_computed(lake, window.start - MEMORY) if inside else {}
+    return RunPlan(
+        window,
+        snapshots=tuple(inside),
+        new=tuple(
+            each
+            for each in inside
+            if each.cluster not in computed or each.observed_at > computed[each.cluster]
+        ),
+        known=tuple(known),
+        rows=measured_rows(lake, window) if inside else 0,
+        filled=filled,
+        previous=tuple(
+            sorted(previous_snapshots(before, inside, quarantined.hidden, settings.longest_gap))
+        ),
+        unreachable=tuple(unreachable_brokers(known, window)),
+        observations=tuple(recent_observations(known, window)),
+        steps=tuple(observation_steps(known, window)),
+        counter_windows=tuple(
+            counter_windows(loaded, window, settings.longest_gap) if counted else ()
+        ),
+        decisions=decided,
+        quarantined=quarantined,
+        settings=settings,
+    )
+
+
+def _reach(window: Window, settings: HistorySettings) -> Window:
+    return Window(window.start - MEMORY - settings.longest_gap, window.end)

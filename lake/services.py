@@ -1,0 +1,137 @@
+"""A process of a home that outlives the command that started it, found again by its state file."""
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self, TypeVar
+
+import psutil
+from filelock import FileLock
+
+from lake.processes import find
+from settings.home import write_whole
+
+STOP_SECONDS = 20
+
+
+class NotStartedError(Exception):
+    """A process that did not come up; what became of it, in a few words."""
+
+
+@dataclass(frozen=True)
+class Service(ABC):
+    """A started process; what else must be known of it is added by its kind.
+
+    Attributes:
+        pid: its process.
+        created: start time of that process, so that a reused id is never taken for it.
+    """
+
+    pid: int
+    created: float
+
+    @classmethod
+    def read(cls, state: Path) -> Self | None:
+        """Return the content of a state file, None without a readable one."""
+        try:
+            return cls(**json.loads(state.read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    @classmethod
+    def running(cls, state: Path) -> Self | None:
+        """The one of a state file when it is alive and listening."""
+        found = cls.read(state)
+        return found if found and found.process() and found.listens() else None
+
+    @abstractmethod
+    def listens(self) -> bool:
+        """Return whether it accepts requests by now."""
+
+    def wait(self, seconds: float) -> None:
+        """Waits until it listens.
+
+        Raises:
+            NotStartedError: it ended instead, or takes longer than that.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.listens():
+            if self.process() is None:
+                raise NotStartedError("ended while starting")
+            if time.monotonic() > deadline:
+                raise NotStartedError(f"did not listen within {seconds:g} s")
+            time.sleep(0.1)
+
+    def write(self, state: Path) -> None:
+        """Writes it down."""
+        write_whole(state, json.dumps(asdict(self)))
+
+    def process(self) -> psutil.Process | None:
+        """Its process, None when it is gone."""
+        return find(self.pid, self.created)
+
+    def stop(self) -> bool:
+        """Ends it, by force when it does not end by itself; False when it was gone already."""
+        process = self.process()
+        if process is None:
+            return False
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+            if not self._ends_within(STOP_SECONDS):
+                process.kill()
+                self._ends_within(STOP_SECONDS)
+        return True
+
+    def _ends_within(self, seconds: float) -> bool:
+        # Not by waiting for its id to go: another process may be its parent and leave a zombie.
+        deadline = time.monotonic() + seconds
+        while self.process() is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+
+S = TypeVar("S", bound=Service)
+
+
+def bring_up(
+    kind: type[S],
+    state: Path,
+    start: Callable[[], S],
+    down: Callable[[], object],
+    seconds: float,
+) -> S:
+    """Start a service, or return the one that runs; of several callers at once only one starts it.
+
+    What goes wrong on the way, also an interruption, leaves none running.
+
+    Args:
+        kind: of service.
+        state: its state file; the lock lies next to it.
+        start: starts its process.
+        down: stops what the state file names, and clears up after it.
+        seconds: how long it may take.
+
+    Raises:
+        NotStartedError: when it does not come up.
+    """
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(state.with_suffix(".lock")):
+        found = kind.running(state)
+        if found:
+            return found
+        down()
+        found = start()
+        try:
+            found.write(state)
+            found.wait(seconds)
+        except BaseException:
+            found.stop()
+            down()
+            raise
+        return found

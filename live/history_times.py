@@ -1,0 +1,217 @@
+"""Store times of first unconsumed messages, from the history of queues in ``progress.timeline``.
+
+Iceberg is read without Spark, newest hours first, until every message is dated or the limits are
+reached. The imports of this module are heavy: import it only for a home that has a history.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import Table as IcebergTable
+
+from lake.catalog import NAME, CatalogConfig
+from lake.conditions import all_of, one_of, window_filter
+from lake.damaged_files import usable
+from lake.tables.progress import TIMELINE
+from lake.window import Window
+from live.store_times import Observation, Step, StoreTimes, group_queue
+from rocketmq.deep.unconsumed import Unconsumed
+from rocketmq.records import Snapshot
+
+AGES = tuple(timedelta(hours=hours) for hours in (0, 1, 6, 24, 72))
+"""Ends of the spans before the snapshot that are read one after the other."""
+
+MOST_TOPICS = 200
+"""Topics that a scan filters by; with more, all topics of the cluster are read."""
+
+_COLUMNS = tuple(name for name in TIMELINE.column_names if name != "cluster")
+
+_STEPS_OF_MESSAGES = """
+SELECT
+    number,
+    max_by(step, step.observed_at) AS newest,
+    max_by(step, step.observed_at) FILTER (
+        step.max_offset > first AND (
+            step.previous_max_offset IS NULL
+            OR step.previous_max_offset > step.max_offset
+            OR step.previous_max_offset <= first
+        )
+    ) AS holding,
+    min_by(step, step.observed_at) FILTER (step.max_offset > first) AS oldest
+FROM (
+    SELECT number, first, {
+        max_offset: max_offset,
+        observed_at: observed_at,
+        newest_stored_at: newest_stored_at,
+        previous_max_offset: previous_max_offset,
+        previous_at: previous_at
+    } AS step
+    FROM steps JOIN messages USING (broker, topic, queue_id)
+)
+GROUP BY number
+"""
+"""Of each message's queue: its newest step, the newest that holds the message, the oldest above it.
+
+A step that begins a queue anew (a fall of ``max_offset``) holds all messages below its end.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading the history may cost.
+
+    Attributes:
+        rows: rows of the timeline, as files hold them.
+        seconds: time after which no further span is read.
+    """
+
+    rows: int = 1_500_000
+    seconds: float = 0.8
+
+
+LIMITS = Limits()
+
+
+class _Message(NamedTuple):
+    """A message to date: its offset, and the end of its queue in the snapshot."""
+
+    item: Unconsumed
+    first: int
+    now: Observation
+
+
+class _Found(NamedTuple):
+    """Steps of a message's queue, as far as the history was read."""
+
+    newest: dict[str, Any]
+    holding: dict[str, Any] | None
+    oldest: dict[str, Any] | None
+
+
+def read(
+    config: CatalogConfig,
+    snapshot: Snapshot,
+    wanted: Sequence[Unconsumed],
+    limits: Limits = LIMITS,
+) -> StoreTimes:
+    """Date first unconsumed messages by how their queues grew.
+
+    Args:
+        config: how the catalog of the tables is reached.
+        snapshot: the observation after the history.
+        wanted: the queues of groups to date.
+        limits: what it may cost.
+
+    Returns:
+        A store time of each message whose queue the history knows; ``at_least`` where the message
+        is older than what was read.
+
+    Raises:
+        DamagedError: the tables cannot be read.
+    """
+    started = time.monotonic()
+    catalog = load_catalog(NAME, **config.python)
+    with usable(TIMELINE.name):
+        if not catalog.table_exists(TIMELINE.name):
+            return StoreTimes()
+        table = catalog.load_table(TIMELINE.name)
+    messages = [
+        _Message(item, item.offsets.start, Observation(item.offsets.stop, snapshot.observed_at))
+        for item in wanted
+    ]
+    found: dict[int, _Found] = {}
+    rows = limits.rows
+    for window in _windows(snapshot.observed_at):
+        undated = [n for n, message in enumerate(messages) if _step(message, found.get(n)) is None]
+        if not undated or time.monotonic() - started > limits.seconds:
+            break
+        where = _filter(snapshot.cluster, window, [messages[number] for number in undated])
+        steps = _steps(table, where, rows)
+        if steps is None:
+            break
+        rows -= steps.num_rows
+        _add(found, steps, messages, undated)
+    times = StoreTimes()
+    for number, message in enumerate(messages):
+        seen = found.get(number)
+        step = _step(message, seen) or (_as_step(seen.oldest) if seen and seen.oldest else None)
+        if step:
+            times.known[group_queue(message.item.row)] = step.store_time(message.first)
+    return times
+
+
+def _windows(now: datetime) -> Iterator[Window]:
+    for newer, older in pairwise(AGES):
+        yield Window(now - older, now - newer)
+
+
+def _filter(cluster: str, window: Window, messages: Sequence[_Message]) -> BooleanExpression:
+    topics = {message.item.row.topic for message in messages}
+    where = all_of(one_of("cluster", [cluster]), window_filter(TIMELINE, window))
+    return all_of(where, one_of("topic", topics)) if len(topics) <= MOST_TOPICS else where
+
+
+def _steps(table: IcebergTable, where: BooleanExpression, most: int) -> pa.Table | None:
+    """Return the rows of the timeline, None where their files hold too many."""
+    with usable(TIMELINE.name):
+        scan = table.scan(row_filter=where, selected_fields=_COLUMNS)
+        if sum(task.file.record_count for task in scan.plan_files()) > most:
+            return None
+        return scan.to_arrow()
+
+
+def _add(
+    found: dict[int, _Found],
+    steps: pa.Table,
+    messages: Sequence[_Message],
+    undated: Sequence[int],
+) -> None:
+    """Add the steps of an older span; what a newer span gave stays."""
+    items = [messages[number] for number in undated]
+    wanted = pa.table(
+        {
+            "number": pa.array(undated, pa.int64()),
+            "broker": [message.item.row.broker for message in items],
+            "topic": [message.item.row.topic for message in items],
+            "queue_id": pa.array([message.item.row.queue_id for message in items], pa.int32()),
+            "first": pa.array([message.first for message in items], pa.int64()),
+        }
+    )
+    with duckdb.connect() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        session.register("steps", steps)
+        session.register("messages", wanted)
+        for row in session.sql(_STEPS_OF_MESSAGES).to_arrow_table().to_pylist():
+            seen = found.get(row["number"])
+            newest = seen.newest if seen else row["newest"]
+            oldest = row["oldest"] or (seen.oldest if seen else None)
+            found[row["number"]] = _Found(newest, row["holding"], oldest)
+
+
+def _step(message: _Message, found: _Found | None) -> Step | None:
+    """Return the step in which a message came, None where the history read so far lacks it.
+
+    Observations without a change after the newest step are not in the history, so the step from it
+    to the snapshot may be longer than needed, and its error larger.
+    """
+    if found is None:
+        return None
+    newest = _as_step(found.newest).after
+    if message.now.max_offset < newest.max_offset or message.first >= newest.max_offset:
+        return Step(newest, message.now, message.item.queue.newest_stored_at)
+    return _as_step(found.holding) if found.holding else None
+
+
+def _as_step(row: dict[str, Any]) -> Step:
+    previous = row["previous_max_offset"]
+    before = None if previous is None else Observation(previous, row["previous_at"])
+    after = Observation(row["max_offset"], row["observed_at"])
+    return Step(before, after, row["newest_stored_at"])

@@ -1,0 +1,322 @@
+"""Lag and delay of every group from one snapshot, in plain Python.
+
+The definitions are those of ``spark.progress.queues`` and ``spark.progress.groups``. A test holds
+both to the same numbers. One snapshot has no rates. Its delays come from store times that the
+caller found elsewhere; without them the snapshot gives a lower bound. A group is incomplete while a
+broker is unreachable, and its number of queues is then unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, Self
+
+from live.store_times import AT_LEAST, EXACT, MILLISECOND, StoreTime, StoreTimes, group_queue
+from rocketmq import names
+from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
+
+SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
+LARGEST = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Pair = tuple[str, str]
+
+
+def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict[str, Any]]:
+    """Compute one row per group and topic, largest lag first.
+
+    Args:
+        snapshot: offsets and clients of one cluster.
+        times: store times that the snapshot does not hold.
+
+    Returns:
+        Rows with the names of ``progress.groups``. ``delay_source`` and ``delay_error_ms`` say how
+        ``delay_ms`` is known; an unknown value is None.
+    """
+    times = times or StoreTimes()
+    written = {(row.broker, row.topic, row.queue_id): row for row in snapshot.queue_offsets}
+    members = _members(snapshot.clients)
+    broadcasting = {
+        client.consumer_group
+        for client in snapshot.clients
+        if client.message_model == "BROADCASTING"
+    }
+    known: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
+    unknown: dict[Pair, set[tuple[str, int]]] = defaultdict(set)
+    for row in snapshot.consumer_offsets:
+        if row.consumer_group in broadcasting and row.offset_store == "broker":
+            continue
+        pair = (row.consumer_group, row.topic)
+        row = _advanced(row, times)
+        queue = written.get((row.broker, row.topic, row.queue_id))
+        if queue is not None and _is_measurement(row, queue):
+            known[pair].append(_queue(row, queue, snapshot.observed_at, times))
+        else:
+            unknown[pair].add((row.broker, row.queue_id))
+    for group, topic in members:
+        if group in broadcasting and not topic.startswith(names.RETRY_PREFIX):
+            unknown[group, topic] |= {(b, q) for b, t, q in written if t == topic}
+    pairs = [pair for pair in known.keys() | unknown.keys() | members.keys() if _of_users(*pair)]
+    totals = _Groups(members, _clients(snapshot), _Missing.of(snapshot), snapshot)
+    rows = [totals.row(pair, known[pair], unknown[pair]) for pair in pairs]
+    return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["consumer_group"], row["topic"]))
+
+
+def _members(clients: Iterable[Client]) -> dict[Pair, list[Client]]:
+    members: dict[Pair, list[Client]] = defaultdict(list)
+    for client in clients:
+        for subscription in client.subscriptions:
+            members[client.consumer_group, subscription.topic].append(client)
+    return members
+
+
+def _clients(snapshot: Snapshot) -> dict[str, list[Client]]:
+    online: dict[str, list[Client]] = defaultdict(list)
+    for client in snapshot.clients:
+        online[client.consumer_group].append(client)
+    return online
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """What a snapshot could not read.
+
+    Attributes:
+        unreachable: whether progress of a broker is missing because a request failed there.
+        groups: groups whose online members a broker did not report.
+    """
+
+    unreachable: bool
+    groups: frozenset[str]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        failed = {problem.endpoint for problem in snapshot.problems}
+        incomplete = {row.broker for row in snapshot.brokers if row.address in failed}
+        without_progress = incomplete - {row.broker for row in snapshot.consumer_offsets}
+        groups = (
+            problem.operation.removeprefix(names.CONNECTIONS).split(" ")
+            for problem in snapshot.problems
+            if problem.operation.startswith(names.CONNECTIONS)
+        )
+        return cls(bool(without_progress), frozenset(chain.from_iterable(groups)))
+
+
+def _of_users(group: str, topic: str) -> bool:
+    return not (names.is_system_group(group) or names.topic_kind(topic) is names.TopicKind.SYSTEM)
+
+
+def _is_measurement(row: ConsumerOffset, queue: QueueOffset) -> bool:
+    """Return whether these can be measurements: the quarantine's rules on one queue."""
+    if queue.min_offset is None or queue.max_offset is None:
+        return False
+    offsets = (queue.min_offset, row.consumer_offset or 0, row.pull_offset or 0)
+    return min(offsets) >= 0 and queue.min_offset <= queue.max_offset
+
+
+def _advanced(row: ConsumerOffset, times: StoreTimes) -> ConsumerOffset:
+    """Return the row at the offset that its store time belongs to."""
+    offset = times.advanced.get(group_queue(row))
+    if offset is None:
+        return row
+    pulled = None if row.pull_offset is None else max(offset, row.pull_offset)
+    return replace(row, consumer_offset=offset, pull_offset=pulled, first_unconsumed_at=None)
+
+
+def _queue(
+    row: ConsumerOffset, queue: QueueOffset, now: datetime, times: StoreTimes
+) -> dict[str, Any]:
+    """Compute the columns of ``progress.queues`` from the offsets of one queue."""
+    maximum, minimum = queue.max_offset or 0, queue.min_offset or 0
+    committed, pulled = row.consumer_offset, row.pull_offset
+    lag = lost = readable = None
+    upper = maximum - minimum
+    if committed is not None:
+        lag, lost = maximum - committed, max(0, minimum - committed)
+        upper = readable = max(0, lag - lost)
+    newest = queue.newest_stored_at
+    if newest:
+        newest = min(newest - times.clock_ahead.get(row.broker, timedelta(0)), now)
+    first = pull_at = None
+    if readable:
+        first = _first_unconsumed(row, queue, now, newest, times)
+        pull_at = first.at if first and lost == 0 and pulled == committed else None
+    if pulled is not None and pulled < maximum and pull_at is None:
+        of_pulled = _bound(pulled, queue, now, newest)
+        pull_at = of_pulled.at if of_pulled else None
+    inflight = None if pulled is None or committed is None else pulled - committed
+    available = None if pulled is None else maximum - pulled
+    nothing_left = readable == 0 and lag is not None and lag >= 0
+    delay_ms = 0 if nothing_left else _milliseconds(first.at, now) or None if first else None
+    source, error_ms = (EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
+    handed_out = newest if available == 0 else pull_at
+    first_at = first.at if first else None
+    return {
+        "broker": row.broker,
+        "queue_id": row.queue_id,
+        "lag": lag,
+        "inflight": inflight,
+        "available": available,
+        "lost": lost,
+        "readable_lag": readable,
+        "lag_upper": upper,
+        "delay_ms": delay_ms,
+        "delay_source": None if delay_ms is None else source,
+        "delay_error_ms": None if delay_ms is None else error_ms,
+        # A message that came while the snapshot was read has no age yet, and is no older one.
+        "delay_is_bound": bool(readable) and (first is None or first.source == AT_LEAST),
+        "lag_span_ms": _span(lag, first_at, newest),
+        "inflight_span_ms": _span(inflight, first_at, handed_out),
+        "available_span_ms": _span(available, pull_at, newest),
+        "never_committed": committed is None,
+    }
+
+
+def _first_unconsumed(
+    row: ConsumerOffset,
+    queue: QueueOffset,
+    now: datetime,
+    newest: datetime | None,
+    times: StoreTimes,
+) -> StoreTime | None:
+    """Return when the first readable unconsumed message was stored."""
+    first = max(row.consumer_offset or 0, queue.min_offset or 0)
+    if row.first_unconsumed_at and first == row.consumer_offset:
+        return StoreTime(min(row.first_unconsumed_at, now), EXACT, 0)
+    bound = _bound(first, queue, now, newest)
+    found = times.known.get(group_queue(row))
+    if found is None or (bound and bound.source == EXACT):
+        return bound
+    at = min(found.at, now)
+    if found.source == AT_LEAST and bound:
+        at = min(at, bound.at)
+    return StoreTime(at, found.source, found.error_ms)
+
+
+def _bound(
+    offset: int, queue: QueueOffset, now: datetime, newest: datetime | None
+) -> StoreTime | None:
+    """Return what the snapshot alone gives: the last message's store time is a bound of all.
+
+    A bound of 0 ms carries no information.
+    """
+    if newest and offset == (queue.max_offset or 0) - 1:
+        return StoreTime(newest, EXACT, 0)
+    return StoreTime(newest, AT_LEAST, None) if newest and _milliseconds(newest, now) else None
+
+
+def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
+    if start is None or end is None:
+        return None
+    since, until = ((instant - EPOCH) // MILLISECOND for instant in (start, end))
+    return until - since
+
+
+def _span(count: int | None, start: datetime | None, end: datetime | None) -> int | None:
+    if count is None or count < 0:
+        return None
+    length = _milliseconds(start, end)
+    return 0 if count == 0 else None if length is None else max(0, length)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Sums up the queues of groups.
+
+    Attributes:
+        members: members by group and subscribed topic.
+        online: members by group.
+        missing: what the snapshot could not read.
+        snapshot: the snapshot.
+    """
+
+    members: dict[Pair, list[Client]]
+    online: dict[str, list[Client]]
+    missing: _Missing
+    snapshot: Snapshot
+
+    def row(
+        self, pair: Pair, known: list[dict[str, Any]], unknown: set[tuple[str, int]]
+    ) -> dict[str, Any]:
+        """Compute the row of one group and topic from its queues."""
+        group, topic = pair
+        unreachable = self.missing.unreachable
+        hidden = unknown - {(row["broker"], row["queue_id"]) for row in known}
+        online = self.online.get(group, [])
+        is_unknown = unreachable or group in self.missing.groups
+        is_online = True if online else None if is_unknown else False
+        return {
+            "cluster": self.snapshot.cluster,
+            "consumer_group": group,
+            "topic": topic,
+            **{name: _sum(row[name] for row in known) for name in SUMS},
+            "queues": None if unreachable else len(known) + len(hidden),
+            "queues_unknown": None if unreachable else len(hidden),
+            "queues_never_committed": sum(row["never_committed"] for row in known),
+            "complete": not hidden and not unreachable,
+            **_worst(known),
+            **{name: max(_known(row[name] for row in known), default=None) for name in LARGEST},
+            **_delay_quality(known),
+            "clients": None if is_online is None else len(self.members.get(pair, ())),
+            "online": is_online,
+            "message_model": min(_known(item.message_model for item in online), default=None),
+            "consume_type": min(_known(item.consume_type for item in online), default=None),
+            "client_version": min(
+                _known(item.version for item in online), key=names.version_order, default=None
+            ),
+            "observed_at": self.snapshot.observed_at,
+        }
+
+
+def _worst(known: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the largest lag of a queue, where it is, and how far it is above the mean."""
+    lagging = [row for row in known if row["lag"] is not None]
+    worst = min(
+        lagging,
+        key=lambda row: (-max(0, row["lag"]), row["broker"], row["queue_id"]),
+        default=None,
+    )
+    most = max(0, worst["lag"]) if worst else None
+    mean = sum(max(0, row["lag"]) for row in lagging) / len(lagging) if lagging else 0
+    return {
+        "max_queue_lag": most,
+        "worst_broker": worst["broker"] if worst else None,
+        "worst_queue_id": worst["queue_id"] if worst else None,
+        "skew": most / mean if most is not None and mean > 0 else None,
+    }
+
+
+def _delay_quality(known: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how the largest delay is known, and by how much it may be off.
+
+    It is a lower bound as soon as the delay of one lagging queue is unknown or a lower bound.
+    """
+    delays = [row for row in known if row["delay_ms"] is not None]
+    largest = max(delays, key=lambda row: row["delay_ms"], default=None)
+    is_bound = any(row["delay_is_bound"] for row in known)
+    source = error_ms = None
+    if largest is not None:
+        source = AT_LEAST if is_bound else largest["delay_source"]
+    if largest is not None and not is_bound:
+        errors = [(row["delay_ms"], row["delay_error_ms"] or 0) for row in delays]
+        most = max(delay + error for delay, error in errors) - largest["delay_ms"]
+        least = largest["delay_ms"] - max(delay - error for delay, error in errors)
+        error_ms = max(most, least)
+    return {
+        "delay_is_lower_bound": is_bound,
+        "delay_source": source,
+        "delay_error_ms": error_ms,
+    }
+
+
+def _known(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Return the sum of the known values; a negative count, a broken invariant, counts as 0."""
+    found = _known(values)
+    return sum(max(0, value) for value in found) if found else None

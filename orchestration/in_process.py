@@ -1,0 +1,164 @@
+"""Running a job in this process, as the command line does: same job, same instance, same lock."""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from assets.partitions import PENDING, partition_key, range_tags
+from assets.raw import LANDING
+from lake.failures import OURS, essence
+from lake.window import Window
+from orchestration.instance.dagster_private import SerializableErrorInfo
+from orchestration.instance.dead_runs import end_dead_runs, process_tag
+from orchestration.instance.files import prepare
+from orchestration.jobs import RECOMPUTE, TICK
+from settings.environment import Settings
+
+Report = Callable[[str], None]
+
+
+def _ignore(_: str, /) -> None:
+    """Report to no one."""
+
+
+class RunError(Exception):
+    """A run failed: which step, and why, in one line."""
+
+
+def tick(
+    settings: Settings,
+    *,
+    collect: bool = True,
+    report: Report = _ignore,
+    complain: Report = _ignore,
+) -> str:
+    """Runs one tick and returns its run id.
+
+    Args:
+        settings: of this process.
+        collect: whether to take a snapshot first.
+        report: receives the name of each step as it starts.
+        complain: receives what was left out, as a rule that cannot be used.
+
+    Raises:
+        RunError: when it failed.
+    """
+    now = partition_key(datetime.now(UTC))
+    without = () if collect else (LANDING,)
+    tags = {**PENDING, "dagster/partition": now}
+    return _run(settings, TICK.name, tags, without, report, complain)
+
+
+def recompute(
+    settings: Settings,
+    window: Window,
+    *,
+    report: Report = _ignore,
+    complain: Report = _ignore,
+) -> str:
+    """Recomputes whole hours in one run and returns its run id; see `tick`.
+
+    Raises:
+        RunError: when it failed.
+    """
+    return _run(settings, RECOMPUTE.name, range_tags(window), (), report, complain)
+
+
+def _run(
+    settings: Settings,
+    job: str,
+    tags: dict[str, str],
+    without: Iterable[dg.AssetKey],
+    report: Report,
+    complain: Report,
+) -> str:
+    prepare(settings.home)
+    from orchestration.definitions import build
+
+    complaints: list[str] = []
+    definitions = build(settings, loggers={"console": step_logger(report, complaints.append)})
+    resolved = definitions.resolve_job_def(job)
+    if without:
+        layer = resolved.asset_layer
+        resolved = resolved.get_subset(
+            asset_selection=frozenset(layer.executable_asset_keys) - set(without),
+            # Else every check of a chosen asset, also those of other jobs.
+            asset_check_selection=frozenset(layer.asset_graph.asset_check_keys),
+        )
+    with dg.DagsterInstance.get() as instance:
+        end_dead_runs(instance)
+        result = resolved.execute_in_process(
+            instance=instance,
+            tags={**tags, **process_tag()},
+            run_config={"loggers": {"console": {}}},
+            raise_on_error=False,
+        )
+    if not result.success:
+        # Dagster logs as errors all that could not run any more: the reason is enough.
+        raise RunError(_reason(result))
+    # More than one step may read the same settings.
+    for complaint in dict.fromkeys(complaints):
+        complain(complaint)
+    return result.run_id
+
+
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    """Return why a run failed: the message of its first failed step, or else the root cause.
+
+    Raises:
+        KeyboardInterrupt: a person ended it.
+    """
+    for event in result.all_events:
+        if event.is_step_failure:
+            return f"{event.step_key}: {_told(event.step_failure_data.error)}"
+        if event.is_failure and event.event_specific_data:
+            error = getattr(event.event_specific_data, "error", None)
+            if error:
+                return _told(error)
+    return "the run failed; see it in the Dagster UI"
+
+
+def _told(error: SerializableErrorInfo | None) -> str:
+    if _was_interrupted(error):
+        raise KeyboardInterrupt
+    while error:
+        kind, _, text = error.message.strip().partition(": ")
+        if kind.split(".")[0] in OURS:
+            return essence(text)
+        if not error.cause:
+            return essence(text if kind.startswith("dagster.") and text else error.message)
+        error = error.cause
+    return "no reason given"
+
+
+def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
+    """Whether a Ctrl-C stands behind a failure, whatever it made of what was under way."""
+    return error is not None and (
+        error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+        or _was_interrupted(error.cause)
+        or _was_interrupted(error.context)
+    )
+
+
+def step_logger(report: Report, complain: Report) -> dg.LoggerDefinition:
+    """A Dagster logger that reports only which step starts and the errors of our own code."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            meta: dict[str, Any] = getattr(record, "dagster_meta", None) or {}
+            event = meta.get("dagster_event")
+            if event is not None and event.event_type_value == "STEP_START":
+                report(str(event.step_key))
+            elif event is None and record.levelno >= logging.ERROR:
+                complain(str(meta.get("orig_message") or record.getMessage()))
+
+    @dg.logger
+    def quiet(_: dg.InitLoggerContext) -> logging.Logger:
+        logger = logging.Logger("tidemark.run", logging.DEBUG)
+        logger.addHandler(Handler())
+        return logger
+
+    return quiet

@@ -1,0 +1,96 @@
+"""Dagster's event log in SQLite, on connections that stay open."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.pool import StaticPool
+
+from orchestration.instance.dagster_private import (
+    INDEX_SHARD_NAME,
+    SQLITE_BUSY_TIMEOUT_SECONDS,
+    SqliteEventLogStorage,
+    SqlPollingEventWatcher,
+)
+
+KEPT = 8
+"""Databases kept open: that of all runs, and those of the runs that were asked about last."""
+
+
+class EventLog(SqliteEventLogStorage):
+    """Dagster's own, but for when it opens and closes its databases.
+
+    That does so for each of the hundreds of statements of a tick, prepares each statement anew,
+    and with a database's last connection SQLite writes its journal back: 3 ms an event, 0.6 so.
+    The journal is where the newest events stay now, so who watches a run asks for them, where
+    Dagster's own waits for the file to change.
+    """
+
+    def __init__(self, base_dir: str, inst_data: Any = None) -> None:
+        """Opens, or makes, the database of all runs in a folder."""
+        self._engines: OrderedDict[str, Engine] = OrderedDict()
+        self._alone = threading.Lock()
+        super().__init__(base_dir, inst_data)
+        self._watching = SqlPollingEventWatcher(self)
+
+    @classmethod
+    def from_config_value(cls, inst_data: Any, config_value: Any) -> Self:
+        """As `dagster.yaml` has it."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def run_connection(self, run_id: str | None = None) -> AbstractContextManager[Connection]:
+        """The database of a run, in a transaction."""
+        return self._kept(str(run_id), lambda: SqliteEventLogStorage.run_connection(self, run_id))
+
+    def index_connection(self) -> AbstractContextManager[Connection]:
+        """The database of all runs, in a transaction."""
+        return self._kept(INDEX_SHARD_NAME, lambda: SqliteEventLogStorage.index_connection(self))
+
+    @contextmanager
+    def _kept(
+        self, shard: str, made: Callable[[], AbstractContextManager[Connection]]
+    ) -> Iterator[Connection]:
+        with self._alone:
+            engine = self._engines.pop(shard, None)
+            if engine is None:
+                with made():  # Dagster's own makes what is missing in it
+                    engine = create_engine(
+                        self.conn_string_for_shard(shard),
+                        poolclass=StaticPool,
+                        connect_args={
+                            "timeout": SQLITE_BUSY_TIMEOUT_SECONDS,
+                            "check_same_thread": False,
+                        },
+                    )
+            self._engines[shard] = engine
+            if len(self._engines) > KEPT:
+                self._engines.popitem(last=False)[1].dispose()
+            with engine.begin() as connection:
+                yield connection
+
+    def watch(self, run_id: str, cursor: str | None, callback: Any) -> None:
+        """Calls back for each event of a run after a place in its log."""
+        self._watching.watch_run(run_id, cursor, callback)
+
+    def end_watch(self, run_id: str, handler: Any) -> None:
+        """Calls back no more."""
+        self._watching.unwatch_run(run_id, handler)
+
+    def wipe(self) -> None:
+        """Forgets everything; its files go."""
+        self._close()
+        super().wipe()
+
+    def dispose(self) -> None:
+        """Closes everything."""
+        self._watching.close()
+        self._close()
+        super().dispose()
+
+    def _close(self) -> None:
+        with self._alone:
+            while self._engines:
+                self._engines.popitem()[1].dispose()

@@ -1,0 +1,190 @@
+"""The fork server: a process that imports the libraries once and forks for every run."""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from orchestration.instance import forking
+
+PRELOADED = (
+    "apprise",
+    "dagster",
+    "dagster._cli",
+    "dagster._core.execution.execute_in_process",
+    "dagster._core.instance.factory",
+    "dagster._core.storage.local_compute_log_manager",
+    "dagster._core.storage.sqlite_storage",
+    "dagster._core.storage.upath_io_manager",
+    "dagster_pyspark",
+    "great_expectations",
+    "msgspec",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "pyiceberg.catalog.sql",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.table.deletion_vector",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.connect.window",
+    "structlog",
+    "typer",
+    "yaml",
+)
+"""The libraries that a run spends its first seconds on; none of Tidemark's own modules, which must
+be those of now."""
+
+SELDOM = (1_000_000, 10, 10)
+"""Thresholds of the garbage collector in a run: it makes rows by the hundred thousand, keeps them
+and ends. Looked through at every 100,000th object, 10,000 incidents still took a tenth longer."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Server:
+    """Forks for each request and tells each asker how its process ended."""
+
+    def __init__(self, path: str) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._pids: set[int] = set()
+
+    def serve(self) -> dict[str, Any]:
+        """Serves for ever; returns only in a forked process, with the request it is for."""
+        while True:
+            for key, _ in self._selector.select():
+                request = key.data()
+                if request is not None:
+                    return request
+
+    def stop(self) -> None:
+        """Ends every run under way."""
+        for pid in self._pids:
+            os.kill(pid, signal.SIGTERM)
+
+    def _accept(self) -> dict[str, Any] | None:
+        asker, _ = self._listener.accept()
+        asker.settimeout(5)
+        try:
+            length, streams, _, _ = socket.recv_fds(asker, forking.LENGTH_BYTES, 3)
+            body = _read(asker, int.from_bytes(length, "big"))
+            request = json.loads(body)
+        except (OSError, ValueError):
+            asker.close()
+            return None
+        asker.settimeout(None)
+        pid = os.fork()
+        if pid == 0:
+            self._become_run(asker, streams, request)
+            return request
+        for stream in streams:
+            os.close(stream)
+        self._pids.add(pid)
+        self._watch(pid, asker, detached=request["detached"])
+        return None
+
+    def _become_run(self, asker: socket.socket, streams: list[int], request: Any) -> None:
+        # Without its server a run would go on unseen by its asker.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for key in list(self._selector.get_map().values()):
+            _close(key.fileobj)
+        self._selector.close()
+        asker.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        time.tzset()
+
+    def _watch(self, pid: int, asker: socket.socket, *, detached: bool) -> None:
+        ended = os.pidfd_open(pid)
+        if detached:
+            asker.sendall(str(pid).encode())
+            asker.close()
+
+        def on_end() -> None:
+            _, status = os.waitpid(pid, 0)
+            self._pids.discard(pid)
+            self._forget(ended)
+            if not detached:
+                self._forget(asker)
+                _tell(asker, os.waitstatus_to_exitcode(status))
+
+        def on_word() -> None:
+            """A signal for the run, or the asker's end: then the run ends too, at once."""
+            word = asker.recv(1)
+            os.kill(pid, word[0] if word else signal.SIGKILL)
+            if not word:
+                self._selector.unregister(asker)
+
+        self._selector.register(ended, selectors.EVENT_READ, on_end)
+        if not detached:
+            self._selector.register(asker, selectors.EVENT_READ, on_word)
+
+    def _forget(self, watched: Any) -> None:
+        if watched in self._selector.get_map():
+            self._selector.unregister(watched)
+        if isinstance(watched, int):
+            os.close(watched)
+
+
+def _tell(asker: socket.socket, code: int) -> None:
+    try:
+        asker.sendall(str(code).encode())
+    except OSError:
+        pass  # gone: nobody waits for the code
+    finally:
+        asker.close()
+
+
+def _close(watched: Any) -> None:
+    os.close(watched) if isinstance(watched, int) else watched.close()
+
+
+def _read(asker: socket.socket, length: int) -> bytes:
+    body = b""
+    while len(body) < length:
+        part = asker.recv(length - len(body))
+        if not part:
+            raise OSError("the asker went away")
+        body += part
+    return body
+
+
+def main() -> None:
+    """Imports the libraries, listens on the socket named, and in a forked process does the run."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    # What is imported stays; a collector that walked it would copy its pages into every run.
+    gc.freeze()
+    server = _Server(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def on_terminate(*_: object) -> None:
+        server.stop()
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, on_terminate)
+    request = server.serve()
+    gc.set_threshold(*SELDOM)
+    forking.forked = True
+    sys.argv = [request["module"], *request["arguments"]]
+    importlib.import_module(request["module"]).main()
+
+
+if __name__ == "__main__":
+    main()

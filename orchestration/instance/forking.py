@@ -1,0 +1,175 @@
+"""Runs that start in milliseconds: one process imports the libraries, and forks for every run.
+
+Importing Dagster, pyspark and Great Expectations takes longer than most of what a tick does with
+them. Every run still is a process of its own, with the environment, the folder and the streams of
+whoever asked for it; killed, its askers' run is killed with it. Like the Spark engine it is an
+accelerator: without it a run does its own imports.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lake.processes import start_of
+from lake.services import NotStartedError, Service, bring_up
+from settings.home import Home
+
+SUPPORTED = hasattr(os, "pidfd_open")
+"""Whether this system can watch the end of a process as the server does: Linux."""
+
+START_SECONDS = 120
+LENGTH_BYTES = 4
+
+forked = False
+"""Whether this process was forked for a run; it must not hand the run on."""
+
+
+class ForkServerError(Exception):
+    """The server did not start, or ended under a run; one line."""
+
+
+@dataclass(frozen=True)
+class ForkServer(Service):
+    """A started server.
+
+    Attributes:
+        socket: path of its Unix socket.
+    """
+
+    socket: str
+
+    def listens(self) -> bool:
+        """Whether its socket is there."""
+        return Path(self.socket).exists()
+
+
+def running(home: Home) -> ForkServer | None:
+    """The server of a home when it is alive and listening."""
+    return ForkServer.running(_state_file(home))
+
+
+def up(home: Home) -> ForkServer:
+    """Starts the server of a home, or returns the one that runs.
+
+    Raises:
+        ForkServerError: when it does not come up.
+    """
+    try:
+        return bring_up(
+            ForkServer,
+            _state_file(home),
+            lambda: _start(home),
+            lambda: down(home),
+            START_SECONDS,
+        )
+    except NotStartedError as error:
+        raise ForkServerError(f"the fork server {error}; see {_log_file(home)}") from error
+
+
+def down(home: Home) -> bool:
+    """Stops the server of a home and the runs it forked; False when none ran."""
+    server = ForkServer.read(_state_file(home))
+    stopped = server is not None and server.stop()
+    if server is not None:
+        shutil.rmtree(Path(server.socket).parent, ignore_errors=True)
+    _state_file(home).unlink(missing_ok=True)
+    return stopped
+
+
+def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
+    """Runs a module's ``main()`` in a forked process to its end, as if it were this process.
+
+    Args:
+        home: whose server to ask.
+        module: a module with a function ``main`` that reads ``sys.argv``.
+        arguments: of the command.
+
+    Returns:
+        Its exit code, 128 + n when signal n ended it; None when no server runs.
+
+    Raises:
+        ForkServerError: when the server ended under the run.
+    """
+    asked = _ask(home, module, arguments, detached=False, streams=(0, 1, 2))
+    if asked is None:
+        return None
+    with asked:
+        # The run shall end as this process would have ended.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: asked.send(bytes([number])))
+        answer = asked.recv(64)
+    if not answer:
+        raise ForkServerError(f"the fork server ended under the run; see {_log_file(home)}")
+    code = int(answer)
+    return code if code >= 0 else 128 - code
+
+
+def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int | None:
+    """Starts a module's ``main()`` in a forked process of its own and does not wait for it.
+
+    Returns:
+        Its process id; None when no server runs.
+    """
+    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+        streams = (nothing.fileno(), output.fileno(), output.fileno())
+        asked = _ask(home, module, arguments, detached=True, streams=streams)
+        if asked is None:
+            return None
+        with asked:
+            return int(asked.recv(64))
+
+
+def _start(home: Home) -> ForkServer:
+    # Not in the home: the path of a Unix socket may only have about a hundred characters.
+    path = Path(tempfile.mkdtemp(prefix="tidemark-")) / "runs.sock"
+    with _log_file(home).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "orchestration.instance.fork_server", str(path)],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return ForkServer(process.pid, start_of(process.pid), str(path))
+
+
+def _ask(
+    home: Home, module: str, arguments: Sequence[str], *, detached: bool, streams: Sequence[int]
+) -> socket.socket | None:
+    server = None if forked else running(home)
+    if server is None:
+        return None
+    asked = socket.socket(socket.AF_UNIX)
+    try:
+        asked.connect(server.socket)
+    except OSError:
+        asked.close()
+        return None
+    request = {
+        "module": module,
+        "arguments": list(arguments),
+        "environment": dict(os.environ),
+        "folder": str(Path.cwd()),
+        "detached": detached,
+    }
+    body = json.dumps(request).encode()
+    socket.send_fds(asked, [len(body).to_bytes(LENGTH_BYTES, "big")], list(streams))
+    asked.sendall(body)
+    return asked
+
+
+def _state_file(home: Home) -> Path:
+    return home.engine / "fork_server.json"
+
+
+def _log_file(home: Home) -> Path:
+    return home.engine / "fork_server.log"

@@ -1,0 +1,46 @@
+"""What makes runs short, up and down together: the Spark engine and the fork server."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from lake.catalog import CatalogConfig, Lake
+from orchestration.instance import forking
+from settings.environment import Settings
+from settings.home import Home
+from spark.session import engine
+
+
+def up(settings: Settings) -> engine.Engine:
+    """Starts what does not run yet.
+
+    Raises:
+        EngineError: when the Spark engine does not come up.
+        ForkServerError: when the fork server does not.
+    """
+    home = settings.home
+    catalog = CatalogConfig.of(home, settings.catalog)
+    Lake(home, catalog).catalog  # noqa: B018  the tables must exist before the engine reads them
+    was_running = forking.running(home) is not None
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            server = pool.submit(forking.up, home) if forking.SUPPORTED else None
+            started = engine.up(home, catalog, settings.spark)
+            if server:
+                server.result()
+    except BaseException:
+        # An interruption reaches the engine's thread only; the server may have come up meanwhile.
+        if not was_running:
+            forking.down(home)
+        raise
+    return started
+
+
+def down(home: Home) -> bool:
+    """Stops both; False when no engine ran."""
+    forking.down(home)
+    return engine.down(home)
+
+
+def is_up(home: Home) -> bool:
+    """Whether both run."""
+    forks = not forking.SUPPORTED or forking.running(home) is not None
+    return forks and engine.running(home) is not None

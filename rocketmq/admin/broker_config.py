@@ -1,0 +1,38 @@
+"""A broker's configuration (26), limited to an allow-list of keys.
+
+All other keys are dropped while decoding: a deployment may have passwords in its configuration.
+"""
+
+CONFIG_KEYS = frozenset(
+    {
+        "brokerClusterName",
+        "brokerName",
+        "brokerId",
+        "brokerRole",
+        "fileReservedTime",
+        "deleteWhen",
+        "diskMaxUsedSpaceRatio",
+        "diskSpaceCleanForciblyRatio",
+        "cleanFileForciblyEnable",
+        "slaveReadEnable",
+        "accessMessageInMemoryMaxRatio",
+        "messageDelayLevel",
+        "enableDetailStat",
+        "storeType",
+        "enableConsumeQueueExt",
+        "enableRetryTopicV2",
+        "useServerSideResetOffset",
+        "estimateAccumulation",
+        "metricsExporterType",
+        "metricsPromExporterPort",
+        "flushConsumerOffsetInterval",
+        "defaultMessageRequestMode",
+    }
+)
+"""The keys that reach a snapshot."""
+
+
+def decode_broker_config(body: bytes) -> dict[str, str]:
+    """Decode a 26 body (Java properties); keys outside `CONFIG_KEYS` are dropped."""
+    entries = (line.partition("=") for line in body.decode(errors="replace").splitlines())
+    return {key.strip(): value.strip() for key, _, value in entries if key.strip() in CONFIG_KEYS}

@@ -1,0 +1,42 @@
+"""Groups that consume by POP (from 5.0 on): message by message, not queue by queue.
+
+The pull offset that a broker reports for such a group is its commit, as `PopMessageProcessor`
+tracks messages in flight elsewhere. Used as a pull offset it would show nothing in flight.
+"""
+
+from collections.abc import Mapping
+
+from rocketmq.names import RETRY_PREFIX, version_order
+from rocketmq.typed_values import object_of, text
+from rocketmq.wire.fastjson import loads
+
+POP_SINCE = version_order("V5_0_0")
+
+POP, PULL = "POP", "PULL"
+
+RequestModes = dict[tuple[str, str], str]
+"""By (topic, group), `POP` or `PULL`, where a user has set it."""
+
+
+def decode_request_modes(body: bytes) -> RequestModes:
+    """Decode a 402 body; raises what decoders of `rocketmq.admin.responses` raise."""
+    table = object_of(object_of(loads(body))["messageRequestModeMap"])
+    return {
+        (text(topic), text(group)): text(chosen["mode"])
+        for topic, groups in table.items()
+        for group, chosen in object_of(groups).items()
+    }
+
+
+def is_popped(topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str) -> bool:
+    """Return whether a broker hands out messages of a topic to a group by POP.
+
+    Args:
+        topic: a topic, but not a POP retry topic.
+        group: the group.
+        modes: the modes that users have set.
+        default: the broker's ``defaultMessageRequestMode``, for all but retry topics
+            (`QueryAssignmentProcessor`).
+    """
+    otherwise = PULL if topic.startswith(RETRY_PREFIX) else default
+    return modes.get((topic, group), otherwise) == POP

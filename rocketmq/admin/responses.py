@@ -1,0 +1,268 @@
+"""Typed responses of brokers to bulk requests, and their decoders.
+
+Each ``decode_*`` is pure and raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for a
+body of another request. Bodies are the same from 4.9 to 5.5 but for optional fields. A field that
+a version does not have is None here, never 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from rocketmq.names import OffsetKey, client_version, parse_offset_key
+from rocketmq.records import Subscription
+from rocketmq.typed_values import (
+    boolean,
+    instant,
+    integer,
+    object_of,
+    optional,
+    require_by_queue,
+    small,
+    text,
+    texts,
+)
+from rocketmq.wire.fastjson import loads
+
+MAX_QUEUES = 100_000
+"""Queues of one topic at most: a configuration with more cannot be one of a real topic."""
+
+MAX_QUEUES_OF_BROKER = 1_000_000
+"""Queues of all topics of one broker at most, a bound on what its response may cost."""
+
+
+@dataclass(slots=True, frozen=True)
+class TopicConfig:
+    """The configuration of a topic on one broker.
+
+    Attributes:
+        message_type: from 5.0 on, where a user has declared it.
+        hosted: ids of the queues of a static topic (5.x) here. Clients know these ids; the
+            broker's counts and offsets are those of the queues they are mapped to.
+    """
+
+    topic: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    message_type: str | None = None
+    hosted: tuple[int, ...] | None = None
+
+    @property
+    def queues(self) -> Sequence[int]:
+        """Ids of all queues that consumers may read, whatever the permission."""
+        return range(self.read_queues) if self.hosted is None else self.hosted
+
+    @property
+    def readable_queues(self) -> Sequence[int]:
+        """Ids of the readable queues; none without read permission."""
+        return self.queues if self.perm & 4 else ()
+
+
+@dataclass(slots=True, frozen=True)
+class SubscriptionGroupConfig:
+    """The configuration of a consumer group on one broker; ``consume_orderly`` from 5.0 on."""
+
+    consumer_group: str
+    consume_enable: bool | None
+    retry_max_times: int | None
+    which_broker_when_slow: int | None
+    consume_orderly: bool | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerOffsetTable:
+    """The progress of all groups on one broker (43).
+
+    Attributes:
+        offsets: next offset to consume, by queue id. A queue that never committed is absent, or
+            holds -1, which is the broker's own sign for that.
+        pull_offsets: next offset to hand out, by queue id; None before 5.5 (not in the body).
+    """
+
+    offsets: dict[OffsetKey, dict[int, int]]
+    pull_offsets: dict[OffsetKey, dict[int, int]] | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumeStats:
+    """The progress of a group on one queue (208).
+
+    Attributes:
+        broker_offset: next offset to be written.
+        consumer_offset: next offset to consume; a queue that never committed shows 0 here.
+        pull_offset: next offset to hand out, never below ``consumer_offset``; None before 5.1.
+        last_consumed_at: store time of message ``consumer_offset - 1``, where it can be read.
+    """
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int | None
+    last_consumed_at: datetime | None
+
+
+@dataclass(slots=True, frozen=True)
+class Connection:
+    """One client of a group, connected to the broker that responded."""
+
+    client_id: str
+    client_address: str | None
+    language: str | None
+    version: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerConnection:
+    """A group that is online on one broker.
+
+    All fields but ``connections`` come from the last heartbeat of any member, so differences
+    between members do not show here.
+    """
+
+    connections: list[Connection]
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    subscriptions: dict[str, Subscription]
+
+
+def decode_topic_list(body: bytes) -> list[str]:
+    """Decode a body of 206 or 305."""
+    return sorted(texts(object_of(loads(body)).get("topicList")))
+
+
+def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
+    """Decode a 21 body."""
+    found = object_of(loads(body))
+    configs = {
+        text(topic): TopicConfig(
+            topic,
+            small(config["readQueueNums"]),
+            small(config["writeQueueNums"]),
+            small(config["perm"]),
+            optional(text, (config.get("attributes") or {}).get("message.type")),
+        )
+        for topic, config in object_of(found["topicConfigTable"]).items()
+    }
+    return with_mappings(configs, _mappings(found.get("topicQueueMappingDetailMap")))
+
+
+def decode_queue_mappings(body: bytes) -> dict[str, tuple[int, ...]]:
+    """Decode a ``topicQueueMapping.json``: by static topic, its queues on that broker."""
+    return _mappings(object_of(loads(body))["topicQueueMappingInfoMap"])
+
+
+def with_mappings(
+    configs: dict[str, TopicConfig], mappings: dict[str, tuple[int, ...]]
+) -> dict[str, TopicConfig]:
+    """Return the topics; those with mappings become static topics."""
+    static = {
+        topic: replace(configs[topic], hosted=hosted)
+        for topic, hosted in mappings.items()
+        if topic in configs
+    }
+    return configs | static
+
+
+def _mappings(table: Any) -> dict[str, tuple[int, ...]]:
+    return {
+        text(topic): tuple(map(small, object_of(mapping.get("hostedQueues") or {})))
+        for topic, mapping in object_of(table or {}).items()
+    }
+
+
+def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig]:
+    """Decode a 201 body."""
+    table = object_of(object_of(loads(body))["subscriptionGroupTable"])
+    return {
+        text(group): SubscriptionGroupConfig(
+            group,
+            optional(boolean, config.get("consumeEnable")),
+            optional(small, config.get("retryMaxTimes")),
+            optional(integer, config.get("whichBrokerWhenConsumeSlowly")),
+            optional(boolean, config.get("consumeMessageOrderly")),
+        )
+        for group, config in table.items()
+    }
+
+
+def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
+    """Decode a 28 body."""
+    table = object_of(object_of(loads(body))["table"])
+    return {str(key): str(value) for key, value in table.items() if value is not None}
+
+
+def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
+    """Decode a 43 body; keys of another form than `OffsetKey` are left out, as in Java.
+
+    ``lmqOffsetTable`` of brokers with light queues is left out too. There may be a group for every
+    device, and no broker lists their topics (`LmqTopicConfigManager`), so they cannot be measured.
+    """
+    found = object_of(loads(body))
+    pulls = found.get("pullOffsetTable")
+    return ConsumerOffsetTable(
+        _offset_table(object_of(found["offsetTable"])),
+        None if pulls is None else _offset_table(object_of(pulls)),
+    )
+
+
+def decode_consumer_connection(body: bytes) -> ConsumerConnection:
+    """Decode a 203 body."""
+    found = object_of(loads(body))
+    connections = [
+        Connection(
+            text(member["clientId"]),
+            optional(text, member.get("clientAddr")),
+            optional(text, member.get("language")),
+            client_version(member.get("language"), optional(small, member.get("version"))),
+        )
+        for member in found.get("connectionSet") or ()
+    ]
+    table = object_of(found.get("subscriptionTable") or {})
+    return ConsumerConnection(
+        sorted(connections, key=lambda connection: connection.client_id),
+        optional(text, found.get("consumeType")),
+        optional(text, found.get("messageModel")),
+        optional(text, found.get("consumeFromWhere")),
+        {text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
+    )
+
+
+def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
+    """Decode a 208 body by topic and queue id."""
+    found: dict[str, dict[int, ConsumeStats]] = {}
+    for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
+        queue = dict(key)
+        found.setdefault(text(queue["topic"]), {})[small(queue["queueId"])] = ConsumeStats(
+            integer(value["brokerOffset"]),
+            integer(value["consumerOffset"]),
+            optional(integer, value.get("pullOffset")),
+            instant(value.get("lastTimestamp")),
+        )
+    return found
+
+
+def decode_consumer_ids(body: bytes) -> list[str]:
+    """Decode a 38 body."""
+    return sorted(texts(object_of(loads(body)).get("consumerIdList")))
+
+
+def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
+    known: dict[OffsetKey, dict[int, int]] = {}
+    for name, offsets in table.items():
+        key = parse_offset_key(name)
+        if key:
+            known[key] = offsets
+    require_by_queue(known.values())
+    return known
+
+
+def subscription(topic: str, data: dict[str, Any]) -> Subscription:
+    """Decode a `SubscriptionData` object of a body."""
+    return Subscription(
+        topic,
+        optional(text, data.get("expressionType")),
+        optional(text, data.get("subString")),
+        sorted(texts(data.get("tagsSet"))),
+    )

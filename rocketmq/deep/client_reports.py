@@ -1,0 +1,214 @@
+"""Reports of clients about themselves: their queues, rates, strategy and subscriptions.
+
+A broker forwards the request (307, 223) and holds a thread until the client responds. 307 has a
+side effect: a client that never committed a queue then reads its offset, gets 0 and commits that.
+So a group with unconsumed messages in such a queue gets the request only where a user names it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, Self
+
+from rocketmq.admin import deep_requests
+from rocketmq.admin.deep_responses import MessageQueue, RunningInfo
+from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
+from rocketmq.deep.unconsumed import Unconsumed
+from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
+from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.pacing import paced
+
+AT_ONCE = 4
+"""Requests that one broker forwards at a time: a client that hangs holds one of the broker's 16
+admin threads for 10 s."""
+
+
+class GroupLags(NamedTuple):
+    """The lags of groups on some brokers.
+
+    Attributes:
+        lags: unconsumed messages by group.
+        would_commit: groups that request 307 could make commit offset 0.
+    """
+
+    lags: dict[str, int]
+    would_commit: set[str]
+
+    @classmethod
+    def of(cls, unconsumed: Iterable[Unconsumed]) -> Self:
+        """Sum up unconsumed messages by group."""
+        found = cls({}, set())
+        for it in unconsumed:
+            group = it.row.consumer_group
+            found.lags[group] = found.lags.get(group, 0) + len(it.offsets)
+            if it.row.consumer_offset is None:
+                found.would_commit.add(group)
+        return found
+
+
+def reporting_groups(
+    parts: Iterable[GroupLags], named: Iterable[str] = (), priority_groups: Iterable[str] = ()
+) -> list[str]:
+    """Return the named groups, then lagging groups by falling lag, then the priority groups.
+
+    Groups that the request could make commit are left out, unless they are named.
+
+    Args:
+        parts: lags of each part of the cluster.
+        named: groups whose clients report whether they lag or not.
+        priority_groups: groups whose clients report whether they lag or not, unless the request
+            could make them commit.
+    """
+    lags: Counter[str] = Counter()
+    would_commit: set[str] = set()
+    for part in parts:
+        lags.update(part.lags)
+        would_commit |= part.would_commit
+    lagging = sorted(lags.keys() - would_commit, key=lambda group: (-lags[group], group))
+    priority = (group for group in priority_groups if group not in would_commit)
+    return list(dict.fromkeys([*named, *lagging, *priority]))
+
+
+class ClientRequest(NamedTuple):
+    """A request to one client: its offsets of a topic (223), or its running info (307)."""
+
+    client: Client
+    topic: str | None = None
+
+
+class BroadcastReport(NamedTuple):
+    """The offsets that one broadcasting client reports."""
+
+    consumer_group: str
+    client_id: str
+    offsets: dict[MessageQueue, int]
+
+
+@dataclass(slots=True)
+class ClientReader:
+    """Sends requests to clients, each through its first master, and fills the snapshot.
+
+    Attributes:
+        limit: requests at most, to all clients of the cluster.
+        addresses: address of the first master, by group and client id. Members without one belong
+            to other parts of a shared snapshot.
+        broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.
+        pull_offsets: pull offsets from client caches on any broker, filled by `read`.
+    """
+
+    client: RemotingClient
+    problems: Problems
+    snapshot: Snapshot
+    limit: int
+    addresses: Mapping[tuple[str, str], str]
+    broadcast_reports: list[BroadcastReport] = field(default_factory=list)
+    pull_offsets: list[ClientPullOffset] = field(default_factory=list)
+
+    async def read(self, groups: Iterable[str]) -> None:
+        """Request reports of all members of groups, and offsets of broadcasting Java clients."""
+        by_address: dict[str, list[ClientRequest]] = {}
+        for request in islice(self._client_requests(groups), self.limit):
+            address = self._address(request)
+            if address is not None:
+                by_address.setdefault(address, []).append(request)
+        await asyncio.gather(
+            *(
+                paced(requests, partial(self._read_client, address), AT_ONCE)
+                for address, requests in by_address.items()
+            )
+        )
+
+    def _address(self, request: ClientRequest) -> str | None:
+        return self.addresses.get((request.client.consumer_group, request.client.client_id))
+
+    def _client_requests(self, groups: Iterable[str]) -> Iterator[ClientRequest]:
+        members: dict[str, list[Client]] = {}
+        for client in self.snapshot.clients:
+            members.setdefault(client.consumer_group, []).append(client)
+        for group in groups:
+            yield from (ClientRequest(client) for client in members.get(group, ()))
+        for client in self.snapshot.clients:
+            if client.message_model == "BROADCASTING" and client.language == "JAVA":
+                yield from (ClientRequest(client, it.topic) for it in client.subscriptions)
+
+    async def _read_client(self, address: str, request: ClientRequest) -> None:
+        group, client_id = request.client.consumer_group, request.client.client_id
+        with self.problems:
+            if request.topic is None:
+                info = await deep_requests.running_info(self.client, address, group, client_id)
+                fill_client(self.snapshot, request.client, info)
+                self.pull_offsets += client_pull_offsets(request.client, info)
+            else:
+                offsets = await deep_requests.consumer_status(
+                    self.client, address, group, request.topic, client_id
+                )
+                self.broadcast_reports.append(BroadcastReport(group, client_id, offsets))
+
+
+def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
+    """Fill a client's row and add its queues and topics, from its running info (307)."""
+    member = client.consumer_group, client.client_id
+    client.thread_count = info.thread_count
+    client.consume_orderly = info.consume_orderly
+    client.allocation_strategy = info.allocation_strategy
+    client.started_at = info.started_at
+    if info.subscriptions is not None:
+        client.subscriptions, client.subscriptions_source = info.subscriptions, "client"
+    for at, queue in info.queues.items():
+        snapshot.client_queues.append(
+            ClientQueue(
+                *member,
+                topic=at.topic,
+                broker=at.broker,
+                queue_id=at.queue_id,
+                commit_offset=queue.commit_offset,
+                cached_min_offset=queue.cached_min_offset,
+                cached_max_offset=queue.cached_max_offset,
+                cached_messages=queue.cached_messages,
+                cached_mib=queue.cached_mib,
+                locked=queue.locked,
+                dropped=queue.dropped,
+                last_pull_at=queue.last_pull_at,
+                last_consume_at=queue.last_consume_at,
+                popped=queue.popped,
+            )
+        )
+    for topic, status in info.topics.items():
+        snapshot.client_topics.append(
+            ClientTopic(
+                *member,
+                topic=topic,
+                pull_rt_ms=status.pull_rt_ms,
+                pull_tps=status.pull_tps,
+                consume_rt_ms=status.consume_rt_ms,
+                consume_ok_tps=status.consume_ok_tps,
+                consume_failed_tps=status.consume_failed_tps,
+                consume_failed_last_hour=status.consume_failed_last_hour,
+            )
+        )
+
+
+def broadcast_rows(
+    snapshot: Snapshot, reports: Iterable[BroadcastReport]
+) -> Iterator[ConsumerOffset]:
+    """Yield the progress of broadcasting clients, on queues the snapshot has offsets of.
+
+    A client writes the same offsets to its own file every 5 s (`LocalFileOffsetStore`).
+    """
+    known = {(it.broker, it.topic, it.queue_id) for it in snapshot.queue_offsets}
+    for group, client_id, offsets in reports:
+        for at, offset in offsets.items():
+            if (at.broker, at.topic, at.queue_id) in known and offset >= 0:
+                yield ConsumerOffset(
+                    at.broker,
+                    group,
+                    at.topic,
+                    at.queue_id,
+                    client_id,
+                    offset,
+                    offset_store="client_file",
+                )

@@ -1,0 +1,147 @@
+"""A broker's own counters (315), of every replica: a slave counts what it hands out itself.
+
+A counter that does not exist has counted nothing since the broker's start: that is a row of zeros.
+No row at all means that no request was sent, or that the broker did not respond.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from rocketmq.admin import deep_requests
+from rocketmq.admin.deep_responses import WINDOWS, Stats
+from rocketmq.admin.pop import POP_SINCE
+from rocketmq.names import TopicKind, is_system_group, version_order
+from rocketmq.records import BrokerStats, Snapshot
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.pacing import paced
+
+TOPIC_STATS = ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE")
+SERVED = "GROUP_GET_NUMS"
+GROUP_STATS = (SERVED, "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS")
+POP_STATS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
+LATENCY = "GROUP_GET_LATENCY"
+
+AT_ONCE = 16
+"""Requests under way at one address; each reads the broker's memory only."""
+
+NO_COUNTS = dict.fromkeys(WINDOWS, Stats(0, 0.0, 0.0))
+
+
+class Counter(NamedTuple):
+    """One counter: its name, its key, its topic and group."""
+
+    name: str
+    key: str
+    topic: str
+    consumer_group: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class CounterSubjects:
+    """The topics, queues and groups that the counters of one broker are about.
+
+    Attributes:
+        queues: by topic, its queue ids; RocketMQ's own topics left out.
+        pairs: (topic, consumer group), consumed or subscribed to; RocketMQ's own groups left out.
+    """
+
+    queues: dict[str, list[int]]
+    pairs: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, master: BrokerReading) -> "CounterSubjects":
+        """Return the subjects of the counters on the replicas of a master."""
+        queues = {
+            topic: sorted(stats)
+            for topic, stats in sorted(master.topic_stats.items())
+            if stats is not None and master.kind(topic) is not TopicKind.SYSTEM
+        }
+        pairs = {
+            (row.topic, row.consumer_group)
+            for row in snapshot.consumer_offsets
+            if row.broker == master.broker
+        } | {
+            (subscription.topic, client.consumer_group)
+            for client in snapshot.clients
+            for subscription in client.subscriptions
+        }
+        known = [
+            pair for pair in sorted(pairs) if pair[0] in queues and not is_system_group(pair[1])
+        ]
+        return cls(queues, known)
+
+    def counters(self, version: str | None) -> Iterator[Counter]:
+        """Yield every counter but latencies; those of POP from 5.0 on."""
+        names = GROUP_STATS
+        if version_order(version) >= POP_SINCE:
+            names += POP_STATS
+        for topic in self.queues:
+            for name in TOPIC_STATS:
+                yield Counter(name, topic, topic)
+        for topic, group in self.pairs:
+            for name in names:
+                yield Counter(name, f"{topic}@{group}", topic, group)
+
+    def latencies(self, served: set[str], by_queue: bool) -> Iterator[Counter]:
+        """Yield latency counters of served pairs; by queue where the broker counts by queue."""
+        for topic, group in self.pairs:
+            pair = f"{topic}@{group}"
+            if pair not in served:
+                continue
+            for key in [f"{queue}@{pair}" for queue in self.queues[topic]] if by_queue else [pair]:
+                yield Counter(LATENCY, key, topic, group)
+
+
+@dataclass(slots=True)
+class StatsReader:
+    """Reads the counters of one address.
+
+    Attributes:
+        limit: requests at most: topics come first, then groups, then latencies.
+        rows: the counters, filled by `read`.
+    """
+
+    client: RemotingClient
+    problems: Problems
+    reading: BrokerReading
+    limit: int
+    rows: list[BrokerStats] = field(default_factory=list)
+    _served: set[str] = field(default_factory=set)
+
+    async def read(self, subjects: CounterSubjects) -> None:
+        """Read every counter, then the latencies of the pairs that were served."""
+        by_queue = (self.reading.config or {}).get("enableDetailStat") != "false"
+        await self._read_all(subjects.counters(self.reading.version))
+        await self._read_all(subjects.latencies(self._served, by_queue))
+
+    async def _read_all(self, counters: Iterable[Counter]) -> None:
+        chosen = list(islice(counters, self.limit))
+        self.limit -= len(chosen)
+        await paced(chosen, self._read_counter, AT_ONCE)
+
+    async def _read_counter(self, counter: Counter) -> None:
+        with self.problems:
+            found = await deep_requests.broker_stats(
+                self.client, self.reading.address, counter.name, counter.key
+            )
+            if counter.name == SERVED and found:
+                self._served.add(counter.key)
+            self.rows += [self._row(counter, *entry) for entry in (found or NO_COUNTS).items()]
+
+    def _row(self, counter: Counter, window: str, stats: Stats) -> BrokerStats:
+        return BrokerStats(
+            self.reading.broker,
+            self.reading.broker_id,
+            counter.name,
+            counter.key,
+            counter.topic,
+            counter.consumer_group,
+            window,
+            stats.sum,
+            stats.tps,
+            stats.avgpt,
+        )

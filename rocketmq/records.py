@@ -1,0 +1,371 @@
+"""The records of a snapshot: one class per table of ``raw``, and the snapshot that holds them.
+
+Field names are the column names of ``raw.*``. ``snapshot_id``, ``observed_at`` and ``cluster`` are
+the same for all rows of a snapshot; `Snapshot.records` puts them in front. ``None`` means unknown,
+never 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
+from textwrap import shorten
+from typing import Any
+
+
+@dataclass(slots=True, frozen=True)
+class Problem:
+    """A failed request: where, which request, and why.
+
+    Attributes:
+        endpoint: ``host:port`` of the request; for files the path.
+        operation: name of the request, e.g. ``GET_CONSUME_STATS g-orders``.
+        code: the response code, None where no response came.
+        message: the reason in one line.
+    """
+
+    endpoint: str
+    operation: str
+    code: int | None
+    message: str
+
+    @property
+    def line(self) -> str:
+        """The problem in one line for people; a long operation is shortened."""
+        operation = shorten(self.operation, 120, placeholder=" ...")
+        return f"{self.endpoint}: {operation}: {self.message}"
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker address, master or slave; of an unreachable one only the first three fields."""
+
+    broker: str
+    broker_id: int
+    address: str
+    version: str | None = None
+    role: str | None = None
+    disk_ratio: float | None = None
+    dispatch_behind_bytes: int | None = None
+    commit_log_min_offset: int | None = None
+    commit_log_max_offset: int | None = None
+    earliest_stored_at: datetime | None = None
+    retention_hours: int | None = None
+    slave_read_enabled: bool | None = None
+    put_tps: float | None = None
+    get_tps: float | None = None
+    config: dict[str, str] | None = None
+    booted_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class QueueOffset:
+    """One queue of one topic on one master: how far it is written."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    min_offset: int | None
+    max_offset: int | None
+    newest_stored_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ConsumerOffset:
+    """The progress of one group on one queue; ``consumer_offset`` is None if it never committed."""
+
+    broker: str
+    consumer_group: str
+    topic: str
+    queue_id: int
+    client_id: str | None
+    consumer_offset: int | None
+    pull_offset: int | None = None
+    pull_source: str | None = None
+    first_unconsumed_at: datetime | None = None
+    offset_store: str = "broker"
+
+
+@dataclass(slots=True)
+class Topic:
+    """The configuration of one topic on one master."""
+
+    broker: str
+    topic: str
+    read_queues: int | None
+    write_queues: int | None
+    perm: int | None
+    message_type: str | None
+    kind: str
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The configuration of one consumer group on one master."""
+
+    broker: str
+    consumer_group: str
+    consume_enable: bool | None
+    retry_max_times: int | None
+    which_broker_when_slow: int | None
+    consume_orderly: bool | None
+    system: bool
+
+
+@dataclass(slots=True)
+class Subscription:
+    """The subscription of a member of a group to one topic."""
+
+    topic: str
+    expression_type: str | None
+    expression: str | None
+    tags: list[str]
+
+
+@dataclass(slots=True)
+class Client:
+    """One member of a consumer group that is online, over all brokers it is connected to."""
+
+    consumer_group: str
+    client_id: str
+    client_address: str | None
+    language: str | None
+    version: str | None
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    thread_count: int | None = None
+    allocation_strategy: str | None = None
+    started_at: datetime | None = None
+    subscriptions: list[Subscription] = field(default_factory=list)
+    subscriptions_source: str | None = "group"
+    consume_orderly: bool | None = None
+
+
+@dataclass(slots=True)
+class ClientQueue:
+    """The state of one queue in a client, from its report (307); instants by the client's clock."""
+
+    consumer_group: str
+    client_id: str
+    topic: str
+    broker: str
+    queue_id: int
+    commit_offset: int | None
+    cached_min_offset: int | None = None
+    cached_max_offset: int | None = None
+    cached_messages: int | None = None
+    cached_mib: int | None = None
+    locked: bool | None = None
+    dropped: bool | None = None
+    last_pull_at: datetime | None = None
+    last_consume_at: datetime | None = None
+    popped: bool = False
+
+
+@dataclass(slots=True)
+class ClientTopic:
+    """A client's statistics of one topic, from its report (307)."""
+
+    consumer_group: str
+    client_id: str
+    topic: str
+    pull_rt_ms: float | None
+    pull_tps: float | None
+    consume_rt_ms: float | None
+    consume_ok_tps: float | None
+    consume_failed_tps: float | None
+    consume_failed_last_hour: int | None
+
+
+@dataclass(slots=True)
+class BrokerStats:
+    """One counter of one broker address over one window (315, or a line of stats.log)."""
+
+    broker: str
+    broker_id: int
+    stats_name: str
+    stats_key: str
+    topic: str | None
+    consumer_group: str | None
+    stats_window: str
+    sum: int | None
+    tps: float | None
+    avgpt: float | None
+
+
+@dataclass(slots=True)
+class QueueTag:
+    """One sampled consume-queue entry (321, or the consume-queue file)."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    position: int
+    tags_code: int | None
+    physical_offset: int | None
+    size: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumeStatsSample:
+    """The progress of a group on one queue as 208 reports it, for a sample of groups.
+
+    Attributes:
+        consumer_offset: a queue that never committed shows 0 here.
+    """
+
+    broker: str
+    consumer_group: str
+    topic: str
+    queue_id: int
+    consumer_offset: int
+    max_offset: int
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything read from one cluster at one instant, and the problems.
+
+    Attributes:
+        cluster: Tidemark's name of the cluster.
+        source: ``remote`` | ``store`` | ``local_offsets`` | ``stats_log``.
+        observed_at: start of the snapshot, UTC, whole milliseconds.
+        status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
+        brokers_expected: addresses, masters and slaves, that should respond.
+        brokers_answered: addresses that did.
+        transport: ``plain`` | ``tls`` | ``tls_unverified``; None without a connection.
+        part: distinguishes snapshots of parts of one cluster at one instant: for a line of
+            ``stats.log`` the broker's name, with the id for a slave.
+        columns: by table, rows in columns as `batches` yields them: those that other processes
+            have read.
+    """
+
+    cluster: str
+    source: str
+    observed_at: datetime
+    finished_at: datetime | None = None
+    status: str = "FAILED"
+    brokers_expected: int = 0
+    brokers_answered: int = 0
+    requests: int = 0
+    bytes: int = 0
+    transport: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+    brokers: list[Broker] = field(default_factory=list)
+    queue_offsets: list[QueueOffset] = field(default_factory=list)
+    consumer_offsets: list[ConsumerOffset] = field(default_factory=list)
+    topics: list[Topic] = field(default_factory=list)
+    consumer_groups: list[ConsumerGroup] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+    client_queues: list[ClientQueue] = field(default_factory=list)
+    client_topics: list[ClientTopic] = field(default_factory=list)
+    broker_stats: list[BrokerStats] = field(default_factory=list)
+    queue_tags: list[QueueTag] = field(default_factory=list)
+    consume_stats: list[ConsumeStatsSample] = field(default_factory=list)
+    part: str | None = None
+    columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def snapshot_id(self) -> str:
+        """``20261119T231500123Z-<cluster>[-<part>]``: start, UTC, milliseconds."""
+        at = self.observed_at.astimezone(UTC)
+        of = self.cluster if self.part is None else f"{self.cluster}-{self.part}"
+        return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z-{of}"
+
+    @property
+    def duration_ms(self) -> int | None:
+        """Milliseconds from start to finish, None before the finish."""
+        if self.finished_at is None:
+            return None
+        return round((self.finished_at - self.observed_at).total_seconds() * 1000)
+
+    def header(self) -> dict[str, Any]:
+        """The one row of ``raw.snapshots``."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "cluster": self.cluster,
+            "source": self.source,
+            "observed_at": self.observed_at,
+            "finished_at": self.finished_at,
+            "status": self.status,
+            "brokers_expected": self.brokers_expected,
+            "brokers_answered": self.brokers_answered,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "duration_ms": self.duration_ms,
+            "transport": self.transport,
+            "problems": [_plain(problem) for problem in self.problems],
+        }
+
+    def records(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of ``raw.<table>`` with their three common columns in front.
+
+        Args:
+            table: a name in `TABLES`.
+        """
+        common = {
+            "snapshot_id": self.snapshot_id,
+            "observed_at": self.observed_at,
+            "cluster": self.cluster,
+        }
+        for row in getattr(self, table):
+            yield common | _plain(row)
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of ``raw.<table>``.
+
+        Args:
+            table: a name in `TABLES`.
+        """
+        by_column = (len(columns["cluster"]) for columns in self.columns.get(table, ()))
+        return len(getattr(self, table)) + sum(by_column)
+
+    def batches(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield all rows by column, `BATCH` rows at a time: half the time of rows, bounded memory.
+
+        Args:
+            table: a name in `TABLES`.
+        """
+        yield from self.columns.get(table, ())
+        all_rows = getattr(self, table)
+        for start in range(0, len(all_rows), BATCH):
+            rows = all_rows[start : start + BATCH]
+            columns: dict[str, list[Any]] = {
+                "snapshot_id": [self.snapshot_id] * len(rows),
+                "observed_at": [self.observed_at] * len(rows),
+                "cluster": [self.cluster] * len(rows),
+            }
+            columns |= {name: list(map(attrgetter(name), rows)) for name in _names(type(rows[0]))}
+            if "subscriptions" in columns:
+                columns["subscriptions"] = [
+                    [_plain(item) for item in items] for items in columns["subscriptions"]
+                ]
+            yield columns
+
+
+BATCH = 16_384
+"""Rows that are turned into columns at a time."""
+
+SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
+"""Tables that every snapshot fills, in bulk."""
+
+DEEP = ("client_queues", "client_topics", "broker_stats", "queue_tags", "consume_stats")
+"""Tables that only deep snapshots fill, one request per client or key."""
+
+TABLES = (*SHALLOW, *DEEP)
+"""The lists of rows a `Snapshot` holds; each lands as ``raw.<name>``."""
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    """Return a row as a dictionary; `dataclasses.asdict` copies deeply, at ten times the cost."""
+    plain = {name: getattr(row, name) for name in _names(type(row))}
+    if type(row) is Client:
+        plain["subscriptions"] = [_plain(item) for item in row.subscriptions]
+    return plain

@@ -1,0 +1,241 @@
+"""Assembly: from the readings of brokers to the rows of a snapshot. Pure: no network, no clock."""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import TypeVar
+
+from rocketmq.admin.responses import ConsumerConnection
+from rocketmq.names import OffsetKey, is_system_group
+from rocketmq.records import (
+    Broker,
+    Client,
+    ConsumerGroup,
+    ConsumerOffset,
+    QueueOffset,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.online import Online, broadcasts, online_at
+from rocketmq.snapshot.pull_offsets import NEVER_COMMITTED, pull_offsets
+from rocketmq.typed_values import instant, integer
+
+Number = TypeVar("Number", int, float)
+
+
+def fill(
+    snapshot: Snapshot, readings: Iterable[BrokerReading], online: Online | None = None
+) -> None:
+    """Write the rows of all tables into a snapshot, each sorted by its key.
+
+    Args:
+        snapshot: filled here.
+        readings: the responses of brokers.
+        online: who is online at any broker of the cluster; None where ``readings`` cover all.
+    """
+    readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
+    masters = [reading for reading in readings if reading.is_master]
+    slaves = [reading for reading in readings if not reading.is_master]
+    online = online_at(masters) if online is None else online
+    snapshot.brokers = [broker_row(reading) for reading in readings]
+    snapshot.clients = client_rows(online)
+    for reading in masters:
+        snapshot.queue_offsets += queue_rows(reading)
+        own = [slave for slave in slaves if slave.broker == reading.broker]
+        snapshot.consumer_offsets += consumer_rows(reading, own, online)
+        snapshot.topics += topic_rows(reading)
+        snapshot.consumer_groups += group_rows(reading)
+
+
+def broker_row(reading: BrokerReading) -> Broker:
+    """Return the row of one broker address; of an unreachable one only the name is known."""
+    runtime, config = reading.runtime or {}, reading.config or {}
+    retention = _whole(config, "fileReservedTime", 32)
+    slave_read = config.get("slaveReadEnable")
+    return Broker(
+        broker=reading.broker,
+        broker_id=reading.broker_id,
+        address=reading.address,
+        version=runtime.get("brokerVersionDesc"),
+        role=config.get("brokerRole"),
+        disk_ratio=_not_negative(_ratio(runtime, "commitLogDiskRatio")),
+        dispatch_behind_bytes=_whole(runtime, "dispatchBehindBytes"),
+        commit_log_min_offset=_not_negative(_whole(runtime, "commitLogMinOffset")),
+        commit_log_max_offset=_not_negative(_whole(runtime, "commitLogMaxOffset")),
+        earliest_stored_at=instant(_whole(runtime, "earliestMessageTimeStamp")),
+        retention_hours=retention,
+        slave_read_enabled=None if slave_read is None else slave_read == "true",
+        put_tps=_ratio(runtime, "putTps"),
+        get_tps=_ratio(runtime, "getTransferredTps"),
+        config=reading.config,
+        booted_at=instant(_whole(runtime, "bootTimestamp")),
+    )
+
+
+def queue_rows(reading: BrokerReading) -> Iterator[QueueOffset]:
+    """Yield one row per queue that GET_TOPIC_STATS_INFO reported."""
+    for topic, stats in sorted(reading.topic_stats.items()):
+        for queue_id, queue in sorted((stats or {}).items()):
+            yield QueueOffset(
+                reading.broker,
+                topic,
+                queue_id,
+                queue.min_offset,
+                queue.max_offset,
+                queue.newest_stored_at,
+            )
+
+
+def topic_rows(reading: BrokerReading) -> Iterator[Topic]:
+    """Yield one row per topic of a master, RocketMQ's own too."""
+    for topic, config in sorted((reading.topics or {}).items()):
+        yield Topic(
+            reading.broker,
+            topic,
+            config.read_queues,
+            config.write_queues,
+            config.perm,
+            config.message_type,
+            reading.kind(topic).value,
+        )
+
+
+def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
+    """Yield one row per configured consumer group of a master, RocketMQ's own too."""
+    for group, config in sorted((reading.groups or {}).items()):
+        yield ConsumerGroup(
+            reading.broker,
+            group,
+            config.consume_enable,
+            config.retry_max_times,
+            config.which_broker_when_slow,
+            config.consume_orderly,
+            is_system_group(group),
+        )
+
+
+def client_rows(online: Online) -> list[Client]:
+    """Return one row per member of a group, over all brokers it is connected to.
+
+    Subscriptions are the group's (203 shows only those of the last heartbeat).
+    """
+    rows: dict[tuple[str, str], Client] = {}
+    for group, connections in online.items():
+        subscriptions = _subscriptions(connections.values())
+        for connection in connections.values():
+            for member in connection.connections:
+                rows.setdefault(
+                    (group, member.client_id),
+                    Client(
+                        consumer_group=group,
+                        client_id=member.client_id,
+                        client_address=member.client_address,
+                        language=member.language,
+                        version=member.version,
+                        consume_type=connection.consume_type,
+                        message_model=connection.message_model,
+                        consume_from_where=connection.consume_from_where,
+                        subscriptions=subscriptions,
+                    ),
+                )
+    return [rows[key] for key in sorted(rows)]
+
+
+def _subscriptions(connections: Iterable[ConsumerConnection]) -> list[Subscription]:
+    merged: dict[str, Subscription] = {}
+    for connection in connections:
+        merged = connection.subscriptions | merged
+    return [merged[topic] for topic in sorted(merged)]
+
+
+def consumer_rows(
+    reading: BrokerReading, slaves: list[BrokerReading], online: Online
+) -> Iterator[ConsumerOffset]:
+    """Yield the progress of every group on one master; its slaves add pull offsets only.
+
+    Committed offsets come as read. A group online in cluster mode also has a row for each readable
+    queue of its subscriptions that never committed. There is no row where the offsets could not be
+    read: then it is unknown which queues never committed.
+    """
+    if reading.offsets is None:
+        return
+    expected = _never_committed(reading, online)
+    keys = reading.offsets.offsets.keys() | expected.keys()
+    for key in sorted(keys, key=lambda key: (key.consumer_group, key.topic, key.broadcast)):
+        if _is_superseded(key, keys, online):
+            continue
+        if reading.topics is not None and key.topic not in reading.topics:
+            continue  # progress that outlived its topic; GET_CONSUME_STATS leaves it out likewise
+        if key.topic in reading.topic_stats and reading.topic_stats[key.topic] is None:
+            continue  # deleted while the snapshot was taken
+        committed = reading.offsets.offsets.get(key, {})
+        known = reading.topic_stats.get(key.topic)
+        config = (reading.topics or {}).get(key.topic)
+        readable = config.queues if config else ()
+        pulls = pull_offsets(reading, slaves, key, online)
+        store = "broker_broadcast" if key.broadcast else "broker"
+        for queue_id in sorted(committed.keys() | expected.get(key, set())):
+            # Left over from when the topic had more queues. Where a readable queue, or the whole
+            # topic, could not be measured, the row stays: its lag is unknown.
+            if known is not None and queue_id not in known and queue_id not in readable:
+                continue
+            offset = committed.get(queue_id, NEVER_COMMITTED)
+            offset = None if offset == NEVER_COMMITTED else offset
+            pull, source = pulls(queue_id, offset)
+            yield ConsumerOffset(
+                reading.broker,
+                key.consumer_group,
+                key.topic,
+                queue_id,
+                None,
+                offset,
+                pull,
+                source,
+                None,
+                store,
+            )
+
+
+def _never_committed(reading: BrokerReading, online: Online) -> dict[OffsetKey, set[int]]:
+    """Return by key the queues that an online group in cluster mode should have progress on."""
+    expected: dict[OffsetKey, set[int]] = {}
+    for group, connections in online.items():
+        if any(it.message_model != "CLUSTERING" for it in connections.values()):
+            continue
+        for connection in connections.values():
+            for topic in connection.subscriptions:
+                config = (reading.topics or {}).get(topic)
+                if config:
+                    expected[OffsetKey(topic, group)] = set(config.readable_queues)
+    return expected
+
+
+def _is_superseded(key: OffsetKey, keys: Container[OffsetKey], online: Online) -> bool:
+    """Return whether the progress belongs to a message model that the group no longer uses.
+
+    A group that changed between cluster and broadcast mode leaves its old progress behind, and a
+    queue can have one row only.
+    """
+    if OffsetKey(key.topic, key.consumer_group, not key.broadcast) not in keys:
+        return False
+    return key.broadcast != broadcasts(key.consumer_group, online)
+
+
+def _whole(table: dict[str, str], key: str, bits: int = 64) -> int | None:
+    try:
+        return integer(int(table[key]), bits)
+    except (KeyError, ValueError):
+        return None
+
+
+def _ratio(table: dict[str, str], key: str) -> float | None:
+    """Return the first number of a value; of ``a b c`` that is the one over the last 10 s."""
+    try:
+        value = float(table[key].split()[0])
+    except (KeyError, IndexError, ValueError):
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def _not_negative(value: Number | None) -> Number | None:
+    return None if value is None or value < 0 else value

@@ -1,0 +1,239 @@
+"""The responses of one broker address in one snapshot, and what they imply for further requests.
+
+A `BrokerReading` holds responses as they came. What is absent from it was not requested or not
+responded to; `rocketmq.snapshot.assembly` makes no row of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from rocketmq.admin.pop import PULL, RequestModes, is_popped
+from rocketmq.admin.queue_stats import QueueStats
+from rocketmq.admin.responses import (
+    MAX_QUEUES,
+    MAX_QUEUES_OF_BROKER,
+    ConsumerConnection,
+    ConsumerOffsetTable,
+    ConsumeStats,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
+from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
+from rocketmq.wire.codes import RequestCode
+
+PULL_OFFSET_SINCE = version_order("V5_1_0")
+TOPIC_LIST_SINCE = version_order("V5_3_2")
+UNKNOWN_VERSION = version_order(None)
+UNKNOWN_QUEUE = QueueStats(None, None, None)
+
+
+@dataclass(slots=True)
+class BrokerReading:
+    """The responses of one broker address.
+
+    Attributes:
+        broker: name of the broker group.
+        broker_id: 0 for a master, or the id of a slave.
+        address: ``host:port``.
+        is_master: whether offsets are read here. A slave's offsets trail by up to a minute, so a
+            lag read there would be false.
+        deployment: broker and cluster names, which are system topics.
+        taken_by: another broker that the name server lists at this address; nothing is requested
+            then.
+        reported_version: the version that its responses carried.
+        runtime: the broker's counters (28).
+        config: the configuration, allow-listed keys only (26).
+        offsets: consumer offsets (43); of a slave for its pull offsets only.
+        topics: topic configurations (21).
+        groups: consumer group configurations (201).
+        request_modes: by topic and group, how messages are handed out (402), 5.x.
+        connections: by group, its online members (203); None for none.
+        consume_stats: by group and topic (208).
+        topic_stats: by topic (202), with queues that only 30 and 31 report; None for a topic
+            deleted since 21 was read.
+        oversized_topics: topics left out because they have too many queues, with their number.
+    """
+
+    broker: str
+    broker_id: int
+    address: str
+    is_master: bool
+    deployment: frozenset[str] = frozenset()
+    taken_by: str | None = None
+    reported_version: str | None = None
+    runtime: dict[str, str] | None = None
+    config: dict[str, str] | None = None
+    offsets: ConsumerOffsetTable | None = None
+    topics: dict[str, TopicConfig] | None = None
+    groups: dict[str, SubscriptionGroupConfig] | None = None
+    request_modes: RequestModes = field(default_factory=dict)
+    connections: dict[str, ConsumerConnection | None] = field(default_factory=dict)
+    consume_stats: dict[tuple[str, str], dict[int, ConsumeStats]] = field(default_factory=dict)
+    topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
+    oversized_topics: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def responded(self) -> bool:
+        """Whether this address responded to any request."""
+        responses = (self.runtime, self.config, self.offsets, self.topics, self.groups)
+        return any(response is not None for response in responses)
+
+    @property
+    def version(self) -> str | None:
+        """The broker's version; from any response where the counters (28) are absent."""
+        return (self.runtime or {}).get("brokerVersionDesc") or self.reported_version
+
+    def emptied(self) -> Self:
+        """Return the same address as if it had not responded."""
+        cls = type(self)
+        return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
+
+    def invalid_offsets(self) -> Iterator[tuple[str, str]]:
+        """Yield (operation, message) for numbers that are no measurement.
+
+        Offsets below 0 are passed on as read. In the offset table -1 is the broker's own sign for a
+        queue without progress. The offsets of static topics are unknown.
+        """
+        for topic in sorted(self.static_topics()):
+            message = "a static topic: its offsets are those of queues it is mapped to, not its own"
+            yield f"{RequestCode.GET_TOPIC_STATS_INFO.name} {topic}", message
+        for topic, number in sorted(self.oversized_topics.items()):
+            yield RequestCode.GET_ALL_TOPIC_CONFIG.name, f"{topic} has {number} queues: left out"
+        table = self.offsets.offsets if self.offsets else {}
+        numbered = [
+            f"{queue_id} of {key.consumer_group} on {key.topic}"
+            for key, offsets in table.items()
+            for queue_id in offsets
+            if queue_id < 0
+        ]
+        if numbered:
+            message = f"{len(numbered)} queue ids below 0, such as {numbered[0]}"
+            yield RequestCode.GET_ALL_CONSUMER_OFFSET.name, message
+        committed = [
+            f"{offset} of {key.consumer_group} on {key.topic} queue {queue_id}"
+            for key, offsets in table.items()
+            if offsets and min(offsets.values()) < -1
+            for queue_id, offset in offsets.items()
+            if offset < -1
+        ]
+        written = [
+            f"{queue.min_offset} to {queue.max_offset} of {topic} queue {queue_id}"
+            for topic, queues in self.topic_stats.items()
+            for queue_id, queue in (queues or {}).items()
+            if (queue.min_offset or 0) < 0 or (queue.max_offset or 0) < 0
+        ]
+        for code, found in (
+            (RequestCode.GET_ALL_CONSUMER_OFFSET, committed),
+            (RequestCode.GET_TOPIC_STATS_INFO, written),
+        ):
+            if found:
+                yield code.name, f"{len(found)} offsets below 0, such as {found[0]}"
+
+    def known_groups(self) -> set[str]:
+        """Return the groups with a configuration or progress here, without RocketMQ's own."""
+        configured = set(self.groups or ())
+        progressed = {key.consumer_group for key in self.offsets.offsets} if self.offsets else set()
+        return {group for group in configured | progressed if not is_system_group(group)}
+
+    def kind(self, topic: str) -> TopicKind:
+        """Return the kind of a topic of this broker."""
+        return topic_kind(
+            topic,
+            groups=self.groups or {},
+            topics=self.topics or {},
+            deployment=self.deployment,
+        )
+
+    def pops(self, topic: str, group: str) -> bool:
+        """Return whether a group consumes a topic by POP, which has no pull offset."""
+        default = (self.config or {}).get("defaultMessageRequestMode", PULL)
+        return (
+            is_popped(topic, group, self.request_modes, default)
+            or self.kind(topic) is TopicKind.POP_RETRY
+        )
+
+    def consumed_topics(self, group: str | None = None) -> set[str]:
+        """Return the topics with progress or a subscription, of one group or of all."""
+        keys = self.offsets.offsets if self.offsets else ()
+        topics = {key.topic for key in keys if group is None or key.consumer_group == group}
+        connections = self.connections.values() if group is None else [self.connections.get(group)]
+        for connection in connections:
+            topics |= connection.subscriptions.keys() if connection else set()
+        return topics
+
+    def static_topics(self) -> dict[str, tuple[int, ...]]:
+        """Return static topics (5.x: queues mapped over several brokers) with their queues here."""
+        topics = (self.topics or {}).items()
+        return {topic: it.hosted for topic, it in topics if it.hosted is not None}
+
+    def leave_out_oversized_topics(self) -> None:
+        """Move topics with impossible numbers of queues from `topics` to `oversized_topics`.
+
+        The smallest topics stay, up to `MAX_QUEUES_OF_BROKER` queues in all.
+        """
+        total = 0
+        topics = self.topics or {}
+        for topic in sorted(topics, key=lambda topic: (topics[topic].read_queues, topic)):
+            number = max(topics[topic].read_queues, topics[topic].write_queues)
+            total += max(0, number)
+            if not 0 <= number <= MAX_QUEUES or total > MAX_QUEUES_OF_BROKER:
+                self.oversized_topics[topic] = number
+                del topics[topic]
+
+    def leave_static_unknown(self) -> None:
+        """Record the queues of static topics with unknown offsets."""
+        for topic, queues in self.static_topics().items():
+            self.topic_stats[topic] = dict.fromkeys(queues, UNKNOWN_QUEUE)
+
+    def topics_to_measure(self) -> list[str]:
+        """Return the topics to measure: all but RocketMQ's own that nobody consumes."""
+        if self.topics is None:
+            return sorted(self.consumed_topics())
+        normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
+        known = normal | (self.consumed_topics() & self.topics.keys())
+        return sorted(known - self.static_topics().keys())
+
+    def queues_to_measure(self) -> Iterator[tuple[str, int]]:
+        """Yield (topic, queue id) of readable queues of consumed topics that 202 leaves out.
+
+        Before 5.0 the response lists only queues that producers write to. Where a topic has lost
+        write queues, the others may still hold messages.
+        """
+        for topic in sorted(self.consumed_topics()):
+            config, stats = (self.topics or {}).get(topic), self.topic_stats.get(topic)
+            if config and stats is not None:
+                absent = (number for number in config.queues if number not in stats)
+                yield from ((topic, number) for number in absent)
+
+    def pull_offset_requests(self) -> list[tuple[str, list[str]]]:
+        """Return (group, topics) whose pull offsets only GET_CONSUME_STATS (208) reports.
+
+        None where the offset table has them (5.5) or the broker keeps none (before 5.1). None for
+        broadcasting groups, whose clients each pull for themselves, and for POP. From 5.3.2 on a
+        request takes many topics: one entry per group. Before that: one entry per topic.
+        """
+        if self.offsets is None or self.offsets.pull_offsets is not None:
+            return []
+        version = version_order(self.version)
+        if UNKNOWN_VERSION < version < PULL_OFFSET_SINCE:
+            return []
+        progressed: dict[str, set[str]] = {}
+        for key in self.offsets.offsets:
+            progressed.setdefault(key.consumer_group, set()).add(key.topic)
+        requests: list[tuple[str, list[str]]] = []
+        measured = None if self.topics is None else self.topics.keys() - self.static_topics().keys()
+        for group, connection in sorted(self.connections.items()):
+            if connection is None or connection.message_model == "BROADCASTING":
+                continue
+            topics = sorted(progressed.get(group, set()) | connection.subscriptions.keys())
+            topics = [
+                topic
+                for topic in topics
+                if (measured is None or topic in measured) and not self.pops(topic, group)
+            ]
+            if version >= TOPIC_LIST_SINCE:
+                requests += [(group, topics)] if topics else []
+            else:
+                requests += [(group, [topic]) for topic in topics]
+        return requests

@@ -1,0 +1,47 @@
+"""Which members of consumer groups are online, and at which brokers."""
+
+from collections.abc import Iterable
+
+from rocketmq.admin.responses import ConsumerConnection
+from rocketmq.snapshot.broker_reading import BrokerReading
+
+Online = dict[str, dict[str, ConsumerConnection]]
+"""By group with a connected client: each broker's response to 203, in the brokers' order."""
+
+
+def online_at(masters: Iterable[BrokerReading]) -> Online:
+    """Return who is online at these brokers."""
+    return merged_online(
+        {group: {reading.broker: connection}}
+        for reading in masters
+        for group, connection in reading.connections.items()
+        if connection and connection.connections
+    )
+
+
+def merged_online(parts: Iterable[Online]) -> Online:
+    """Return who is online at the brokers of all parts together."""
+    found: Online = {}
+    for part in parts:
+        for group, connections in part.items():
+            found.setdefault(group, {}).update(connections)
+    return {group: dict(sorted(connections.items())) for group, connections in found.items()}
+
+
+def broadcasts(consumer_group: str, online: Online) -> bool:
+    """Return whether an online member of the group consumes in broadcast mode."""
+    connections = online.get(consumer_group, {}).values()
+    return any(connection.message_model == "BROADCASTING" for connection in connections)
+
+
+def homes(online: Online) -> dict[tuple[str, str], str]:
+    """Return by group and client id the first broker that the member is connected to.
+
+    Requests that are forwarded to the member go through that broker only.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for group, connections in online.items():
+        for broker, connection in connections.items():
+            for member in connection.connections:
+                found.setdefault((group, member.client_id), broker)
+    return found

@@ -1,0 +1,67 @@
+"""The problems of one snapshot: requests that failed, and why."""
+
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rocketmq.records import Problem
+from rocketmq.wire.errors import (
+    BadResponseError,
+    BrokenFrameError,
+    BudgetError,
+    DeniedError,
+    RemotingError,
+    ResponseError,
+)
+
+
+class Problems:
+    """Collects failed requests: ``with problems: row = await ...`` records a failure and goes on.
+
+    An unreachable broker, and a broker that denies access, fails every request. Only the first
+    failure of each kind is kept; the others are counted.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, ...], Problem] = {}
+        self._repeated: dict[tuple[object, ...], int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, RemotingError):
+            return False
+        found = Problem(error.endpoint, error.operation, error.code, error.reason)
+        match error:
+            case DeniedError() | BudgetError():
+                self._add(found, (error.endpoint, type(error)))
+            case ResponseError() | BadResponseError() if not isinstance(error, BrokenFrameError):
+                self.add(found)
+            case _:
+                self._add(found, (error.endpoint, "transport"))
+        return True
+
+    def add(self, problem: Problem) -> None:
+        """Record one problem."""
+        self._add(problem, (problem,))
+
+    def rows(self) -> list[Problem]:
+        """Return all problems, in order."""
+        return [
+            replace(problem, message=f"{problem.message} ({more} more requests failed)")
+            if (more := self._repeated[key])
+            else problem
+            for key, problem in self._found.items()
+        ]
+
+    def _add(self, problem: Problem, key: tuple[object, ...]) -> None:
+        if key in self._found:
+            self._repeated[key] += 1
+        else:
+            self._found[key], self._repeated[key] = problem, 0

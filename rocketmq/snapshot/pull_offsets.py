@@ -1,0 +1,83 @@
+"""The pull offset of each queue of a group: the next offset that a broker hands out. Pure."""
+
+from collections.abc import Callable
+
+from rocketmq.names import OffsetKey
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.online import Online, broadcasts
+
+PullOffset = Callable[[int, int | None], tuple[int | None, str | None]]
+"""(queue id, consumer offset) -> (pull offset, its source)."""
+
+NEVER_COMMITTED = -1
+"""The broker's own sign for a queue without progress (`ConsumerOffsetManager.queryOffset`)."""
+
+
+def pull_offsets(
+    reading: BrokerReading,
+    slaves: list[BrokerReading],
+    key: OffsetKey,
+    online: Online,
+) -> PullOffset:
+    """Return the function that gives pull offset and source for each queue of a key.
+
+    The pull offset is the largest over the replicas: each knows only what it handed out itself. A
+    slave responds after the queues were read, so its value is capped at the max offset. Broadcast
+    and POP groups have no pull offset: each broadcasting client pulls for itself, and POP does not
+    hand out a queue in order.
+
+    Args:
+        reading: the master.
+        slaves: the other replicas of its broker group.
+        key: a topic and group of the offset table.
+        online: who is online at any broker of the cluster.
+    """
+    group = key.consumer_group
+    if key.broadcast or broadcasts(group, online) or reading.pops(key.topic, group):
+        return lambda queue_id, offset: (None, None)
+    of_master = _replica_pull_offsets(reading, key)
+    of_slaves = [_replica_pull_offsets(slave, key) for slave in slaves]
+    if not of_slaves:
+        return of_master
+    written = reading.topic_stats.get(key.topic) or {}
+
+    def furthest(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        pull, source = of_master(queue_id, offset)
+        for of_slave in of_slaves:
+            found, found_in = of_slave(queue_id, offset)
+            end = written[queue_id].max_offset if queue_id in written else None
+            if found is not None and end is not None:
+                found = min(found, end)
+                if found > (offset or 0) and (pull is None or found > pull):
+                    pull, source = found, found_in
+        return pull, source
+
+    return furthest
+
+
+def _replica_pull_offsets(reading: BrokerReading, key: OffsetKey) -> PullOffset:
+    """Return the function that gives pull offset and source from one replica.
+
+    A broker keeps the pull offset in memory only. Where clients read from slaves, the master's
+    value stands still and can lie behind the commit. GET_CONSUME_STATS then shows the commit. The
+    table of 5.5 is passed on as read: only there `consumer_offset <= pull_offset` can be checked.
+    """
+
+    def of_table(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        pull = table.get(queue_id, NEVER_COMMITTED)
+        return (None, None) if pull == NEVER_COMMITTED else (pull, "consumer_offset_table")
+
+    def of_consume_stats(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        found = stats.get(queue_id)
+        if found is None or found.pull_offset in (None, NEVER_COMMITTED):
+            return None, None
+        if offset is None and found.pull_offset == 0 < found.broker_offset:
+            # Neither committed nor pulled here: the broker reports 0 for want of a value.
+            return None, None
+        return found.pull_offset, "consume_stats"
+
+    if reading.offsets and reading.offsets.pull_offsets is not None:
+        table = reading.offsets.pull_offsets.get(key, {})
+        return of_table
+    stats = reading.consume_stats.get((key.consumer_group, key.topic), {})
+    return of_consume_stats

@@ -1,0 +1,65 @@
+"""The target of a snapshot: the cluster, the time limits, the request limits."""
+
+from dataclasses import dataclass
+
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.security import PLAIN, Security
+
+Remembered = tuple[str, int, str]
+"""(broker, broker id, address)."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterTarget:
+    """The cluster to collect, and the limits.
+
+    Attributes:
+        name_servers: ``host:port``, tried in this order until one responds.
+        name: what Tidemark calls the cluster; None for RocketMQ's own name.
+        cluster: RocketMQ's name of the cluster, where a name server knows several. None takes all
+            brokers it knows, and joins the clusters' names by ``+`` when nothing else names them.
+        remembered: (broker, broker id, address) known from earlier snapshots. A killed broker
+            vanishes from the name server at once. It is then tried at its old address, and counts
+            as unreachable when it does not respond.
+        kin: the same of clusters collected under another name or by another name server. A cluster
+            that shares a broker's address with this one is this one.
+        connect_timeout: seconds for one connection.
+        request_timeout: seconds for one response.
+        total_timeout: seconds for all requests but the deep ones.
+        in_flight: requests under way at one broker at a time; a broker that is busy or slow gets
+            fewer, see `rocketmq.wire.pacing`.
+        max_requests: requests to one broker per snapshot at most, None for no limit. Requests
+            beyond the limit are a problem in the snapshot.
+        security: account and encryption.
+        counters: also request each address's own counters (28), the source of most of ``brokers``.
+            A busy broker takes longer for it than for all other requests together.
+        deep: options of a deep snapshot, see `rocketmq.deep`; None for a snapshot that is not deep.
+            The deep part has a time limit of its own, after ``total_timeout``.
+    """
+
+    name_servers: tuple[str, ...]
+    name: str | None = None
+    cluster: str | None = None
+    remembered: tuple[Remembered, ...] = ()
+    kin: tuple[tuple[Remembered, ...], ...] = ()
+    connect_timeout: float = 2.0
+    request_timeout: float = 3.0
+    total_timeout: float = 8.0
+    in_flight: int = 64
+    max_requests: int | None = None
+    security: Security = PLAIN
+    counters: bool = True
+    deep: DeepOptions | None = None
+
+    def client(self, total_timeout: float, client_reports: bool = False) -> RemotingClient:
+        """Return a transport that keeps to these limits for ``total_timeout`` seconds."""
+        return RemotingClient(
+            connect_timeout=self.connect_timeout,
+            request_timeout=self.request_timeout,
+            total_timeout=total_timeout,
+            in_flight=self.in_flight,
+            max_requests=self.max_requests,
+            security=self.security,
+            client_reports=client_reports,
+        )

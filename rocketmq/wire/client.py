@@ -1,0 +1,288 @@
+"""The transport: many requests under way over one connection per endpoint, read-only by force.
+
+A `RemotingClient` serves one snapshot and is then thrown away. An endpoint that proved unreachable
+stays so for the lifetime of the client. So an unreachable broker costs one timeout, not one a call.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from itertools import count
+from typing import Any, NoReturn, Self
+
+from rocketmq.names import version_name
+from rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode, ResponseCode
+from rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest, Traffic
+from rocketmq.wire.endpoint import resolve, split_endpoint
+from rocketmq.wire.errors import (
+    BudgetError,
+    ConnectError,
+    ConnectionLostError,
+    DeniedError,
+    ForbiddenRequest,
+    RefusedError,
+    RequestTimeoutError,
+    ResponseError,
+    UnreachableError,
+)
+from rocketmq.wire.frame import Frame, encode_request
+from rocketmq.wire.pacing import BUSY, MAX_RETRIES, Pace
+from rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure
+
+MAX_RECONNECTS = 3
+"""Connections one endpoint may break before it counts as unreachable."""
+
+
+class RemotingClient:
+    """Sends read-only requests and matches responses to them.
+
+    Args:
+        connect_timeout: seconds for one connection, name resolution included.
+        request_timeout: seconds from sending a request to its response.
+        total_timeout: seconds from now after which every request fails; None for no limit.
+        in_flight: requests under way at one endpoint at a time; the rest wait their turn.
+        max_requests: requests to one endpoint at most, None for no limit.
+        security: our account, and whether connections are encrypted.
+        client_reports: also allow `FORWARDED_TO_CLIENTS`; one of them can make a client commit.
+
+    Attributes:
+        in_flight: requests under way at one endpoint at a time.
+        encrypted: whether connections use TLS.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float = 2.0,
+        request_timeout: float = 3.0,
+        total_timeout: float | None = None,
+        in_flight: int = 64,
+        max_requests: int | None = None,
+        security: Security = PLAIN,
+        client_reports: bool = False,
+    ):
+        self._allowed = READ_ONLY | FORWARDED_TO_CLIENTS if client_reports else READ_ONLY
+        self._traffic = Traffic()
+        self._connect_timeout = connect_timeout
+        self._request_timeout = request_timeout
+        self.in_flight = in_flight
+        self.encrypted = security.tls is not None
+        self._max_requests = max_requests
+        self._security = security
+        self._tls_context: ssl.SSLContext | None = None
+        self._loop = asyncio.get_running_loop()
+        self._deadline = None if total_timeout is None else self._loop.time() + total_timeout
+        self._opaque = count(1)
+        self._peers: dict[str, Peer] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def requests(self) -> int:
+        """Requests sent."""
+        return self._traffic.requests
+
+    @property
+    def bytes(self) -> int:
+        """Bytes sent and received."""
+        return self._traffic.bytes
+
+    async def call(
+        self,
+        endpoint: str,
+        code: RequestCode,
+        fields: Mapping[str, str] | None = None,
+        *,
+        subject: str = "",
+        timeout: float | None = None,
+    ) -> Frame:
+        """Send one request and wait for its response.
+
+        Args:
+            endpoint: ``host:port``.
+            code: the request.
+            fields: ``extFields`` of the request.
+            subject: what the request is about, for error messages.
+            timeout: seconds, instead of the client's request timeout.
+
+        Returns:
+            The response, whose code is SUCCESS.
+
+        Raises:
+            ForbiddenRequest: the code is not on the read-only list; nothing was sent.
+            RemotingError: one of its subclasses, see `rocketmq.wire.errors`.
+        """
+        if code not in self._allowed:
+            raise ForbiddenRequest(f"request code {int(code)} is not on the read-only list")
+        operation = f"{RequestCode(code).name} {subject}".rstrip()
+        peer = self._peers.get(endpoint)
+        if peer is None:
+            pace = Pace(self.in_flight, self._max_requests)
+            peer = self._peers[endpoint] = Peer(endpoint, pace)
+        if self._security.credentials:
+            fields = self._security.credentials.sign(fields)
+        limit = self._request_timeout if timeout is None else timeout
+        async with peer.pace:
+            frame = await self._send_with_retries(peer, code, fields, operation, limit)
+        if frame.code == ResponseCode.SUCCESS:
+            return frame
+        account, remark = self._security.credentials, frame.remark
+        if account and remark:
+            remark = account.redacted(remark)
+        if is_denial(frame):
+            raise DeniedError(endpoint, operation, frame.code, remark, account is not None)
+        raise ResponseError(endpoint, operation, frame.code, remark)
+
+    def version_of(self, endpoint: str) -> str | None:
+        """Return the RocketMQ version of an endpoint, such as ``V5_3_3``.
+
+        Every response of a Java process carries the version. None where no response has come, or
+        where the responses carry no number.
+        """
+        peer = self._peers.get(endpoint)
+        return version_name(peer.version) if peer and peer.version > 0 else None
+
+    async def close(self) -> None:
+        """Close every connection; requests still under way fail with `ConnectionLostError`."""
+        for peer in self._peers.values():
+            if peer.connection:
+                peer.connection.end(ConnectionLostError, "the client was closed")
+        self._peers.clear()
+        await asyncio.sleep(0)
+
+    async def _send_with_retries(
+        self,
+        peer: Peer,
+        code: RequestCode,
+        fields: Mapping[str, str] | None,
+        operation: str,
+        limit: float,
+    ) -> Frame:
+        """Send a request; send it again after a rest while the broker reports that it is busy."""
+        pace, clock, retries = peer.pace, self._loop.time, MAX_RETRIES
+        while True:
+            await self._rest(pace)
+            connection = await self._connection(peer, operation)
+            if not pace.spend():
+                reason = f"the budget of {self._max_requests} requests per snapshot is used up"
+                raise BudgetError(peer.endpoint, operation, reason)
+            sent_at = clock()
+            try:
+                frame = await self._send(connection, code, fields, operation, limit)
+            except RequestTimeoutError:
+                pace.record_slow(sent_at, clock())
+                raise
+            if frame.code not in BUSY:
+                pace.record_response(sent_at, clock())
+                return frame
+            pace.record_busy(sent_at, clock())
+            too_late = self._deadline is not None and pace.rests_until >= self._deadline
+            if not retries or too_late:
+                return frame
+            retries -= 1
+
+    async def _rest(self, pace: Pace) -> None:
+        """Wait while a busy endpoint rests, but never beyond the deadline."""
+        while (now := self._loop.time()) < pace.rests_until:
+            until = pace.rests_until
+            if self._deadline is not None:
+                if now >= self._deadline:
+                    return
+                until = min(until, self._deadline)
+            await asyncio.sleep(until - now)
+
+    async def _send(
+        self,
+        connection: EndpointConnection,
+        code: RequestCode,
+        fields: Mapping[str, str] | None,
+        operation: str,
+        limit: float,
+    ) -> Frame:
+        now = self._loop.time()
+        until = now + limit if self._deadline is None else min(now + limit, self._deadline)
+        opaque = next(self._opaque)
+        future = self._loop.create_future()
+        request = PendingRequest(future, operation, now, until - now, until == now + limit)
+        connection.pending[opaque] = request
+        timer = self._loop.call_at(until, connection.expire, opaque)
+        data = encode_request(code, opaque, fields)
+        self._traffic.requests += 1
+        self._traffic.bytes += len(data)
+        connection.send(data)
+        try:
+            return await request.response
+        finally:
+            timer.cancel()
+            connection.pending.pop(opaque, None)
+
+    async def _connection(self, peer: Peer, operation: str) -> EndpointConnection:
+        """Return the open connection to an endpoint; make one if there is none."""
+        self._check(peer, operation)
+        if peer.connection and not peer.connection.closed:
+            return peer.connection
+        async with peer.connecting:
+            self._check(peer, operation)
+            if peer.connection and not peer.connection.closed:
+                return peer.connection
+            if peer.connections > MAX_RECONNECTS:
+                self._give_up(peer, ConnectError, "the connection keeps breaking", operation)
+            peer.connections += 1
+            peer.connection = await self._connect(peer, operation)
+            return peer.connection
+
+    def _check(self, peer: Peer, operation: str) -> None:
+        if peer.failure:
+            kind, reason = peer.failure
+            raise kind(peer.endpoint, operation, reason)
+        if self._deadline is not None and self._loop.time() >= self._deadline:
+            raise RequestTimeoutError(peer.endpoint, operation, "no time left for the request")
+
+    def _give_up(
+        self, peer: Peer, kind: type[UnreachableError], reason: str, operation: str
+    ) -> NoReturn:
+        peer.failure = (kind, reason)
+        raise kind(peer.endpoint, operation, reason)
+
+    async def _connect(self, peer: Peer, operation: str) -> EndpointConnection:
+        until = self._loop.time() + self._connect_timeout
+        if self._deadline is not None:
+            until = min(until, self._deadline)
+        try:
+            host, port = split_endpoint(peer.endpoint)
+            async with asyncio.timeout_at(until):
+                return await self._open(peer, await resolve(host, port), port)
+        except ConnectionRefusedError:
+            reason = "connection refused, nothing listens there"
+            self._give_up(peer, RefusedError, reason, operation)
+        except TimeoutError:
+            reason = f"no connection within {self._connect_timeout:g} s"
+            self._give_up(peer, ConnectError, reason, operation)
+        except (OSError, ValueError) as error:
+            reason = tls_failure(error) or getattr(error, "strerror", None) or str(error)
+            self._give_up(peer, ConnectError, f"could not connect: {reason}", operation)
+
+    async def _open(self, peer: Peer, addresses: list[str], port: int) -> EndpointConnection:
+        """Connect to the first address of a host that accepts."""
+        for address in addresses[:-1]:
+            try:
+                return await self._open(peer, [address], port)
+            except OSError:
+                continue
+        secure: dict[str, Any] = {}
+        tls = self._security.tls
+        if tls:
+            self._tls_context = self._tls_context or tls.context()
+            host, _ = split_endpoint(peer.endpoint)
+            secure = {"ssl": self._tls_context, "server_hostname": tls.server_name or host}
+        _, connection = await self._loop.create_connection(
+            lambda: EndpointConnection(peer, self._traffic, self.encrypted),
+            addresses[-1],
+            port,
+            **secure,
+        )
+        return connection

@@ -1,0 +1,57 @@
+"""Addresses: ``host:port`` as text, and the IP addresses of a host name."""
+
+import asyncio
+import socket
+import threading
+
+
+def split_endpoint(endpoint: str) -> tuple[str, int]:
+    """Return host and port of ``host:port`` or ``[v6]:port``.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    host, colon, port = endpoint.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{endpoint!r} is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the IP addresses of a host.
+
+    The resolver runs in a daemon thread. Python waits for asyncio's own executor at exit, so a
+    resolver that hangs would block the whole process there.
+
+    Raises:
+        OSError: the host name is unknown.
+    """
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+            return [host]
+        except OSError:
+            continue
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str]) -> None:
+        if not found.done():
+            found.set_result(addresses)
+
+    def query() -> None:
+        try:
+            known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            known = []
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in known))
+        try:
+            loop.call_soon_threadsafe(settle, addresses)
+        except RuntimeError:  # the loop is closed: nothing waits for the result
+            return
+
+    threading.Thread(target=query, daemon=True, name="resolve").start()
+    addresses = await found
+    if not addresses:
+        raise OSError(f"host name {host!r} is not known")
+    return addresses

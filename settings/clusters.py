@@ -1,0 +1,186 @@
+"""Which clusters are collected, and how: from the file of clusters, or one by its name servers.
+
+Light on purpose: the file's own rules (`settings.clusters_file`) are imported only when there is a
+file. Secrets are read when a snapshot starts and live no longer than it; a `Cluster` only knows
+where they are.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.snapshot.target import ClusterTarget, Remembered
+from rocketmq.wire.security import Credentials, Security, Tls
+from settings.errors import SettingsError
+from settings.home import Home
+
+SHORTEST = 1.0
+"""Least seconds between two snapshots: a cluster is not read more often than that."""
+
+DEEP_EVERY = 300.0
+"""Seconds between two deep snapshots: each takes a request per counter, client and sample."""
+
+EARLY = 0.05
+"""How much of ``deep_every`` a deep snapshot may come early: starts vary, and one that is a
+moment too early would otherwise put it off by a whole interval of theirs."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the account of a cluster is found: two variables, or a file.
+
+    Attributes:
+        place: ``FILE:LINE: FIELD`` of these settings, for messages. They never name what was found
+            there, nor the variable: a person may have written the secret itself in its place.
+        access_key_env: environment variable with the access key.
+        secret_key_env: environment variable with the secret key.
+        secret_file: a file with ``accessKey`` and ``secretKey``, as RocketMQ's own
+            ``conf/tools.yml``.
+    """
+
+    place: str
+    access_key_env: str | None = None
+    secret_key_env: str | None = None
+    secret_file: str | None = None
+
+    def credentials(self, environment: Mapping[str, str] = os.environ) -> Credentials:
+        """The account as it is there now.
+
+        Raises:
+            SettingsError: it is not there.
+        """
+        if self.secret_file is not None:
+            from settings.clusters_file import read_credentials
+
+            return read_credentials(Path(self.secret_file), self.place)
+        found = {}
+        for name in ("access_key_env", "secret_key_env"):
+            found[name] = environment.get(getattr(self, name) or "", "")
+            if not found[name]:
+                raise SettingsError(
+                    [f"{self.place}.{name}: this environment variable is not set, or empty"]
+                )
+        return Credentials(found["access_key_env"], found["secret_key_env"])
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One configured cluster.
+
+    Attributes:
+        namesrv: name servers, ``host:port``, tried in this order until one responds.
+        name: what Tidemark calls it; None for its own name.
+        cluster: RocketMQ's name of it, where the name servers know several.
+        acl: where its account is found, None where it needs none.
+        tls: how connections are encrypted, None for plain ones.
+        every: seconds between snapshots of ``tidemark collect --every``, instead of the command's.
+        limits: timeouts and budgets, as `ClusterTarget` names them.
+        deep_every: seconds between deep snapshots, 0 for none at all.
+        ask_clients: whether a deep snapshot also requests client reports (307, 223).
+        spark_tasks: how many tasks of Spark share a snapshot; 1 for this process alone.
+    """
+
+    namesrv: tuple[str, ...]
+    name: str | None = None
+    cluster: str | None = None
+    acl: Account | None = None
+    tls: Tls | None = None
+    every: float | None = None
+    limits: Mapping[str, float | int] | None = None
+    deep_every: float = DEEP_EVERY
+    ask_clients: bool = True
+    spark_tasks: int = 1
+
+    @property
+    def key(self) -> str:
+        """What distinguishes this cluster from all others that are configured."""
+        return self.name or ";".join(self.namesrv)
+
+    def deep(self, last: datetime | None, now: datetime) -> DeepOptions | None:
+        """Return how deep a snapshot is now, None where it is not deep.
+
+        Args:
+            last: when the last deep snapshot started, None before the first.
+            now: when this snapshot starts.
+        """
+        if not self.deep_every:
+            return None
+        due_after = self.deep_every * (1 - EARLY)
+        # A clock that was set back must not delay deep snapshots until it has caught up.
+        if last is not None and 0 <= (now - last).total_seconds() < due_after:
+            return None
+        return DeepOptions(client_reports=self.ask_clients)
+
+    def target(
+        self,
+        remembered: tuple[Remembered, ...] = (),
+        environment: Mapping[str, str] = os.environ,
+        kin: tuple[tuple[Remembered, ...], ...] = (),
+    ) -> ClusterTarget:
+        """What the collector is given, with the secrets as they are now.
+
+        Raises:
+            SettingsError: the account is not where the settings say.
+        """
+        target = ClusterTarget(
+            name_servers=self.namesrv,
+            name=self.name,
+            cluster=self.cluster,
+            remembered=remembered,
+            kin=kin,
+            security=self.security(environment),
+        )
+        return replace(target, **dict(self.limits or {}))
+
+    def security(self, environment: Mapping[str, str] = os.environ) -> Security:
+        """Account and encryption, with the secrets as they are now.
+
+        Raises:
+            SettingsError: the account is not where the settings say.
+        """
+        credentials = self.acl.credentials(environment) if self.acl else None
+        return Security(credentials, self.tls)
+
+
+def clusters_file(home: Home, path: str | None = None) -> Path | None:
+    """The settings file: the one named, else ``clusters.yaml`` of the home when it is there."""
+    default = home.path / "clusters.yaml"
+    return Path(path) if path else default if default.exists() else None
+
+
+def configured(
+    home: Home, namesrv: str = "", name: str = "", path: str | None = None
+) -> list[Cluster]:
+    """Return the clusters to collect.
+
+    Args:
+        home: where ``clusters.yaml`` may lie.
+        namesrv: name servers separated by ``;``. Then only the cluster there is collected, with the
+            settings of the file's clusters that have one of these name servers, if there are any.
+        name: which of the file's clusters; without one at `namesrv`, what to call what is there.
+        path: the settings file, TIDEMARK_CLUSTERS.
+
+    Returns:
+        None at all when nothing is configured.
+
+    Raises:
+        SettingsError: the file cannot be used, or does not have the one that is named.
+    """
+    file = clusters_file(home, path)
+    known: list[Cluster] = []
+    if file is not None:
+        from settings.clusters_file import load_clusters
+
+        known = load_clusters(file)
+    chosen = [cluster for cluster in known if name in ("", cluster.name)]
+    servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
+    if servers:
+        lent = [cluster for cluster in chosen if not set(servers).isdisjoint(cluster.namesrv)]
+        return lent or [Cluster(servers, name or None)]
+    if known and not chosen:
+        names = ", ".join(cluster.key for cluster in known)
+        raise SettingsError([f"{file}: no cluster {name!r}, only {names}"])
+    return chosen

@@ -1,0 +1,208 @@
+"""The settings file of the clusters, and the files with their accounts.
+
+::
+
+    clusters:
+    - name: orders                        # what Tidemark calls it
+      namesrv: [10.0.0.1:9876, 10.0.0.2:9876]
+      cluster: DefaultCluster             # RocketMQ's own name, where name servers know several
+      acl: {access_key_env: ORDERS_ACCESS_KEY, secret_key_env: ORDERS_SECRET_KEY}
+      tls: {ca: ca.pem, cert: client.pem, key: client.key}
+      every: 10s
+      deep_every: 10m                     # or off
+      ask_clients: false
+    - name: billing
+      namesrv: 10.1.0.1:9876
+      acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
+      max_requests: 5000
+      spark_tasks: 4                      # a cluster too large for one process
+
+Files are named from the folder of the settings file. A secret itself cannot be written here.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from rocketmq.wire.endpoint import split_endpoint
+from rocketmq.wire.security import Credentials, Tls
+from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
+from settings.durations import positive_seconds
+from settings.errors import SettingsError
+from settings.yaml_documents import read_items, reason
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _endpoint(text: str) -> str:
+    split_endpoint(text)
+    return text.strip()
+
+
+def _span_or_never(value: Any) -> Any:
+    # YAML reads a bare `off` as false.
+    return 0.0 if value is False or value in ("off", "0", 0) else positive_seconds(value)
+
+
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Text = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(positive_seconds)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class AclSettings(_Strict):
+    """Where the account is; see `settings.clusters.Account`."""
+
+    access_key_env: Variable | None = None
+    secret_key_env: Variable | None = None
+    secret_file: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "AclSettings":
+        variables = (self.access_key_env, self.secret_key_env)
+        if all(variables) == bool(self.secret_file) or any(variables) != all(variables):
+            raise ValueError("give access_key_env and secret_key_env, or secret_file alone")
+        return self
+
+
+class TlsSettings(_Strict):
+    """How connections are encrypted; see `rocketmq.wire.security.Tls`."""
+
+    ca: Text | None = None
+    cert: Text | None = None
+    key: Text | None = None
+    verify: bool = True
+    server_name: Text | None = None
+
+    @model_validator(mode="after")
+    def _key_of_what(self) -> "TlsSettings":
+        if self.key and not self.cert:
+            raise ValueError("key without cert")
+        return self
+
+
+class Limits(_Strict):
+    """Timeouts and budgets; `rocketmq.snapshot.target.ClusterTarget` has the defaults."""
+
+    connect_timeout: Seconds | None = None
+    request_timeout: Seconds | None = None
+    total_timeout: Seconds | None = None
+    in_flight: Count | None = None
+    max_requests: Count | None = None
+
+
+class ClusterSettings(Limits):
+    """One entry of the file; see `settings.clusters.Cluster`."""
+
+    # It names a folder of landing, and a file of the collector's memory.
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    namesrv: Annotated[
+        list[Annotated[str, AfterValidator(_endpoint)]],
+        BeforeValidator(_one_or_many),
+        Field(min_length=1),
+    ]
+    cluster: Text | None = None
+    acl: AclSettings | None = None
+    tls: TlsSettings | None = None
+    every: Annotated[Seconds, Field(ge=SHORTEST)] | None = None
+    deep_every: Annotated[
+        float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_span_or_never)
+    ] = DEEP_EVERY
+    ask_clients: bool = True
+    spark_tasks: Count = 1
+
+
+def load_clusters(file: Path) -> list[Cluster]:
+    """The clusters of a settings file.
+
+    Raises:
+        SettingsError: with every mistake, ``FILE:LINE: FIELD: what is wrong``.
+    """
+    mistakes: list[str] = []
+    found: list[Cluster] = []
+    places: dict[str, str] = {}
+    for item in read_items(
+        file, "clusters", "a cluster", ClusterSettings.model_validate, words=_without_secrets
+    ):
+        if isinstance(item, str):
+            mistakes.append(item)
+            continue
+        settings, place = item.value, item.place("name")
+        if settings.name in places:
+            other = places[settings.name]
+            mistakes.append(f"{place}: {settings.name!r} is another cluster's name ({other})")
+        places.setdefault(settings.name, place)
+        found.append(_cluster(settings, file.absolute().parent, item.place("acl")))
+    if not found and not mistakes:
+        mistakes.append(f"{file}:1: clusters: no cluster in this list")
+    if mistakes:
+        raise SettingsError(mistakes)
+    return found
+
+
+def read_credentials(file: Path, place: str) -> Credentials:
+    """The account in a file with ``accessKey``, ``secretKey`` and perhaps ``securityToken``.
+
+    Raises:
+        SettingsError: it is not there; nothing of what the file holds is told.
+    """
+    where = f"{place}.secret_file: {file}"
+    try:
+        # Every scalar as text: RocketMQ's own example of a secret is a number to YAML.
+        keys = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except OSError as error:
+        raise SettingsError([f"{where}: cannot be read: {error.strerror}"]) from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise SettingsError([f"{where}: not YAML"]) from None
+    found = []
+    for name in ("accessKey", "secretKey", "securityToken"):
+        value = keys.get(name) if isinstance(keys, dict) else None
+        if name != "securityToken" and not (isinstance(value, str) and value):
+            raise SettingsError([f"{where}: {name} is missing or empty"])
+        found.append(value if isinstance(value, str) and value else None)
+    return Credentials(*found)
+
+
+def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster:
+    def file(name: str | None) -> str | None:
+        return None if name is None else str(folder / name)
+
+    acl, tls = settings.acl, settings.tls
+    if acl:
+        acl = Account(acl_place, acl.access_key_env, acl.secret_key_env, file(acl.secret_file))
+    if tls:
+        tls = Tls(file(tls.ca), file(tls.cert), file(tls.key), tls.verify, tls.server_name)
+    limits = settings.model_dump(include=set(Limits.model_fields), exclude_none=True)
+    return Cluster(
+        tuple(settings.namesrv),
+        settings.name,
+        settings.cluster,
+        acl,
+        tls,
+        settings.every,
+        limits,
+        settings.deep_every,
+        settings.ask_clients,
+        settings.spark_tasks,
+    )
+
+
+def _without_secrets(detail: ErrorDetails) -> str:
+    """What is wrong; whatever was written about an account may be the secret itself."""
+    return reason(detail, show="acl" not in detail["loc"])

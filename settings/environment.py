@@ -1,0 +1,224 @@
+"""Every variable of the environment that configures Tidemark, with its type, unit and default.
+
+A process reads them once, where it starts, and hands the values down. `settings.basics` reads the
+few that every command needs without importing this model.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from settings.basics import BasicSettings
+from settings.catalog import CatalogSettings
+from settings.errors import SettingsError
+from settings.files import SettingsFile
+from settings.history import HistorySettings
+from settings.home import DEFAULT_HOME, Home
+from settings.notifications import NotificationSettings
+from settings.spark import SparkSettings
+from settings.variables import OLD_NAMES, PREFIX
+
+WholeNumber = Annotated[int, Field(ge=1)]
+PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MemorySize = Annotated[str, Field(pattern=r"^[1-9]\d*[kmgtKMGT]$")]
+
+TAKES = {
+    "bool_parsing": "on or off",
+    "string_pattern_mismatch": "a number with k, m, g or t, like 2g",
+    "int_parsing": "a whole number from 1 on",
+    "int_from_float": "a whole number from 1 on",
+    "greater_than_equal": "a whole number from 1 on",
+    "float_parsing": "a number above 0",
+    "greater_than": "a number above 0",
+    "finite_number": "a number above 0",
+}
+"""What a variable accepts, by what pydantic finds wrong with its value."""
+
+
+def _setting(default: Any, description: str, unit: str = "", **more: Any) -> Any:
+    return Field(default, description=description, json_schema_extra={"unit": unit}, **more)
+
+
+def _home(value: Any) -> Home:
+    return value if isinstance(value, Home) else Home.of(str(value))
+
+
+class Settings(BaseSettings):
+    """All settings of the environment; a field's variable is its name behind ``TIDEMARK_``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    home: Annotated[Home, NoDecode, BeforeValidator(_home)] = Field(
+        default_factory=lambda: Home.of(DEFAULT_HOME),
+        description="Folder of all state; .tidemark unless set.",
+    )
+    namesrv: str = _setting("", "Name servers, HOST:PORT separated by ';'.")
+    cluster: str = _setting(
+        "", "What to call the cluster; without NAMESRV, which cluster of the file."
+    )
+    clusters: str = _setting("", "File of clusters; clusters.yaml in the home unless set.")
+    rules: str = _setting("", "Alert rules, a YAML file or a folder; ready-made unless set.")
+    docs_url: str = _setting(
+        "", "Address of the documentation site, whose runbooks notifications link to."
+    )
+    health: str = _setting("", "File of health thresholds; health.yaml in the home unless set.")
+    quality: str = _setting(
+        "", "File of what expectations tolerate; quality.yaml in the home unless set."
+    )
+    notify_urls: SecretStr = _setting(
+        SecretStr(""), "Apprise addresses that receive notifications, separated by blanks."
+    )
+    digest_urls: SecretStr = _setting(
+        SecretStr(""), "Apprise addresses that receive digests, separated by blanks."
+    )
+    digest_every: str = _setting("1d", "Time between two digests, e.g. 8h or 7d.", "duration")
+    client_cores: PositiveNumber | None = _setting(
+        None, "Cores that a consumer may use; best_threads of progress.capacity needs it.", "cores"
+    )
+    client_compute_ms: PositiveNumber | None = _setting(
+        None, "Computing time of one listener call; best_threads needs it.", "milliseconds"
+    )
+    raw_days: WholeNumber = _setting(7, "How long rows of raw.* are kept.", "days")
+    progress_days: WholeNumber = _setting(
+        90, "How long rows of progress.* and quality.* are kept.", "days"
+    )
+    alert_days: WholeNumber = _setting(
+        30, "How long rows of alerting.alerts are kept; incidents stay.", "days"
+    )
+    schedule: bool = _setting(False, "Whether schedules and sensors run from the start.")
+    history_days: WholeNumber = _setting(
+        30, "How far back landed snapshots are loaded and hours are recomputed.", "days"
+    )
+    timeline_hours: WholeNumber = _setting(
+        72, "How far back messages are dated; the retention of the brokers or more.", "hours"
+    )
+    thin_after_hours: WholeNumber = _setting(6, "Age from which that history is thinned.", "hours")
+    thinned_minutes: WholeNumber = _setting(
+        5, "Time that one row of thinned history covers.", "minutes"
+    )
+    gap_minutes: WholeNumber = _setting(
+        10,
+        "Longest gap between two observations that a rate is computed over.",
+        "minutes",
+        validation_alias=AliasChoices(
+            f"{PREFIX}GAP_MINUTES",
+            *(old for old, new in OLD_NAMES.items() if new == f"{PREFIX}GAP_MINUTES"),
+        ),
+    )
+    sample_minutes: WholeNumber = _setting(
+        60, "How long a sample of tags serves for filtered lag.", "minutes"
+    )
+    spark_remote: str = _setting(
+        "", "Spark Connect address, sc://HOST:PORT, of a server with Iceberg's jars."
+    )
+    spark_master: str = _setting("", "Spark master; local[*] unless set.")
+    driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
+    catalog_type: str = _setting(
+        "", "Type of another Iceberg catalog; SQLite in the home unless set."
+    )
+    catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
+    warehouse: str = _setting("", "Where data files lie; the folder in the home unless set.")
+    debug: bool = _setting(False, "Whether a failure of a command shows its traceback.")
+    ivy_settings: str = _setting("", "Ivy settings file for fetching the jars of the lab.")
+
+    @model_validator(mode="after")
+    def _computed_rows_outlive_raw_rows(self) -> "Settings":
+        if self.raw_days > self.progress_days:
+            raise ValueError(
+                f"{PREFIX}RAW_DAYS={self.raw_days} is more than {PREFIX}PROGRESS_DAYS="
+                f"{self.progress_days}: what is computed must stay at least as long"
+            )
+        return self
+
+    @classmethod
+    def read(cls) -> "Settings":
+        """Read the environment of this process.
+
+        Raises:
+            SettingsError: with a line for each variable that cannot be used.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise SettingsError(_mistake(each) for each in error.errors()) from None
+
+    @property
+    def basics(self) -> BasicSettings:
+        """Those that every command needs."""
+        return BasicSettings(
+            self.home, self.namesrv, self.cluster, self.clusters, self.catalog_type, self.debug
+        )
+
+    @property
+    def history(self) -> HistorySettings:
+        """How far history reaches."""
+        return HistorySettings(
+            longest_gap=timedelta(minutes=self.gap_minutes),
+            timeline_reach=timedelta(hours=self.timeline_hours),
+            thin_after=timedelta(hours=self.thin_after_hours),
+            thinned_step=timedelta(minutes=self.thinned_minutes),
+            sample_validity=timedelta(minutes=self.sample_minutes),
+            days=self.history_days,
+        )
+
+    @property
+    def health_file(self) -> SettingsFile:
+        """The file of health thresholds."""
+        return SettingsFile.of(self.home, "health.yaml", self.health)
+
+    @property
+    def quality_file(self) -> SettingsFile:
+        """The file of what expectations tolerate."""
+        return SettingsFile.of(self.home, "quality.yaml", self.quality)
+
+    @property
+    def spark(self) -> SparkSettings:
+        """Where runs find Spark."""
+        return SparkSettings(self.spark_remote, self.spark_master, self.driver_memory)
+
+    @property
+    def catalog(self) -> CatalogSettings:
+        """Which catalog holds the tables."""
+        return CatalogSettings(
+            self.catalog_type, self.catalog_uri.get_secret_value(), self.warehouse
+        )
+
+    @property
+    def notifications(self) -> NotificationSettings:
+        """Where notifications go."""
+        return NotificationSettings(
+            self.notify_urls.get_secret_value(),
+            self.digest_urls.get_secret_value(),
+            self.digest_every,
+        )
+
+
+def variable_of(field: str) -> str:
+    """Return the variable that sets a field of `Settings`."""
+    return PREFIX + field.upper()
+
+
+def _mistake(detail: ErrorDetails) -> str:
+    if not detail["loc"]:
+        return str(detail.get("ctx", {})["error"])
+    name = str(detail["loc"][0])
+    variable = name if name.startswith(PREFIX) else variable_of(name)
+    takes = TAKES.get(detail["type"], detail["msg"])
+    return f"{variable} is {detail['input']!r}: it takes {takes}"

@@ -1,0 +1,29 @@
+"""Which settings files a process reads: those in the home, unless a variable names another."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from settings.home import Home
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A settings file.
+
+    Attributes:
+        path: where it is.
+        required: whether it has to exist, because a variable names it.
+    """
+
+    path: Path
+    required: bool = False
+
+    @classmethod
+    def of(cls, home: Home, default_name: str, named: str = "") -> "SettingsFile":
+        """Return the file that a variable names, else the one of that name in the home."""
+        return cls(Path(named), required=True) if named else cls(home.path / default_name)
+
+    @property
+    def missing(self) -> bool:
+        """Whether it does not exist and need not."""
+        return not self.required and not self.path.exists()

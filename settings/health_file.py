@@ -1,0 +1,65 @@
+"""The settings file of health: thresholds of single groups.
+
+::
+
+    health:
+    - match: {consumer_group: "batch-*"}   # globs; also cluster and topic
+      standing_for: 2h                     # reads once an hour: no queue stands before
+      rising_steps: 9
+    - match: {}                            # all others
+      rise_seconds: 5m
+
+The first entry that fits a group on a topic counts; what it does not say is as `Thresholds` has it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from settings.constants import OBSERVATIONS
+from settings.fields import Seconds, Strict
+from settings.health_thresholds import DEFAULTS, Override
+from settings.matching import GroupMatch
+from settings.yaml_documents import read_items
+
+Count = Annotated[int, Field(ge=1, le=OBSERVATIONS)]
+
+
+class HealthSettings(Strict, frozen=True):
+    """One entry of the file; see `settings.health_thresholds.Thresholds`."""
+
+    match: GroupMatch
+    known: Count | None = None
+    rising_steps: Count | None = None
+    rise_seconds: Seconds | None = None
+    standing: Count | None = None
+    standing_for: Seconds | None = None
+
+    def override(self) -> Override:
+        """What it says, with the defaults for what it does not."""
+        said = self.model_dump(exclude={"match", "standing_for"}, exclude_none=True)
+        if self.standing_for is not None:
+            said["standing_for"] = timedelta(seconds=self.standing_for)
+        return Override(self.match.model_dump(), replace(DEFAULTS, **said))
+
+
+def read(file: Path, *, required: bool = False) -> tuple[Sequence[Override], list[str]]:
+    """The entries that can be used, and a line for each mistake; none where there is no file.
+
+    Args:
+        file: mistakes name it as it is given here.
+        required: whether it is a mistake when the file does not exist.
+    """
+    found: list[Override] = []
+    mistakes: list[str] = []
+    validate = HealthSettings.model_validate
+    for item in read_items(file, "health", "an entry", validate, required=required):
+        if isinstance(item, str):
+            mistakes.append(item)
+        else:
+            found.append(item.value.override())
+    return found, mistakes

@@ -1,0 +1,60 @@
+"""Where everything lies: one folder, ``TIDEMARK_HOME``."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_HOME = ".tidemark"
+"""The home that no variable and no option names: a folder in the working directory."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds all of Tidemark's state.
+
+    Attributes:
+        path: absolute path of the folder; it need not exist yet.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, path: str | Path) -> "Home":
+        """Return the home at a path."""
+        return cls(Path(path).absolute())
+
+    @property
+    def landing(self) -> Path:
+        """Landed snapshots."""
+        return self.path / "landing"
+
+    @property
+    def warehouse(self) -> Path:
+        """Iceberg data and metadata files."""
+        return self.path / "warehouse"
+
+    @property
+    def catalog(self) -> Path:
+        """The SQLite file of the Iceberg catalog."""
+        return self.path / "catalog.db"
+
+    @property
+    def dagster(self) -> Path:
+        """Dagster's storage (``DAGSTER_HOME``)."""
+        return self.path / "dagster"
+
+    @property
+    def engine(self) -> Path:
+        """State and log of the warm engine."""
+        return self.path / "engine"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
+
+    Raises:
+        OSError: it cannot be written; then it is as it was.
+    """
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)

@@ -1,0 +1,41 @@
+"""Globs on the columns that name a subject: group, topic, broker, cluster or table."""
+
+from collections.abc import Mapping
+
+from settings.fields import Globs, Strict
+
+
+class GroupMatch(Strict, frozen=True):
+    """Which groups and topics a rule is about.
+
+    Everything by default, ``%RETRY%`` topics too: messages that wait there for another attempt are
+    waiting like any others, and the alert's subject names the topic.
+    """
+
+    cluster: Globs = ("*",)
+    consumer_group: Globs = ("*",)
+    topic: Globs = ("*",)
+
+
+class BrokerMatch(Strict, frozen=True):
+    """Which brokers a rule is about, by default all, masters and slaves."""
+
+    cluster: Globs = ("*",)
+    broker: Globs = ("*",)
+
+
+class ClusterMatch(Strict, frozen=True):
+    """Which clusters a rule is about."""
+
+    cluster: Globs = ("*",)
+
+
+class TableMatch(Strict, frozen=True):
+    """Which verdicts of ``quality.results`` a rule is about."""
+
+    table: Globs = ("*",)
+    expectation: Globs = ("*",)
+
+
+Match = Mapping[str, tuple[str, ...]]
+"""Column name to globs, of which one must fit."""

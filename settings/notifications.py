@@ -1,0 +1,19 @@
+"""Where notifications go besides the log."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class NotificationSettings:
+    """The addresses of channels, which hold tokens and are never shown.
+
+    Attributes:
+        urls: apprise addresses that receive notifications, separated by white space.
+        digest_urls: apprise addresses that receive digests.
+        digest_every: the duration between two digests, as it was written. Whoever opens the
+            channels checks it, because a mistake in it must not keep back other notifications.
+    """
+
+    urls: str = field(default="", repr=False)
+    digest_urls: str = field(default="", repr=False)
+    digest_every: str = "1d"

@@ -1,0 +1,270 @@
+"""Settings files: YAML that remembers where everything stood, so that a mistake names its line.
+
+Every settings file is a mapping with one key and a list under it, checked by pydantic. A mistake is
+one line, ``FILE:LINE: FIELD: what is wrong``, and all mistakes of a file are reported at once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+Place = tuple[str | int, ...]
+"""Where a value stands: keys and positions from the top."""
+
+T = TypeVar("T")
+
+
+class DocumentError(ValueError):
+    """A text that cannot be read as one YAML document.
+
+    Attributes:
+        line: the line of the mistake, from 1.
+    """
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML document.
+
+    Attributes:
+        value: its plain value; None for an empty text.
+        root: its node tree; None for an empty text.
+        repeated: paths and lines of keys that were written before in the same mapping, of which
+            YAML would silently keep the last.
+    """
+
+    value: Any
+    root: yaml.Node | None
+    repeated: tuple[tuple[Place, int], ...]
+
+    def line(self, path: Sequence[str | int]) -> int:
+        """The line of the value at that path, or of the nearest thing around it, from 1."""
+        node, line = self.root, 1
+        for step in (None, *path):
+            if step is not None:
+                node, line = _child(node, step, line)
+            elif node is not None:
+                line = node.start_mark.line + 1
+            if node is None:
+                break
+        return line
+
+
+def parse(text: str) -> Document:
+    """Reads one YAML document.
+
+    Raises:
+        DocumentError: the text is not YAML, more than one document, or names Python objects.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        # Merging (<<) writes into the nodes; an overridden key is no repetition: find them first.
+        repeated = tuple(_repeated(root))
+        value = None if root is None else loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = error.problem or error.context or "cannot be read"
+        raise DocumentError(mark.line + 1 if mark else 1, f"not YAML: {reason}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(line, f"not YAML: {error.reason}") from error
+    except ValueError as error:  # a date that does not exist, an integer like 0o9
+        raise DocumentError(1, f"not YAML: {error}") from error
+    except RecursionError as error:
+        raise DocumentError(1, "nested too deeply") from error
+    return Document(value, root, repeated)
+
+
+@dataclass(frozen=True)
+class Item(Generic[T]):
+    """A valid entry of a file's list, which knows where it stands.
+
+    Attributes:
+        value: what was made of it.
+        file: as it was named.
+        document: the file's.
+        base: where the entry stands in it.
+    """
+
+    value: T
+    file: Path
+    document: Document
+    base: Place
+
+    def place(self, *path: str | int) -> str:
+        """Where something of it stands: ``FILE:LINE: FIELD``."""
+        return _place(self.file, self.document, (*self.base, *path))
+
+
+def read_items(
+    file: Path,
+    key: str,
+    noun: str,
+    validate: Callable[[Any], T],
+    *,
+    required: bool = True,
+    located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
+    words: Callable[[ErrorDetails], str] | None = None,
+) -> Iterator[Item[T] | str]:
+    """The valid entries of a file's list, and a line for each mistake in it.
+
+    Args:
+        file: mistakes name it as it is given here.
+        key: the one key of the file, under which the list is.
+        noun: what an entry is, with its article.
+        validate: makes a value of an entry; it may raise pydantic's ``ValidationError``.
+        required: whether a file that does not exist is a mistake; otherwise it has no entries.
+        located: where in its entry pydantic found a mistake.
+        words: what is wrong there, in one line; `reason` unless given.
+    """
+    if not required and not file.exists():
+        return
+    document, mistakes = read_list(file, key)
+    yield from mistakes
+    for index, entry in enumerate(document.value[key] if document else ()):
+        assert document
+        base = (key, index)
+        if not isinstance(entry, dict):
+            yield f"{_place(file, document, base)}: {noun} is a mapping, not {kind(entry)}"
+            continue
+        try:
+            yield Item(validate(entry), file, document, base)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                place = _place(file, document, (*base, *located(detail)))
+                yield f"{place}: {(words or reason)(detail)}"
+
+
+def _place(file: Path, document: Document, path: Place) -> str:
+    return f"{file}:{document.line(path)}: {field(path)}"
+
+
+def read_list(file: Path, key: str) -> tuple[Document | None, list[str]]:
+    """Reads a file that is a mapping with the one key `key` and a list under it.
+
+    Returns:
+        The document, None when there is no such list; and the mistakes so far.
+    """
+    try:
+        document = parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        return None, [f"{file}: cannot be read: {error.strerror}"]
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return None, [f"{file}:{line}: not UTF-8"]
+    except DocumentError as error:
+        return None, [f"{file}:{error.line}: {one_line(str(error))}"]
+    mistakes = [f"{file}:{line}: {field(path)}: written twice" for path, line in document.repeated]
+    mistake = _wrong_top(document.value, key)
+    if mistake:
+        place, words = mistake
+        return None, [*mistakes, f"{file}:{document.line(place)}: {words}"]
+    mistakes += [
+        f"{file}:{document.line([other])}: {other}: unknown field, only `{key}` is known here"
+        for other in document.value
+        if other != key
+    ]
+    return document, mistakes
+
+
+def _wrong_top(top: Any, key: str) -> tuple[list[str], str] | None:
+    """What is wrong with the document as a whole: where, and the words."""
+    if top is None:
+        return [], f"empty: write `{key}:` and a list of {key}"
+    if not isinstance(top, dict):
+        return [], f"a mapping with `{key}:` is wanted here, not {kind(top)}"
+    if key not in top:
+        return [], f"{key}: missing"
+    if not isinstance(top[key], list):
+        return [key], f"{key}: a list of {key} is wanted, not {kind(top[key])}"
+    return None
+
+
+def reason(detail: ErrorDetails, *, show: bool = True) -> str:
+    """What pydantic found wrong with a field, in one line.
+
+    Args:
+        detail: one entry of ``ValidationError.errors()``.
+        show: whether the value may be shown; not where it could be a secret.
+    """
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "extra_forbidden":
+            return "unknown field"
+        case "missing" | "union_tag_not_found":
+            return "missing"
+        case "union_tag_invalid":
+            return f"unknown kind {context['tag']!r}, known are {context['expected_tags']}"
+        case "too_short":
+            return "empty, leave it out to mean everything"
+        case "value_error":
+            return one_line(str(context["error"]))
+        case _:
+            message = detail["msg"].removeprefix("Input ")
+            return one_line(f"{message}, not {short(detail['input'])}" if show else message)
+
+
+def field(path: Place) -> str:
+    """``("rules", 2, "threshold")`` as ``rules[2].threshold``."""
+    parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(parts).removeprefix(".")
+
+
+def kind(value: Any) -> str:
+    """What a value is, for a person: ``a list``, ``text``, ``nothing``, or itself."""
+    names = {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}
+    return names.get(type(value), f"{short(value)}")
+
+
+def short(value: Any, most: int = 60) -> str:
+    """A value as Python shows it, cut."""
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _child(node: yaml.Node | None, step: str | int, line: int) -> tuple[yaml.Node | None, int]:
+    """The node one step below and its line; without one, no node and the line as it was."""
+    if isinstance(node, yaml.MappingNode):
+        # The last wins, as it does in the value.
+        for key, value in reversed(node.value):
+            if key.value == str(step):
+                return value, key.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step].start_mark.line + 1
+    return None, line
+
+
+def _repeated(root: yaml.Node | None) -> Iterator[tuple[Place, int]]:
+    """Yield keys that stand twice in one mapping; an aliased node counts once."""
+    pending: list[tuple[Place, yaml.Node]] = [] if root is None else [((), root)]
+    visited: set[int] = set()
+    while pending:
+        path, node = pending.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            pending += [((*path, index), item) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in keys:
+                        yield (*path, key.value), key.start_mark.line + 1
+                    keys.add(key.value)
+                    pending.append(((*path, key.value), value))

@@ -1,0 +1,204 @@
+"""Evaluation of alert rules: ``alerting.alerts`` from the rows that alert rules compare.
+
+An alert rule compares numbers of one row, so a tick reads only its own window. Two exceptions reach
+further back: growth (`spark.alerts.growth`) and group features (`spark.alerts.group_features`).
+How long an alert rule has been true matters to the life cycle of incidents only
+(`alerting.incidents.life_cycle`).
+
+Unknown is neither true nor false: an observation without the number gives no alert and resolves no
+incident. An incomplete sum (a broker was unreachable) is a lower bound: above the threshold the
+alert rule is true, below it its outcome is unknown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.schema import Table
+from lake.tables.alerting import ALERTS
+from lake.window import Window
+from spark.alerts.evaluated_rule import EvaluatedRule
+from spark.alerts.group_features import GroupFeature, features_in, with_features
+from spark.alerts.growth import NO_OUTAGE, Outages, windows_to_compare, with_growth
+from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
+from spark.columns import inside, matches
+
+INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
+_EVALUATED = (
+    "snapshot_id string, observed_at timestamp, subject string, rule string, severity string, "
+    "holds boolean, value double, threshold double, evidence string"
+)
+
+
+def tables_to_read(
+    rules: Sequence[EvaluatedRule], window: Window, outages: Outages = NO_OUTAGE
+) -> list[tuple[Table, list[Window]]]:
+    """Return the tables that the evaluation of a window reads, and the windows of each."""
+    names = sorted({rule.source for rule in rules} or {GROUPS_SOURCE})
+    sources = [SOURCES[name] for name in names]
+    features = _features(rules)
+    own = [table for source in sources for table in (source.table, *source.also_reads)]
+    compared = windows_to_compare([rule.condition for rule in rules], window, outages)
+    found = {table: compared for table in own}
+    found |= {feature.table: feature.windows(window) for feature in features}
+    found |= {
+        table: [window]
+        for feature in features
+        for table in feature.also_reads
+        if table not in found
+    }
+    return list(found.items())
+
+
+def evaluate(
+    rules: Sequence[EvaluatedRule],
+    rows: Mapping[str, DataFrame],
+    window: Window,
+    outages: Outages = NO_OUTAGE,
+) -> DataFrame:
+    """Return the alerts of a window.
+
+    Args:
+        rules: the alert rules to evaluate.
+        rows: rows of `tables_to_read` by full name of the table; tables of group features may be
+            left out when they are empty. A row of ``raw.brokers`` without any measurement is an
+            unreachable broker.
+        window: the observations to evaluate.
+        outages: those that snapshots of the window end, or lie in.
+
+    Returns:
+        A row of ``alerting.alerts`` for each rule, subject and observation of the window at which
+        the rule is true. ``evidence`` is JSON with ``kind, words, description, runbook, labels``;
+        ``observations``, the one that is true (``snapshot_id, observed_at, value``); and ``row``,
+        its columns.
+    """
+    found = _evaluated(rules, rows, window, outages, lambda outcome: outcome["holds"])
+    return found.select(*ALERTS.column_names)
+
+
+def evaluate_subjects(
+    rules: Sequence[EvaluatedRule],
+    rows: Mapping[str, DataFrame],
+    window: Window,
+    subjects: DataFrame,
+    outages: Outages = NO_OUTAGE,
+) -> DataFrame:
+    """Return the outcomes of alert rules for given subjects, true or not.
+
+    Args:
+        rules: see `evaluate`.
+        rows: see `evaluate`.
+        window: the observations to evaluate.
+        subjects: ``rule, subject`` of the wanted outcomes.
+        outages: see `evaluate`.
+
+    Returns:
+        ``snapshot_id, rule, subject, holds`` for each observation with a row of the subject;
+        ``holds`` is NULL where the outcome is unknown.
+    """
+    found = _evaluated(rules, rows, window, outages, lambda outcome: outcome.isNotNull())
+    return found.join(F.broadcast(subjects), ["rule", "subject"], "left_semi").select(
+        "snapshot_id", "rule", "subject", "holds"
+    )
+
+
+def _features(rules: Sequence[EvaluatedRule]) -> list[GroupFeature]:
+    """Return the group features that conditions of rules about groups name."""
+    return features_in(rule.condition for rule in rules if rule.source == GROUPS_SOURCE)
+
+
+def _evaluated(
+    rules: Sequence[EvaluatedRule],
+    rows: Mapping[str, DataFrame],
+    window: Window,
+    outages: Outages,
+    is_wanted: Callable[[Column], Column],
+) -> DataFrame:
+    """Return one row per rule, subject and observation with a wanted outcome, over all sources."""
+    found = [
+        _evaluated_on(source, own, rows, window, outages, is_wanted)
+        for name, source in SOURCES.items()
+        for own in [[rule for rule in rules if rule.source == name]]
+        if own
+    ]
+    if not found:
+        return next(iter(rows.values())).sparkSession.createDataFrame([], _EVALUATED)
+    return reduce(DataFrame.unionByName, found)
+
+
+def _evaluated_on(
+    source: Source,
+    rules: Sequence[EvaluatedRule],
+    rows: Mapping[str, DataFrame],
+    window: Window,
+    outages: Outages,
+    is_wanted: Callable[[Column], Column],
+) -> DataFrame:
+    """Evaluate every rule on every row it applies to.
+
+    One pass over the rows; only wanted outcomes become rows of their own.
+    """
+    features = _features(rules)
+    own = source.prepare(*(rows[table.name] for table in (source.table, *source.also_reads)))
+    prepared = with_features(own, features, rows)
+    prepared = with_growth(prepared, source.key, [rule.condition for rule in rules], outages)
+    evidence = [*source.evidence, *(name for feature in features for name in feature.columns)]
+    outcomes = F.array(*[_outcome(rule) for rule in rules])
+    return (
+        prepared.where(inside(window))
+        .select(
+            "snapshot_id",
+            "observed_at",
+            F.concat_ws("/", *source.key).alias("subject"),
+            F.struct(*evidence).alias("row"),
+            F.explode(F.filter(outcomes, is_wanted)).alias("outcome"),
+        )
+        .select("snapshot_id", "observed_at", "subject", "outcome.*", "row")
+        .select(
+            *("snapshot_id", "observed_at", "subject", "rule", "severity", "holds"),
+            *("value", "threshold"),
+            _evidence().alias("evidence"),
+        )
+    )
+
+
+def _outcome(rule: EvaluatedRule) -> Column:
+    """Return a rule's outcome for a row, NULL where the rule does not apply."""
+    applies = reduce(
+        lambda all_of, each: all_of & each,
+        [*map(matches, rule.matches), *(~matches(match) for match in rule.excludes)],
+    )
+    labels = sorted((rule.labels or {}).items())
+    return F.when(
+        applies,
+        F.struct(
+            F.lit(rule.name).alias("rule"),
+            F.lit(rule.kind).alias("kind"),
+            F.lit(rule.severity).alias("severity"),
+            F.lit(rule.words).alias("words"),
+            F.lit(rule.description).alias("description"),
+            F.lit(rule.runbook).cast("string").alias("runbook"),
+            F.create_map(*[F.lit(text) for pair in labels for text in pair])
+            .cast("map<string,string>")
+            .alias("labels"),
+            F.lit(float(rule.threshold)).alias("threshold"),
+            F.expr(rule.value).cast("double").alias("value"),
+            F.when(F.col("judgeable"), F.expr(rule.condition)).alias("holds"),
+        ),
+    )
+
+
+def _evidence() -> Column:
+    """Return why a rule is true, as JSON."""
+    observation = F.struct("snapshot_id", "observed_at", F.col("value"))
+    return F.to_json(
+        F.struct(
+            *("kind", "words", "description", "runbook", "labels"),
+            F.array(observation).alias("observations"),
+            "row",
+        ),
+        {"ignoreNullFields": "false", "timestampFormat": INSTANT_FORMAT},
+    )

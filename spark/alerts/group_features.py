@@ -1,0 +1,217 @@
+"""Group features: columns that alert rules may use besides those of ``progress.groups``.
+
+A feature is joined to the rows of groups by snapshot, and only when an alert rule names one of its
+columns. NULL means unknown: clients report queues and subscriptions in deep snapshots only.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.schema import Table
+from lake.tables import progress, raw
+from lake.window import Window
+
+FORMER_DAYS = 7
+"""How many days back throughput is compared with."""
+
+LEAST_DAYS = 3
+"""How many of them must be known; fewer give no usual throughput."""
+
+SLACK = timedelta(minutes=15)
+"""How far from the same time of a former day a deep snapshot may lie."""
+
+_TOPIC = ("cluster", "consumer_group", "topic")
+_GROUP = ("cluster", "consumer_group")
+
+
+@dataclass(frozen=True)
+class GroupFeature:
+    """Columns that another table adds to the rows of groups.
+
+    Attributes:
+        table: where they come from.
+        columns: their names, none of them one of ``progress.groups``, and Spark's types.
+        key: what the rows share with those of groups, besides ``snapshot_id``.
+        derive: from rows of the table, one row per snapshot and key with the columns.
+        days_back: how many former days are read too, at the same time of day.
+        also_reads: other tables that `derive` takes after its own, with the rows of the same
+            snapshots.
+    """
+
+    table: Table
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    derive: Callable[..., DataFrame]
+    days_back: int = 0
+    also_reads: tuple[Table, ...] = ()
+
+    def windows(self, window: Window) -> list[Window]:
+        """Return the windows whose rows the feature of a window is derived from."""
+        days = (timedelta(days=day) for day in range(1, self.days_back + 1))
+        return [
+            window,
+            *(Window(window.start - day - SLACK, window.end - day + SLACK) for day in days),
+        ]
+
+
+def _rewinds(events: DataFrame) -> DataFrame:
+    return (
+        events.where("kind = 'REWOUND'")
+        .groupBy("snapshot_id", *_TOPIC)
+        .agg(
+            F.sum("messages").alias("rewound_messages"),
+            F.max("likely_cause").alias("rewound_cause"),
+        )
+    )
+
+
+def _assignment_counts(assignments: DataFrame) -> DataFrame:
+    return assignments.groupBy("snapshot_id", *_TOPIC).agg(
+        F.count(F.when(F.col("state") == "CONTESTED", 1)).alias("contested_queues"),
+        F.count(F.when(F.col("state") == "UNOWNED", 1)).alias("unowned_queues"),
+    )
+
+
+def _idle_members(idle_clients: DataFrame) -> DataFrame:
+    return idle_clients.groupBy("snapshot_id", *_TOPIC).agg(
+        F.count("client_id").alias("idle_members"),
+        F.array_sort(F.collect_set("reason")).alias("idle_reasons"),
+    )
+
+
+def _subscription_differences(subscriptions: DataFrame) -> DataFrame:
+    return subscriptions.select(
+        "snapshot_id",
+        *_GROUP,
+        F.expr("CASE WHEN consistent THEN 0 WHEN NOT consistent THEN size(differences) END").alias(
+            "subscription_differences"
+        ),
+        F.col("differences").alias("differing_in"),
+        _differing_topic().alias("differing_topic"),
+    )
+
+
+def _differing_topic() -> Column:
+    """Return the first topic that reporting members subscribe to differently.
+
+    Without such a topic, return the first of all topics.
+    """
+    reported = F.filter("evidence.subscriptions", lambda member: member.isNotNull())
+    subscriptions = F.flatten(reported)
+
+    def compared(topic: Column) -> Column:
+        of_topic = F.filter(subscriptions, lambda each: each["topic"] == topic)
+        is_same = F.size(F.array_distinct(of_topic)) == 1
+        alike = (F.size(of_topic) == F.size(reported)) & is_same
+        return F.struct(alike.alias("alike"), topic.alias("topic"))
+
+    return F.array_min(F.transform(F.array_distinct(subscriptions["topic"]), compared))["topic"]
+
+
+def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Compare what groups received within the hour with what is usual at this time of day.
+
+    Counters of a broker that was started within the hour cover less: the share is unknown then.
+    """
+    hours = throughput.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'hour'")
+    former = hours.select(
+        *_TOPIC, F.col("observed_at").alias("former_at"), F.col("tps").alias("former_tps")
+    )
+    age = F.unix_seconds("observed_at") - F.unix_seconds("former_at")
+    day = F.round(age / 86400)
+    same_time = F.abs(age - day * 86400) <= SLACK.total_seconds()
+    usual = F.when(F.count_distinct(day) >= LEAST_DAYS, F.median("former_tps"))
+    hour_ago = F.col("observed_at") - F.make_dt_interval(hours=F.lit(1))
+    started = (
+        brokers.where(F.col("booted_at") > hour_ago)
+        .select("snapshot_id", F.lit(True).alias("started"))
+        .distinct()
+    )
+    # Without usual throughput there is no drop.
+    is_comparable = (F.col("usual_tps") > 0) & F.col("started").isNull()
+    return (
+        hours.select("snapshot_id", "observed_at", *_TOPIC, "tps")
+        .join(former, list(_TOPIC))
+        .where(same_time & day.between(1, FORMER_DAYS))
+        .groupBy("snapshot_id", *_TOPIC, "tps")
+        .agg(usual.alias("usual_tps"))
+        .join(F.broadcast(started), on="snapshot_id", how="left")
+        .select(
+            "snapshot_id",
+            *_TOPIC,
+            F.col("tps").alias("hourly_tps"),
+            "usual_tps",
+            F.when(is_comparable, F.col("tps") / F.col("usual_tps")).alias("usual_share"),
+        )
+    )
+
+
+GROUP_FEATURES = (
+    GroupFeature(
+        progress.EVENTS,
+        {"rewound_messages": "bigint", "rewound_cause": "string"},
+        _TOPIC,
+        _rewinds,
+    ),
+    GroupFeature(
+        progress.ASSIGNMENTS,
+        {"contested_queues": "bigint", "unowned_queues": "bigint"},
+        _TOPIC,
+        _assignment_counts,
+    ),
+    GroupFeature(
+        progress.IDLE_CLIENTS,
+        {"idle_members": "bigint", "idle_reasons": "array<string>"},
+        _TOPIC,
+        _idle_members,
+    ),
+    GroupFeature(
+        progress.SUBSCRIPTIONS,
+        {
+            "subscription_differences": "int",
+            "differing_in": "array<string>",
+            "differing_topic": "string",
+        },
+        _GROUP,
+        _subscription_differences,
+    ),
+    GroupFeature(
+        progress.THROUGHPUT,
+        {"hourly_tps": "double", "usual_tps": "double", "usual_share": "double"},
+        _TOPIC,
+        _usual_share,
+        days_back=FORMER_DAYS,
+        also_reads=(raw.BROKERS,),
+    ),
+)
+
+
+def features_in(conditions: Iterable[str]) -> list[GroupFeature]:
+    """Return the features of which a condition names a column."""
+    text = " ".join(conditions)
+    return [feature for feature in GROUP_FEATURES if any(name in text for name in feature.columns)]
+
+
+def with_features(
+    groups: DataFrame, features: Sequence[GroupFeature], rows: Mapping[str, DataFrame]
+) -> DataFrame:
+    """Add the columns of features to rows of groups, NULL where a feature has no row.
+
+    Args:
+        groups: rows of ``progress.groups``.
+        features: what to join.
+        rows: rows of the features' tables, by full name; a table that is missing is empty.
+    """
+    for feature in features:
+        if feature.table.name in rows:
+            tables = (feature.table, *feature.also_reads)
+            found = feature.derive(*(rows[table.name] for table in tables))
+            groups = groups.join(found, ["snapshot_id", *feature.key], "left")
+        else:
+            nothing = {name: F.lit(None).cast(type) for name, type in feature.columns.items()}
+            groups = groups.withColumns(nothing)
+    return groups

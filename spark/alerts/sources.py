@@ -1,0 +1,95 @@
+"""The rows that alert rules are evaluated on: groups, brokers and snapshots."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake.schema import Table
+from lake.tables.progress import GROUPS
+from lake.tables.raw import BROKERS, SNAPSHOTS
+from spark.alerts.unreachable_brokers import is_unreachable, with_unreachable
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that alert rules are evaluated on.
+
+    Attributes:
+        table: where they come from.
+        key: columns that name a subject, joined by ``/``.
+        evidence: columns that show why a rule is true.
+        prepare: adds ``complete`` (whether the row holds everything), ``judgeable`` (whether its
+            numbers mean anything) and columns that only rules need.
+        also_reads: other tables that `prepare` takes, after its own.
+    """
+
+    table: Table
+    key: tuple[str, ...]
+    evidence: tuple[str, ...]
+    prepare: Callable[..., DataFrame]
+    also_reads: tuple[Table, ...] = ()
+
+
+def _with_group_columns(groups: DataFrame) -> DataFrame:
+    """Mark groups whose numbers mean something.
+
+    A broadcasting group is evaluated only while a member is online: the offsets of a client that
+    has left never move again.
+    """
+    is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
+    is_online = F.coalesce("online", F.lit(False))
+    return groups.withColumn("judgeable", ~(is_broadcasting & ~is_online))
+
+
+def _with_broker_columns(brokers: DataFrame) -> DataFrame:
+    """Add ``silent``, 1 for an unreachable broker and else 0; it is never unknown."""
+    return brokers.withColumns(
+        {
+            "silent": is_unreachable().cast("bigint"),
+            "complete": F.lit(True),
+            "judgeable": F.lit(True),
+        }
+    )
+
+
+def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Mark snapshots of whole clusters; files of one broker are not expected to hold the others."""
+    is_of_cluster = F.coalesce(F.col("source") == "remote", F.lit(True))
+    return with_unreachable(snapshots, brokers).withColumns(
+        {"complete": F.lit(True), "judgeable": is_of_cluster}
+    )
+
+
+_GROUP_KEY = ("cluster", "consumer_group", "topic")
+
+GROUPS_SOURCE = "groups"
+
+SOURCES = {
+    GROUPS_SOURCE: Source(
+        GROUPS,
+        _GROUP_KEY,
+        (
+            *_GROUP_KEY,
+            *("readable_lag", "lag", "lag_upper", "lost", "queues", "queues_unknown"),
+            *("max_queue_lag", "worst_broker", "worst_queue_id", "delay_ms", "online", "clients"),
+            *("message_model", "loss_in_seconds", "dlq_messages", "health", "health_reason"),
+        ),
+        _with_group_columns,
+    ),
+    "brokers": Source(
+        BROKERS,
+        ("cluster", "broker", "address"),
+        ("cluster", "broker", "address", "broker_id", "disk_ratio"),
+        _with_broker_columns,
+    ),
+    "snapshots": Source(
+        SNAPSHOTS,
+        ("cluster",),
+        ("cluster", "status", "brokers_expected", "brokers_answered", "unread"),
+        _with_snapshot_columns,
+        also_reads=(BROKERS,),
+    ),
+}
+"""Source by the name that alert rules know it by."""

@@ -1,0 +1,190 @@
+"""Owners of queues, actual and expected: ``progress.assignments``.
+
+Members report which queues they hold (`GET_CONSUMER_RUNNING_INFO`), in deep snapshots only. Other
+snapshots, and groups without a reporting member, have no rows. Nobody owns queues of a broadcasting
+group, whose members each consume all queues, nor of topics that brokers serve by POP. That a topic
+is served by POP shows in the queues that members hold of it; a Java push consumer reports the same
+consume type either way (seen on 5.3.3).
+"""
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from rocketmq.allocation import READABLE
+from spark.columns import inside, reaching_back
+from spark.progress.expected_owners import expected_owners, ring
+from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY
+from spark.progress.queues import of_users
+
+HISTORY = timedelta(hours=1)
+"""How far back the previous owner of a queue is searched: inputs need ``raw.client_queues`` of this
+time before the window."""
+
+QUEUE = ("broker", "queue_id")
+"""A queue of a topic."""
+
+
+def assignments(
+    clients: DataFrame, client_queues: DataFrame, topics: DataFrame, window: Window
+) -> DataFrame:
+    """Compute ``progress.assignments`` of a window.
+
+    Args:
+        clients: ``raw.clients`` of the window.
+        client_queues: ``raw.client_queues`` of the window and of `HISTORY` before it.
+        topics: ``raw.topics`` of the window.
+        window: the window to compute.
+
+    Returns:
+        One row per snapshot, group with a reporting member, topic and queue, with the columns of
+        `lake.tables.progress.ASSIGNMENTS`. Queues are the readable ones and others that members
+        hold. With others, members have another route than the snapshot (a broker is unreachable
+        from here, or the topic has just changed), so the expected owners of the topic are unknown.
+    """
+    held = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
+        *GROUP_TOPIC, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
+    )
+    groups = _groups(clients.where(inside(window)), held.where(inside(window)))
+    expected = _expected(groups, _routes(topics.where(inside(window))))
+    group, group_topic = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*GROUP_TOPIC)
+    before = reaching_back(HISTORY, *GROUP_TOPIC_HISTORY, *QUEUE, until=-1)
+    return (
+        _queues(expected, held)
+        .withColumns(
+            {
+                # Rows of queues that are held and not readable lack the columns of their group.
+                "strategy": F.max("strategy").over(group),
+                "all_reported": F.max("all_reported").over(group),
+                "is_our_route": F.every(F.col("is_readable").isNotNull()).over(group_topic),
+                "is_popped": F.coalesce(F.some("popped").over(group_topic), F.lit(False)),
+                "previous": F.last("owners", ignorenulls=True).over(before),
+            }
+        )
+        # Reports of groups that do not share queues, and from before the window, give no rows.
+        .where(inside(window) & F.col("all_reported").isNotNull() & ~F.col("is_popped"))
+        .withColumns(
+            {
+                "expected_client_id": F.when(F.col("is_our_route"), F.col("expected_client_id")),
+                "actual_client_id": F.get("owners", F.lit(0)),
+                "previous_client_id": F.get("previous", F.lit(0)),
+                "rebalanced": _rebalanced(),
+            }
+        )
+        .withColumn("state", _state())
+        .select(*progress.ASSIGNMENTS.column_names)
+    )
+
+
+def _groups(clients: DataFrame, held: DataFrame) -> DataFrame:
+    """Return one row per snapshot and group that shares queues and has a reporting member.
+
+    ``members`` are all members in the order in which clients sort them. ``strategy`` is NULL when
+    members differ. A pull consumer that holds no queue does not count as reporting: the old kind
+    (`DefaultMQPullConsumer`) never reports queues.
+    """
+    pulls = F.col("consume_type").eqNullSafe("CONSUME_ACTIVELY")
+    reports = (F.col("subscriptions_source") == "client") & ~pulls
+    broadcasts = F.col("message_model").eqNullSafe("BROADCASTING")
+    pops = F.col("consume_type").eqNullSafe("CONSUME_POP")
+    strategies = F.collect_set("allocation_strategy")
+    return (
+        clients.select(
+            *GROUP,
+            F.col("client_id").alias("member"),
+            F.when(reports, F.col("client_id")).alias("reporting"),
+            (~broadcasts & ~pops).alias("shares"),
+            "allocation_strategy",
+            F.col("subscriptions.topic").alias("topics"),
+        )
+        .unionByName(
+            held.select(*GROUP, F.col("client_id").alias("reporting")), allowMissingColumns=True
+        )
+        .groupBy(*GROUP)
+        .agg(
+            F.array_sort(F.collect_set("member")).alias("members"),
+            F.collect_set("reporting").alias("reporting"),
+            F.some("shares").alias("shares"),
+            F.when(F.size(strategies) == 1, F.get(strategies, F.lit(0))).alias("strategy"),
+            F.array_distinct(F.flatten(F.collect_list("topics"))).alias("topics"),
+        )
+        .where(F.col("shares") & F.arrays_overlap("members", "reporting"))
+        .withColumns(
+            {"all_reported": F.size(F.array_except("members", "reporting")) == 0, "ring": ring()}
+        )
+    )
+
+
+def _routes(topics: DataFrame) -> DataFrame:
+    """Return one row per snapshot and topic: its readable queues in the order of clients."""
+    own = F.transform(
+        F.sequence(F.lit(0), F.col("read_queues") - 1),
+        lambda queue_id: F.struct(F.col("broker").alias("broker"), queue_id.alias("queue_id")),
+    )
+    return (
+        topics.where((F.col("perm").bitwiseAND(READABLE) > 0) & (F.col("read_queues") > 0))
+        .groupBy("snapshot_id", "topic")
+        .agg(F.array_distinct(F.array_sort(F.flatten(F.collect_list(own)))).alias("queues"))
+    )
+
+
+def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
+    """Return one row per snapshot, group and readable queue of its topics, with expected owner."""
+    busiest = F.array_max(
+        F.transform(
+            "members", lambda member: F.size(F.filter("expected", lambda each: each == member))
+        )
+    )
+    return (
+        routes.join(
+            F.broadcast(groups.withColumn("topic", F.explode("topics")).where(of_users())),
+            on=["snapshot_id", "topic"],
+            how="inner",
+        )
+        .withColumn("expected", expected_owners())
+        .withColumn("strategy_skew", busiest * F.size("members") / F.size("queues"))
+        .select("*", F.posexplode("queues").alias("place", "queue"))
+        .select(
+            *GROUP_TOPIC,
+            "queue.*",
+            F.get("expected", F.col("place")).alias("expected_client_id"),
+            "strategy_skew",
+            "strategy",
+            "all_reported",
+            F.lit(True).alias("is_readable"),
+        )
+    )
+
+
+def _queues(expected: DataFrame, held: DataFrame) -> DataFrame:
+    """Return one row per snapshot, group and queue that is readable or held, with both facts."""
+    expected_of = ("expected_client_id", "strategy_skew", "strategy", "all_reported", "is_readable")
+    owners = F.array_sort(F.collect_set("client_id"))
+    return (
+        expected.unionByName(held.dropna(), allowMissingColumns=True)
+        .groupBy(*GROUP_TOPIC, *QUEUE)
+        .agg(
+            *(F.max(name).alias(name) for name in (*expected_of, "popped")),
+            F.when(F.size(owners) > 0, owners).alias("owners"),
+        )
+    )
+
+
+def _state() -> Column:
+    owners, expected = F.coalesce(F.size("owners"), F.lit(0)), F.col("expected_client_id")
+    return (
+        F.when(owners > 1, "CONTESTED")
+        .when(owners == 0, F.when(F.col("all_reported"), "UNOWNED").otherwise("UNKNOWN"))
+        .when(expected.isNull(), "UNKNOWN")
+        .when(expected == F.col("actual_client_id"), "OK")
+        .otherwise("MOVED")
+    )
+
+
+def _rebalanced() -> Column:
+    is_known = F.col("previous").isNotNull() & (F.col("owners").isNotNull() | F.col("all_reported"))
+    return F.when(is_known, ~F.col("owners").eqNullSafe(F.col("previous")))

@@ -1,0 +1,287 @@
+"""Events of queues and brokers between two observations: ``progress.events``.
+
+An event is a transition between two consecutive observations of a queue. A state that lasts is one
+event, at its first observation. A queue without an earlier observation has no event: in the first
+snapshot of a cluster, or on a broker that was unreachable for longer than a day.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.observation_steps import EVERY
+from lake.tables import progress
+from spark.columns import SNAPSHOT, at_least_zero, milliseconds
+
+KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
+"""A queue as a group, or a broadcasting client, consumes it, within a step."""
+
+STEP = (*SNAPSHOT, "broker", "previous_at")
+"""A broker between two consecutive observations."""
+
+SKIPPED_MESSAGES = 100
+"""Advance of a commit, in messages beyond those delivered, from which it skipped some."""
+
+DELIVERED_TIMES = 10
+"""Advance of a commit, in multiples of the delivered messages, from which it skipped some. The
+broker counts every 10 s (`StatsItem`), so its latest count may cover little of the step."""
+
+COVERED_SECONDS = 90
+"""The longest step that the broker's count of the last minute covers well enough."""
+
+CLIENT_RESTARTED = "client restarted"
+REBALANCE = "rebalance"
+RESET = "reset by an operator"
+BROKER_RESTARTED = "broker restarted before it persisted"
+LOCAL_FILE = "local file deleted or edited"
+RECREATED_TOPIC = "topic recreated"
+NO_CLIENT_ONLINE = "nobody online"
+
+
+def events(
+    queues: DataFrame,
+    groups: DataFrame,
+    clients: DataFrame,
+    brokers: DataFrame,
+    stats: DataFrame,
+    steps: DataFrame,
+) -> DataFrame:
+    """Compute ``progress.events`` of a window.
+
+    Args:
+        queues: ``progress.queues`` of the window and of every ``previous_snapshot_id``.
+        groups: ``progress.groups`` of the same observations; shows when no client was online.
+        clients: ``raw.clients`` of them.
+        brokers: ``raw.brokers`` of the window.
+        stats: ``raw.broker_stats`` of the window.
+        steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
+
+    Returns:
+        One row per transition, with the columns of `lake.tables.progress.EVENTS`.
+    """
+    seen = steps.where("NOT down")
+    compared = _with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
+    found = F.explode(F.array_compact(_found()))
+    happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"))
+    return _event_rows(happened.select("*", "event.*")).unionByName(_event_rows(_down(steps)))
+
+
+def _event_rows(rows: DataFrame) -> DataFrame:
+    return rows.select(*progress.EVENTS.column_names)
+
+
+def _down(steps: DataFrame) -> DataFrame:
+    """Return an event for each broker that became unreachable."""
+    unknown = {
+        **dict.fromkeys(("topic", "consumer_group", "client_id", "likely_cause"), "string"),
+        **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
+        "queue_id": "int",
+    }
+    return steps.where("down").select(
+        *STEP,
+        F.lit("BROKER_DOWN").alias("kind"),
+        *[F.lit(None).cast(kind).alias(name) for name, kind in unknown.items()],
+    )
+
+
+def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
+    """Return one row per step and queue that may have an event, with ``now`` and ``before``."""
+    rows = queues.withColumn("client_key", F.coalesce("client_id", F.lit("")))
+    state = ("consumer_offset", "max_offset", "min_offset", "lost", "offset_store")
+    now = F.struct(*state, "previous_consumer_offset", "previous_max_offset")
+    steps = F.broadcast(steps)
+    later = rows.select("snapshot_id", *KEY, now.alias("now")).join(
+        steps.select("snapshot_id", "broker"), on=["snapshot_id", "broker"]
+    )
+    earlier = rows.select(
+        F.col("snapshot_id").alias("previous_snapshot_id"), *KEY, F.struct(*state).alias("before")
+    ).join(
+        steps.select("snapshot_id", "previous_snapshot_id", "broker"),
+        on=["previous_snapshot_id", "broker"],
+    )
+    return (
+        later.join(earlier.drop("previous_snapshot_id"), on=["snapshot_id", *KEY], how="full")
+        .where(~F.coalesce(_is_uneventful(), F.lit(False)))
+        .join(steps, on=["snapshot_id", "broker"])
+        .withColumn("client_id", F.nullif("client_key", F.lit("")))
+    )
+
+
+def _is_uneventful() -> Column:
+    """Return whether a queue stayed as it was or advanced by little, as most queues do."""
+    step = F.col("now.consumer_offset") - F.col("now.previous_consumer_offset")
+    return (
+        step.between(0, SKIPPED_MESSAGES - 1)
+        & F.col("before.consumer_offset").isNotNull()
+        & (F.col("now.max_offset") >= F.col("now.previous_max_offset"))
+        & (F.col("now.consumer_offset").between(F.col("now.min_offset"), F.col("now.max_offset")))
+    )
+
+
+# Evidence: who was online at both ends, and whether the broker was restarted between them.
+
+
+def _with_evidence(
+    compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, stats: DataFrame
+) -> DataFrame:
+    online = groups.select("snapshot_id", "consumer_group", "topic", "online")
+    starts = F.when(F.col("started_at").isNotNull(), F.struct("client_id", "started_at"))
+    members = clients.groupBy("snapshot_id", "consumer_group").agg(
+        F.collect_set("client_id").alias("members"),
+        F.collect_set(starts).alias("starts"),
+        F.flatten(F.collect_set("subscriptions.topic")).alias("subscribed"),
+        F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
+    )
+    boots = brokers.groupBy("snapshot_id", "broker").agg(
+        F.min_by("booted_at", "broker_id").alias("booted_at")
+    )
+    for frame, key in (
+        (online, ["consumer_group", "topic"]),
+        (members, ["consumer_group"]),
+    ):
+        compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
+            _of_previous(frame, key), on=["previous_snapshot_id", *key], how="left"
+        )
+    return compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left").join(
+        _delivered(stats), on=["snapshot_id", "broker", "consumer_group", "topic"], how="left"
+    )
+
+
+def _filtered_topics() -> Column:
+    """Return the topics that a member subscribes to with a filter."""
+    all_messages = ("*", "")
+    filtered = F.filter(
+        "subscriptions",
+        lambda each: (
+            (each["expression_type"] == "SQL92")
+            | ~F.trim(F.coalesce(each["expression"], F.lit(""))).isin(*all_messages)
+        ),
+    )
+    return F.transform(filtered, lambda each: each["topic"])
+
+
+def _delivered(stats: DataFrame) -> DataFrame:
+    """Return messages a second that a broker and its slaves delivered in the last minute."""
+    return (
+        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        .groupBy("snapshot_id", "broker", "consumer_group", "topic")
+        .agg(F.sum("tps").alias("delivered_tps"))
+    )
+
+
+def _of_previous(frame: DataFrame, key: list[str]) -> DataFrame:
+    """Rename the columns to ``previous_<name>``, except the key."""
+    return frame.select(
+        *[F.col(name).alias(name if name in key else f"previous_{name}") for name in frame.columns]
+    )
+
+
+def _is_offline() -> Column:
+    """Return whether no client was online at either end of the step."""
+    return F.coalesce(~F.col("online") & ~F.col("previous_online"), F.lit(False))
+
+
+def _skips(skipped: Column) -> Column:
+    """Return whether a commit advanced by far more than the delivered messages.
+
+    Without clients online nothing is delivered. Otherwise the broker must report a count, and the
+    members must stay the same and subscribe without filters: filtered messages are not delivered.
+    """
+    left, joined, restarted = _member_changes()
+    seconds = milliseconds("previous_at", "observed_at") / 1000
+    unfiltered = F.array_contains("subscribed", F.col("topic")) & ~F.array_contains(
+        "filtered", F.col("topic")
+    )
+    delivered = F.col("delivered_tps") * seconds
+    far_ahead = skipped >= delivered * DELIVERED_TIMES + SKIPPED_MESSAGES
+    same_members = (left == 0) & (joined == 0) & ~restarted
+    online_skip = (seconds <= COVERED_SECONDS) & same_members & unfiltered & far_ahead
+    offline_skip = _is_offline() & (skipped >= SKIPPED_MESSAGES)
+    return offline_skip | F.coalesce(online_skip, F.lit(False))
+
+
+def _member_changes() -> tuple[Column, Column, Column]:
+    """Return the numbers of members that left and joined, and whether one was restarted."""
+    left = F.size(F.array_except("previous_members", "members"))
+    joined = F.size(F.array_except("members", "previous_members"))
+    restarted = F.exists(
+        "starts",
+        lambda now: F.exists(
+            "previous_starts",
+            lambda before: (
+                (now["client_id"] == before["client_id"])
+                & (now["started_at"] > before["started_at"])
+            ),
+        ),
+    )
+    return left, joined, restarted
+
+
+def _cause_of_move() -> Column:
+    """Return the likely cause of a commit that moved other than by consumption."""
+    left, joined, restarted = _member_changes()
+    booted = F.col("booted_at") > F.col("previous_at")
+    return (
+        F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
+        .when(F.col("before.consumer_offset") > F.col("before.max_offset"), RECREATED_TOPIC)
+        .when(booted, BROKER_RESTARTED)
+        .when(restarted | ((left > 0) & (joined > 0)), CLIENT_RESTARTED)
+        .when((left > 0) | (joined > 0), REBALANCE)
+        .when(_is_offline(), RESET)
+        # The same members, none of them restarted, on a broker that stayed up.
+        .when((left == 0) & (joined == 0) & ~booted, RESET)
+    )
+
+
+# The kinds.
+
+
+def _found() -> Column:
+    """Return an array of the events of a row, NULL for each kind that did not happen."""
+    commit, was = F.col("now.consumer_offset"), F.col("now.previous_consumer_offset")
+    maximum, minimum = F.col("now.max_offset"), F.col("now.min_offset")
+    max_was, before = F.col("now.previous_max_offset"), F.col("before.consumer_offset")
+    recreated = F.coalesce(maximum < max_was, F.lit(False))
+    is_known = F.col("before").isNotNull()
+    was_ahead = F.coalesce(before > F.col("before.max_offset"), F.lit(False))
+    was_lost = F.coalesce(F.col("before.lost") > 0, F.lit(False))
+    # Rows of clients, which only some snapshots request, do not disappear in the others.
+    is_incomplete = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
+    is_complete = ~is_incomplete & (F.col("client_key") == "")
+    booted = F.col("booted_at") > F.col("previous_at")
+    repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))
+    skipped = commit - F.greatest(was, minimum)
+    return F.array(
+        _event("RECREATED", recreated, max_was, maximum, at_least_zero(max_was - was),
+               F.when(booted, BROKER_RESTARTED)),
+        _event("REWOUND", ~recreated & (commit < was), was, commit, repeated, _cause_of_move()),
+        _event("SKIPPED", ~recreated & _skips(skipped), was, commit, skipped, F.lit(RESET)),
+        _event("LOST", (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
+               F.col("now.lost"), F.when(_is_offline(), NO_CLIENT_ONLINE)),
+        _event("AHEAD_OF_BROKER", (commit > maximum) & is_known & ~was_ahead, maximum, commit,
+               commit - maximum, F.when(recreated, RECREATED_TOPIC).when(booted, BROKER_RESTARTED)),
+        _event("DISAPPEARED", before.isNotNull() & commit.isNull()
+               & (F.col("now").isNotNull() | is_complete), before, commit, None, None),
+        _event("FIRST_COMMIT", commit.isNotNull() & before.isNull() & (is_known | is_complete),
+               before, commit, None, None),
+    )  # fmt: skip
+
+
+def _event(
+    kind: str,
+    condition: Column,
+    start: Column,
+    end: Column,
+    messages: Column | None,
+    cause: Column | None,
+) -> Column:
+    """Return an event where the condition holds, else NULL."""
+    return F.when(
+        condition,
+        F.struct(
+            F.lit(kind).alias("kind"),
+            start.alias("from_offset"),
+            end.alias("to_offset"),
+            (F.lit(None) if messages is None else messages).cast("bigint").alias("messages"),
+            (F.lit(None) if cause is None else cause).cast("string").alias("likely_cause"),
+        ),
+    )

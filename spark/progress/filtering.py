@@ -1,0 +1,241 @@
+"""Filtered lag, the part that passes a group's filter: columns of ``progress.groups``.
+
+Brokers count every message of a queue; a group that filters by tag or by SQL92 receives a part of
+them. The share is estimated from a sample of the tags of its unconsumed messages, else from the
+messages that brokers delivered while its offsets advanced.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from settings.history import DEFAULT_HISTORY
+from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
+from spark.progress.subscriptions import ALL_TAGS, meaning
+from spark.progress.throughput import SERVED, seconds
+
+Z = 1.959963984540054
+"""Standard deviations that hold 95 % of a normal distribution."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What filtering is estimated from: rows of the window, and earlier ones that are still valid.
+
+    Attributes:
+        tags: ``raw.queue_tags``, None where there are none.
+        throughput: ``progress.throughput``, None where there are none.
+        validity: how long a sample, or a count of delivered messages, serves.
+    """
+
+    tags: DataFrame | None = None
+    throughput: DataFrame | None = None
+    validity: timedelta = DEFAULT_HISTORY.sample_validity
+
+
+NOTHING = Evidence()
+
+
+def with_filtered_lag(
+    groups: DataFrame, queues: DataFrame, clients: DataFrame, evidence: Evidence
+) -> DataFrame:
+    """Adds the columns of `lake.tables.progress.FILTERING`.
+
+    When members differ, brokers filter by the last heartbeat of any of them, so no sample applies.
+    Without a subscribed member the share is unknown.
+
+    Args:
+        groups: one row per snapshot, group and topic, with ``readable_lag`` and ``client_id``, the
+            broadcasting client whose row it is, NULL for clustering groups.
+        queues: ``progress.queues`` from which the groups are computed.
+        clients: ``raw.clients`` of the same snapshots.
+        evidence: rows from which the share is estimated.
+
+    Returns:
+        One row per row of `groups`.
+    """
+    filters = _filters(clients)
+    found = groups.join(
+        filters.select(*GROUP_TOPIC_ID, "is_unfiltered"), on=list(GROUP_TOPIC_ID), how="left"
+    )
+    unknown = F.lit(None).cast("double")
+    sampled, entries, delivered = unknown, unknown, unknown
+    if evidence.tags is not None:
+        filtered = queues.join(
+            filters.select(*GROUP_TOPIC_ID, "codes"), on=list(GROUP_TOPIC_ID), how="inner"
+        )
+        shares = _sampled(
+            filtered.where(F.col("codes").isNotNull()), evidence.tags, evidence.validity
+        )
+        found = found.withColumn("consumer", _consumer()).join(
+            shares, [*GROUP_TOPIC_ID, "consumer"], "left"
+        )
+        sampled, entries = F.col("sampled"), F.col("entries")
+    if evidence.throughput is not None:
+        ratios = _delivered(filters, evidence.throughput, evidence.validity)
+        found = found.join(ratios, on=list(GROUP_TOPIC_ID), how="left")
+        delivered = F.col("delivered")
+    is_unfiltered = F.coalesce("is_unfiltered", F.lit(False))
+    low, high = _wilson(sampled, entries)
+
+    def of_lag(share: Column) -> Column:
+        whole = F.when(is_unfiltered, F.lit(1.0)).otherwise(share)
+        return F.round(F.col("readable_lag") * whole).cast("bigint")
+
+    return found.withColumns(
+        {
+            "match_ratio": F.when(is_unfiltered, F.lit(1.0)).otherwise(
+                F.coalesce(sampled, delivered)
+            ),
+            "match_method": F.when(is_unfiltered, "none")
+            .when(sampled.isNotNull(), "tag_sample")
+            .when(delivered.isNotNull(), "delivered_over_advanced"),
+            "filtered_lag": of_lag(F.coalesce(sampled, delivered)),
+            "filtered_lag_low": of_lag(low),
+            "filtered_lag_high": of_lag(high),
+        }
+    )
+
+
+def tag_hash(tag: Column) -> Column:
+    """Return the ``tags_code`` of a tag: Java's ``String.hashCode``, 32 bits over UTF-16."""
+    units = F.hex(F.encode(tag, "UTF-16BE"))  # four digits each
+
+    def add(code: Column, place: Column) -> Column:
+        unit = F.conv(F.substr(units, place * 4 + 1, F.lit(4)), 16, 10).cast("bigint")
+        return (code * 31 + unit) % 2**32
+
+    places = F.sequence(F.lit(0), (F.length(units) / 4).cast("int") - 1)
+    unsigned = F.aggregate(places, F.lit(0).cast("bigint"), add)
+    return F.when(unsigned < 2**31, unsigned).otherwise(unsigned - 2**32)
+
+
+def _filters(clients: DataFrame) -> DataFrame:
+    """Return the filter of each group on each topic it subscribes to.
+
+    Returns:
+        One row per snapshot, group and topic: ``is_unfiltered``, and ``codes``, the hashes of its
+        tags, NULL for other filters.
+    """
+    each = F.col("subscription")
+    is_by_tag = F.coalesce(each["expression_type"], F.lit("TAG")) == "TAG"
+    filters = F.collect_set(F.struct(is_by_tag.alias("is_by_tag"), meaning(each).alias("meaning")))
+    only = F.when(F.size("filters") == 1, F.get("filters", F.lit(0)))
+    selects_all = only["is_by_tag"] & (only["meaning"] == ALL_TAGS)
+    tags = F.split(only["meaning"], r"\|\|")
+    return (
+        clients.select(
+            "snapshot_id",
+            "observed_at",
+            "cluster",
+            "consumer_group",
+            F.explode("subscriptions").alias("subscription"),
+        )
+        .groupBy("observed_at", "cluster", *GROUP_ID, each["topic"].alias("topic"))
+        .agg(filters.alias("filters"))
+        .withColumns(
+            {
+                "is_unfiltered": F.coalesce(selects_all, F.lit(False)),
+                "codes": F.when(only["is_by_tag"] & ~selects_all, F.transform(tags, tag_hash)),
+            }
+        )
+        .select("observed_at", "cluster", *GROUP_TOPIC_ID, "is_unfiltered", "codes")
+    )
+
+
+def _sampled(queues: DataFrame, tags: DataFrame, validity: timedelta) -> DataFrame:
+    """Return the share of matching entries, each queue weighted by its lag.
+
+    Args:
+        queues: queues with the ``codes`` of their group's tags.
+        tags: samples of the queues, also from before the window.
+        validity: how long a sample serves.
+
+    Returns:
+        One row per snapshot, group, topic and consumer: ``sampled``, the share, and ``entries``,
+        the number of sampled entries.
+    """
+    code = F.col("tags_code")
+    # Anything longer is no hash but an address (`ConsumeQueueExt.isExtAddr`).
+    hashed = tags.where((code >= -(2**31)) & (code < 2**31))
+    samples = hashed.groupBy(*QUEUE, "observed_at").agg(
+        F.collect_list(F.struct("position", "tags_code")).alias("sample")
+    )
+    consumers = queues.select(
+        *("observed_at", *GROUP_TOPIC_ID, "cluster", "broker", "queue_id", "codes"),
+        _consumer().alias("consumer"),
+        at_least_zero(F.col("lag")).alias("lag"),
+        F.greatest("consumer_offset", "min_offset").alias("first"),
+        F.col("max_offset").alias("end"),
+    )
+    unconsumed = F.filter(
+        "sample",
+        lambda entry: (entry["position"] >= F.col("first")) & (entry["position"] < F.col("end")),
+    )
+    matching = F.filter("used", lambda entry: F.array_contains("codes", entry["tags_code"]))
+    # A real number: the sum of lags may exceed 64 bits.
+    lag = F.col("lag").cast("double")
+    return (
+        consumers.unionByName(samples, allowMissingColumns=True)
+        .withColumn(
+            "sample", F.last("sample", ignorenulls=True).over(reaching_back(validity, *QUEUE))
+        )
+        .where("codes IS NOT NULL AND sample IS NOT NULL")
+        .withColumn("used", F.when(F.size(unconsumed) > 0, unconsumed).otherwise(F.col("sample")))
+        .withColumn("size", F.size("used"))
+        .withColumn("share", F.size(matching) / F.col("size"))
+        .groupBy(*GROUP_TOPIC_ID, "consumer")
+        .agg(
+            F.coalesce(
+                F.try_divide(steady_sum(lag * F.col("share")), steady_sum(lag)),
+                steady_sum(F.col("share")) / F.count("share"),
+            ).alias("sampled"),
+            F.coalesce(F.sum(F.when(lag > 0, F.col("size"))), F.sum("size")).alias("entries"),
+        )
+    )
+
+
+def _delivered(filters: DataFrame, throughput: DataFrame, validity: timedelta) -> DataFrame:
+    """Return delivered messages over advanced offsets, of the latest deep snapshot.
+
+    Its shortest statistics window in which offsets advanced counts. Repeated deliveries could raise
+    the share above 1, which is cut.
+
+    Returns:
+        One row per snapshot, group and topic: ``delivered``.
+    """
+    ratio = F.try_divide(F.col("sum"), F.col("tps_observed") * seconds())
+    ratios = (
+        throughput.where((F.col("stats_name") == SERVED) & (F.col("tps_observed") > 0))
+        .where(F.col("sum").isNotNull())
+        .groupBy("observed_at", *GROUP_TOPIC_HISTORY)
+        .agg(F.min_by(F.when(ratio > 1, F.lit(1.0)).otherwise(ratio), seconds()).alias("delivered"))
+    )
+    return (
+        filters.select("snapshot_id", "observed_at", *GROUP_TOPIC_HISTORY)
+        .unionByName(ratios, allowMissingColumns=True)
+        .withColumn(
+            "delivered",
+            F.last("delivered", ignorenulls=True).over(
+                reaching_back(validity, *GROUP_TOPIC_HISTORY)
+            ),
+        )
+        .where("snapshot_id IS NOT NULL AND delivered IS NOT NULL")
+        .select(*GROUP_TOPIC_ID, "delivered")
+    )
+
+
+def _consumer() -> Column:
+    """Return the broadcasting client of a row, as a text to join on, because NULL never joins."""
+    return F.coalesce("client_id", F.lit(""))
+
+
+def _wilson(share: Column, entries: Column) -> tuple[Column, Column]:
+    """Return the 95 % interval of a share found in that many entries (Wilson, 1927)."""
+    spread = Z**2 / entries
+    middle = (share + spread / 2) / (spread + 1)
+    half = F.sqrt(share * (1 - share) * spread + spread * spread / 4) / (spread + 1)
+    return middle - half, middle + half

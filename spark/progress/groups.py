@@ -1,0 +1,304 @@
+"""Progress of every group on every topic: ``progress.groups``.
+
+Sums are over the known queues. A queue of an unreachable broker, of a quarantined row or of a
+broadcasting client without a broker-side offset counts as unknown, never as zero.
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.history import WITHOUT_QUEUES
+from lake.tables import progress
+from lake.window import Window
+from rocketmq import names
+from spark.columns import at_least_zero, inside
+from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
+from spark.progress.group_members import (
+    REPORTED_OF_GROUP,
+    group_members,
+    without_leftover_commits,
+)
+from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC
+from spark.progress.queues import RATES, RawFrames, drain_seconds, of_users
+from spark.progress.unknown_queues import (
+    queues_of_broadcasting_groups,
+    queues_of_unreachable_brokers,
+    queues_with_invalid_rows_only,
+)
+
+OWN_TOPIC = f"^({names.RETRY_PREFIX}|{names.DLQ_PREFIX})"
+"""Beginnings of the names of a group's own topics."""
+
+COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
+SPANS = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+
+OF_WORST_CLIENT = (
+    *(*COUNTS, *SPANS, *RATES),
+    *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
+    *("max_queue_lag", "skew"),
+    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
+)
+"""Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
+
+HEALTH = {column.name for column in progress.HEALTH}
+"""Columns that need several observations; `spark.progress.health` adds them."""
+
+OF_ONE_OBSERVATION = [name for name in progress.GROUPS.column_names if name not in HEALTH]
+"""Columns of ``progress.groups`` that follow from one observation."""
+
+
+def groups(
+    queues: DataFrame,
+    raw: RawFrames,
+    unreachable: DataFrame,
+    window: Window,
+    evidence: Evidence = NOTHING,
+    listed: DataFrame | None = None,
+) -> DataFrame:
+    """Compute ``progress.groups`` of a window, without health.
+
+    Args:
+        queues: ``progress.queues`` of the window.
+        raw: raw rows of the window and of each `last_snapshot_id`. Of ``queue_offsets`` only valid
+            rows; of the other tables quarantined rows too, because they show what is unknown. Rows
+            of ``consumer_offsets`` that are in `queues` may be missing. Duplicates count once.
+        unreachable: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that
+            it should hold and does not.
+        window: the window to compute.
+        evidence: rows from which filtered lag is estimated.
+        listed: ``raw.queue_offsets`` of the window, quarantined rows included. None where no row of
+            the window is quarantined: then every row of ``consumer_offsets`` is in `queues`.
+
+    Returns:
+        One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
+        except `HEALTH`.
+    """
+    raw = replace(raw, consumer_offsets=_without_client_files(raw))
+    members = group_members(raw.clients.where(inside(window)))
+    known = without_leftover_commits(queues, members)
+    hidden = queues_of_unreachable_brokers(raw.consumer_offsets, raw.snapshots, unreachable)
+    broadcast = queues_of_broadcasting_groups(members, raw.queue_offsets.where(inside(window)))
+    missing = hidden
+    if listed is not None:
+        named = raw.consumer_offsets.where(inside(window))
+        invalid = queues_with_invalid_rows_only(named, queues, listed.where(inside(window)))
+        missing = hidden.unionByName(invalid)
+    unknown = (
+        missing.unionByName(broadcast, allowMissingColumns=True)
+        .where(of_users())
+        .groupBy(*GROUP_QUEUE)
+        .agg(F.max("is_broadcast").alias("is_broadcast"))
+    )
+    about_groups = _about_groups(
+        members.select("snapshot_id", "consumer_group", *REPORTED_OF_GROUP),
+        _groups_with_unknown_members(hidden, raw.snapshots),
+        _own_topics(raw.queue_offsets, raw.topics),
+    )
+    return (
+        _group_topics(_worst_client(_sums(known)), unknown, members)
+        .withColumns(_retries())
+        .join(about_groups, on=list(GROUP_ID), how="left")
+        .join(F.broadcast(_coverage(raw.snapshots)), on="snapshot_id", how="left")
+        .withColumns(_completeness())
+        .withColumns(_membership())
+        .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
+        .select(*OF_ONE_OBSERVATION)
+    )
+
+
+def _without_client_files(raw: RawFrames) -> DataFrame:
+    """Leave out consumer offsets from clients' files: they are no observations of queues.
+
+    With them, every group in a file would be unknown at an instant without a snapshot of brokers.
+    """
+    files = raw.snapshots.where(F.col("source").isin(*WITHOUT_QUEUES)).select("snapshot_id")
+    return raw.consumer_offsets.join(F.broadcast(files), on="snapshot_id", how="left_anti")
+
+
+def _sums(known: DataFrame) -> DataFrame:
+    """Aggregate the queues of each group, topic and client: sums, largest times, worst queue."""
+    # A queue with one unknown end is unknown, whatever its other numbers are.
+    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
+    of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
+    known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
+    # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
+    lag = at_least_zero(F.col("lag"))
+    worst = F.struct(
+        (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
+    )
+    summed = known.groupBy(*GROUP_TOPIC, "client_id").agg(
+        *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
+        *(F.max(name).alias(name) for name in SPANS),
+        *(F.sum(name).alias(name) for name in RATES),
+        F.min("loss_in_seconds").alias("loss_in_seconds"),
+        F.count_if(measured).alias("queues_known"),
+        F.count_if(~measured).alias("queues_unmeasured"),
+        F.count_if(measured & F.col("consumer_offset").isNull()).alias("queues_never_committed"),
+        F.max(lag).alias("max_queue_lag"),
+        F.avg(lag).alias("mean_queue_lag"),
+        F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
+        F.max(F.col("offset_store") != "broker").alias("broadcast"),
+    )
+    return summed.withColumns(
+        {
+            "worst_broker": F.col("worst.broker"),
+            "worst_queue_id": F.col("worst.queue_id"),
+            "skew": F.when(
+                F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
+            ),
+            "drain_seconds": drain_seconds(),
+        }
+    )
+
+
+def _worst_client(sums: DataFrame) -> DataFrame:
+    """Keep the row of the client with the largest lag; a clustering group has one row anyway."""
+    order = SparkWindow.partitionBy(*GROUP_TOPIC).orderBy(
+        F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
+    )
+    return sums.withColumn("place", F.row_number().over(order)).where("place = 1")
+
+
+def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
+    """Return a row for every group on every topic that it has queues of or subscribes to.
+
+    One aggregation serves all three inputs, where joins would sort each of them. All queues of a
+    broadcasting group are among the unknown ones, so those known of its worst client are deducted.
+    """
+    counted = F.col("queues_known") + F.col("queues_unmeasured")
+    is_broadcast = F.max("is_broadcast") > 0
+    return (
+        sums.unionByName(
+            unknown.select(*GROUP_TOPIC, F.lit(1).alias("unknown"), "is_broadcast"),
+            allowMissingColumns=True,
+        )
+        .unionByName(
+            members.where(of_users()).select(*GROUP_TOPIC, F.col("client_id").alias("member")),
+            allowMissingColumns=True,
+        )
+        .groupBy(*GROUP_TOPIC)
+        .agg(
+            (
+                F.coalesce(F.sum("unknown"), F.lit(0))
+                + F.coalesce(F.max("queues_unmeasured"), F.lit(0))
+                - F.when(is_broadcast, F.coalesce(F.max(counted), F.lit(0))).otherwise(0)
+            ).alias("queues_unknown"),
+            F.size(F.collect_set("member")).alias("subscribers"),
+            *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
+        )
+    )
+
+
+def _about_groups(
+    members: DataFrame, members_unknown: DataFrame, own_topics: DataFrame
+) -> DataFrame:
+    """Return one row per snapshot and group with what is known of it on all topics together."""
+    return (
+        members.withColumn("has_members", F.lit(True))
+        .unionByName(members_unknown, allowMissingColumns=True)
+        .unionByName(own_topics, allowMissingColumns=True)
+        .groupBy(*GROUP_ID)
+        .agg(
+            F.min("message_model").alias("message_model"),
+            F.min("consume_type").alias("consume_type"),
+            F.min_by("version", "version_order").alias("client_version"),
+            F.max("has_members").alias("has_members"),
+            F.max("members_unknown").alias("members_unknown"),
+            F.max("hidden").alias("hidden"),
+            F.max("has_retry_topic").alias("has_retry_topic"),
+            F.max("has_dlq").alias("has_dlq"),
+            F.try_sum("stored_retries").alias("stored_retries"),
+            F.try_sum("dead_letters").alias("dead_letters"),
+        )
+    )
+
+
+def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return the groups whose members may be online on a broker that did not report them.
+
+    ``hidden`` marks those with queues on an unreachable broker.
+    """
+    failed = snapshots.select("snapshot_id", F.explode("problems").alias("problem")).where(
+        F.col("problem.operation").startswith(names.CONNECTIONS)
+    )
+    named = F.substring_index("problem.operation", names.CONNECTIONS, -1)
+    requested = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
+    groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
+    return groups.unionByName(requested, allowMissingColumns=True).withColumn(
+        "members_unknown", F.lit(True)
+    )
+
+
+def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the retry and dead-letter topics of groups, and the messages stored in them."""
+    topic, stored = F.col("topic"), F.col("max_offset") - F.col("min_offset")
+    is_retry, is_dlq = (topic.startswith(each) for each in (names.RETRY_PREFIX, names.DLQ_PREFIX))
+    queues = queue_offsets.select("snapshot_id", "topic", stored.alias("stored"))
+    return (
+        queues.unionByName(topics.select("snapshot_id", "topic"), allowMissingColumns=True)
+        .where(is_retry | is_dlq)
+        .select(
+            "snapshot_id",
+            F.regexp_replace(topic, OWN_TOPIC, "").alias("consumer_group"),
+            F.when(is_retry, F.lit(True)).alias("has_retry_topic"),
+            F.when(is_dlq, F.lit(True)).alias("has_dlq"),
+            F.when(is_retry, F.col("stored")).alias("stored_retries"),
+            F.when(is_dlq, F.col("stored")).alias("dead_letters"),
+        )
+    )
+
+
+def _retries() -> dict[str, Column]:
+    """Return the lag of each group on its own retry topic, and its unknown queues there."""
+    own = F.col("topic") == F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+    group = SparkWindow.partitionBy(*GROUP_ID)
+    return {
+        "retries": F.max(F.when(own, F.col("lag"))).over(group),
+        "retries_unknown": F.max(F.when(own, F.col("queues_unknown"))).over(group),
+    }
+
+
+def _coverage(snapshots: DataFrame) -> DataFrame:
+    """Return one row per snapshot with what it covers.
+
+    ``has_all_topics``: it holds every topic, so one that is missing does not exist. ``from_files``:
+    it was read from files, without requests for clients.
+    """
+    source = F.coalesce("source", F.lit("remote"))
+    with_topics = ~source.isin(*WITHOUT_QUEUES)
+    return snapshots.groupBy("snapshot_id").agg(
+        F.max((F.col("status") == "COMPLETE") & with_topics).alias("has_all_topics"),
+        F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
+    )
+
+
+def _completeness() -> dict[str, Column]:
+    known = F.coalesce("queues_known", F.lit(0))
+    unknown = F.coalesce("queues_unknown", F.lit(0))
+    has_all_topics = F.coalesce("has_all_topics", F.lit(False)) & F.col("hidden").isNull()
+    no_retries = F.col("has_retry_topic").isNull() | (F.col("stored_retries") == 0)
+    none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
+    no_dlq = F.col("has_dlq").isNull()
+    zero = F.lit(0).cast("bigint")
+    return {
+        "queues": (known + unknown).cast("int"),
+        "queues_unknown": unknown.cast("int"),
+        "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
+        "complete": unknown == 0,
+        "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
+        "retry_lag": F.coalesce("retries", F.when(has_all_topics & no_retries & none_hidden, zero)),
+    }
+
+
+def _membership() -> dict[str, Column]:
+    members_known = F.col("members_unknown").isNull() & F.col("from_files").isNull()
+    online = F.when(F.col("has_members"), F.lit(True)).when(members_known, F.lit(False))
+    shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
+    return {
+        "online": online,
+        "clients": F.when(online.isNotNull(), F.col("subscribers").cast("int")),
+        "message_model": F.coalesce("message_model", shadow),
+    }

@@ -1,0 +1,175 @@
+"""States of health of every group on every topic: ``health, health_reason`` of ``progress.groups``.
+
+Health follows from the last `OBSERVATIONS` observations of a group on a topic and from nothing
+before them, so a tick that reads only these and a backfill of a year give the same rows.
+
+Lag alone is no alarm. A queue *stands* when it has lagged for longer than a healthy consumer takes
+to commit and its commit has not advanced in any of these observations. One new message on a quiet
+topic does not make a queue stand, nor does a commit that comes with the next poll.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.window import Window
+from rocketmq.names import RETRY_PREFIX
+from settings.constants import OBSERVATIONS
+from settings.health_thresholds import DEFAULTS, Override, Thresholds
+from spark.columns import inside
+from spark.progress import health_reasons as reasons
+from spark.progress.groups import OF_ONE_OBSERVATION
+from spark.progress.health_thresholds import Threshold, threshold_column
+from spark.progress.keys import GROUP_TOPIC_HISTORY
+from spark.progress.queue_progress import counts_for_health, is_blocked, queue_progress
+
+
+def with_health(
+    groups: DataFrame,
+    earlier: DataFrame,
+    queues: DataFrame,
+    client_queues: DataFrame | None,
+    numbers: DataFrame,
+    window: Window,
+    thresholds: Thresholds = DEFAULTS,
+    overrides: Sequence[Override] = (),
+) -> DataFrame:
+    """Add health to the group rows of a window.
+
+    Args:
+        groups: rows of `spark.progress.groups.groups`, of the window only.
+        earlier: ``progress.groups`` of the observations before the window.
+        queues: ``progress.queues`` of the window and of the observations before it.
+        client_queues: ``raw.client_queues`` of them; None when no client was requested.
+        numbers: ``snapshot_id, number, counts_for``, one row per
+            `lake.recent_observations.Observation`.
+        window: the window to compute.
+        thresholds: of groups that no override matches.
+        overrides: thresholds of some groups; the first that matches applies.
+
+    Returns:
+        One row per row of `groups`, with its columns and those of `lake.tables.progress.HEALTH`.
+    """
+    counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
+    threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
+    rows = groups.unionByName(earlier.select(*OF_ONE_OBSERVATION))
+    progress = queue_progress(queues, client_queues, counting, threshold)
+    return (
+        rows.join(F.broadcast(numbers.drop("counts_for")), on="snapshot_id", how="left")
+        .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
+        .withColumns(_value())
+        .withColumns(_over_observations())
+        .where(inside(window))
+        .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
+        .withColumn("standing", F.filter("standing", counts_for_health))
+        .withColumn("state", _state(threshold))
+        .select(*OF_ONE_OBSERVATION, "state.*")
+    )
+
+
+def _value() -> dict[str, Column]:
+    """Return ``value``, the lag that health compares, and whether the group ``was_online`` before.
+
+    ``value`` is NULL when unknown: a sum over incomplete queues is unknown.
+    """
+    value = F.when(F.col("online"), F.col("lag_upper")).otherwise(F.col("readable_lag"))
+    before = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
+    return {
+        "value": F.when(F.col("complete"), value),
+        "was_online": F.max("online").over(before.rangeBetween(-1, -1)),
+    }
+
+
+def _over_observations() -> dict[str, Column]:
+    """Return what the last `OBSERVATIONS` of a group show.
+
+    ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
+    those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
+    online; ``produced_tps``: mean rate of production.
+    """
+    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
+    all_of_them = order.rangeBetween(1 - OBSERVATIONS, 0)
+    # The step into the first observation that counts began outside.
+    steps = order.rangeBetween(2 - OBSERVATIONS, 0)
+    known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
+    offline = ~F.col("online") & ~F.col("was_online")
+    produced = F.when(F.col("value").isNotNull(), F.col("produce_tps"))
+    return {
+        "observations": F.count(F.lit(1)).over(all_of_them),
+        "since": F.min("observed_at").over(all_of_them),
+        "known": F.collect_list(known).over(all_of_them),
+        "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
+        "produced_tps": F.avg(produced).over(all_of_them),
+    }
+
+
+def _newest(array: str) -> Column:
+    return F.size(array) - 1
+
+
+def _stepped_offline() -> Column:
+    """Return whether a commit advanced while no client was online."""
+
+    def stepped(number: Column) -> Column:
+        ago = (F.col("number") - number).cast("int")
+        return F.getbit("stepped", ago) == 1
+
+    return F.coalesce(F.exists("offline", stepped), F.lit(False))
+
+
+def _rising_steps() -> Column:
+    """Count the steps between known observations that go up or stay level."""
+    values, steps = F.col("known.value"), F.greatest(_newest("known"), F.lit(0))
+    rising = F.zip_with(
+        F.slice(values, F.lit(2), steps), F.slice(values, F.lit(1), steps), lambda b, a: b >= a
+    )
+    return F.size(F.filter(rising, lambda step: step))
+
+
+def _is_unsubscribed() -> Column:
+    """Return whether no client subscribes to the topic; a retry topic belongs to its group."""
+    return (F.col("clients") == 0) & ~F.col("topic").startswith(RETRY_PREFIX)
+
+
+def _state(threshold: Threshold) -> Column:
+    """Return a struct of ``health`` and ``health_reason``: the first state that holds."""
+    value, online = F.col("value"), F.col("online")
+    first, last = F.col("first.value"), F.col("last.value")
+    progressed = F.coalesce("progressed", F.lit(False))
+    traffic = progressed | F.coalesce("written", F.lit(False))
+    stopped = ~progressed | (~F.col("was_online") & ~_stepped_offline())
+    blocked = F.filter("standing", is_blocked)
+    stalled = F.filter("standing", lambda queue: ~is_blocked(queue))
+    rise, rise_seconds = last - first, threshold("rise_seconds")
+    # Production as it is now: the mean of a quiet topic's window is lower than its next message.
+    enough = F.coalesce("produce_tps", "produced_tps") * rise_seconds
+    steps = _rising_steps()
+    too_few = F.size("known") < threshold("known")
+
+    def state(name: str, condition: Column, reason: Column) -> Column:
+        struct = F.struct(F.lit(name).alias("health"), reason.alias("health_reason"))
+        return F.when(condition, struct)
+
+    return F.coalesce(
+        state("LOSING", F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
+        state("UNKNOWN", value.isNull() | too_few, reasons.unknown(value)),
+        state("UNSUBSCRIBED", online & _is_unsubscribed(), reasons.unsubscribed()),
+        state("STOPPED", (value > 0) & ~online & stopped, reasons.stopped()),
+        state("BLOCKED", F.size(blocked) > 0, reasons.named_queues(blocked, reasons.blocked)),
+        state(
+            "STALLED",
+            online & (F.size(stalled) > 0),
+            reasons.named_queues(stalled, reasons.stalled),
+        ),
+        state(
+            "FALLING_BEHIND",
+            (steps >= threshold("rising_steps")) & (rise > enough),
+            reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
+        ),
+        state("CATCHING_UP", (last < first) & (last > 0), reasons.lag_change()),
+        state("IDLE", (value == 0) & ~traffic, reasons.idle()),
+        state("OK", F.lit(True), reasons.lag_change()),
+    )

@@ -1,0 +1,152 @@
+"""Texts of ``health_reason`` in ``progress.groups``: the numbers and queues behind each state.
+
+Each function returns a text column for the rows that `spark.progress.health` decides on: one per
+snapshot, group and topic, with the columns of ``progress.groups``, ``known`` (the known
+observations of the group, oldest first: ``observed_at, value, lost``), ``first`` and ``last`` of
+them, ``observations`` (how many there are), ``since`` (instant of the oldest) and ``losing``
+(queues that lost messages). A *queue* is a struct of `spark.progress.queue_progress.queues_with`.
+"""
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark.columns import milliseconds
+
+NAMED_QUEUES = 5
+"""Queues that a reason names; it counts the others."""
+
+
+def joined(*parts: Column) -> Column:
+    """Join the known parts of a reason."""
+    return F.concat_ws(", ", *parts)
+
+
+def observed_for() -> Column:
+    """State how many observations the reason is about, and how long they took."""
+    seconds = milliseconds("since", "observed_at") / 1000
+    return F.format_string("over %s observations (%.0f s)", F.col("observations"), seconds)
+
+
+def lag_change() -> Column:
+    """State the readable lag now and at the first known observation."""
+    text = F.format_string("readable lag %s, was %s", F.col("last.value"), F.col("first.value"))
+    return F.concat_ws(" ", text, observed_for())
+
+
+def initially_lost() -> Column:
+    """Return the first known number of lost messages: it is unknown before the first commit."""
+    return F.get(F.filter("known.lost", lambda lost: lost.isNotNull()), F.lit(0))
+
+
+def losing() -> Column:
+    """State how many messages expired, in all and on each queue."""
+    text = F.format_string("expired messages %s, were %s", F.col("last.lost"), initially_lost())
+
+    def expired(queue: Column) -> Column:
+        return F.format_string("%s expired, were %s", queue["lost"], queue["lowest_lost"])
+
+    queues = F.when(F.size("losing") > 0, named_queues(F.col("losing"), expired))
+    return F.concat_ws(": ", F.concat_ws(" ", text, observed_for()), queues)
+
+
+def unknown(value: Column) -> Column:
+    """State why the lag is unknown now, or that too few observations are known."""
+    incomplete = F.format_string(
+        "%s of %s queues unknown", F.col("queues_unknown"), F.col("queues")
+    )
+    few = F.format_string(
+        "only %s of %s observations known", F.size("known"), F.col("observations")
+    )
+    return (
+        F.when(~F.col("complete"), incomplete)
+        .when(value.isNull(), F.lit("no queue with a known lag"))
+        .otherwise(few)
+    )
+
+
+def unsubscribed() -> Column:
+    """State the lag that a group leaves on a topic it subscribes to no more."""
+    text = F.format_string("no client subscribes to the topic: readable lag %s", F.col("value"))
+    return F.concat_ws(" ", text, observed_for())
+
+
+def stopped() -> Column:
+    """State the lag of a group without clients, and its largest queue."""
+    text = F.format_string(
+        "no client online and no commit advances: readable lag %s, most on %s/%s (%s)",
+        F.col("value"),
+        F.col("worst_broker"),
+        F.col("worst_queue_id"),
+        F.col("max_queue_lag"),
+    )
+    return joined(text, observed_for())
+
+
+def stalled(queue: Column) -> Column:
+    """State where the commit of a queue stays, and how many messages are unconsumed."""
+    committed = F.concat(F.lit("commit stays at "), queue["consumer_offset"].cast("string"))
+    return F.concat(
+        F.coalesce(committed, F.lit("never committed")),
+        F.format_string(", %s unconsumed messages", queue["lag_upper"]),
+    )
+
+
+def blocked(queue: Column) -> Column:
+    """State as for a stalled queue, and which messages of it were handed out."""
+    pulled = F.when(
+        queue["pull_offset"] > queue["lowest_pull"],
+        F.format_string(
+            "pull offset advanced from %s to %s", queue["lowest_pull"], queue["pull_offset"]
+        ),
+    )
+    cached = F.when(
+        queue["cache"]["messages"] > 0,
+        F.format_string(
+            "%s in the cache of %s", queue["cache"]["messages"], queue["cache"]["client_id"]
+        ),
+    )
+    return joined(stalled(queue), pulled, cached)
+
+
+def falling_behind(
+    rising_steps: Column, steps: Column, seconds: Column, messages: Column
+) -> Column:
+    """State the rise of the lag and the amount of production it is compared with.
+
+    Args:
+        rising_steps: steps between observations in which the lag rose or stayed level.
+        steps: all steps.
+        seconds: the threshold in seconds of production.
+        messages: the same in messages.
+    """
+    rises = F.format_string(
+        "up or level in %s of %s steps; %.0f s of production are %.0f",
+        rising_steps,
+        steps,
+        seconds.cast("double"),
+        messages,
+    )
+    return joined(lag_change(), rises)
+
+
+def idle() -> Column:
+    """State that nothing happened."""
+    return joined(F.lit("no lag, nothing written or consumed"), observed_for())
+
+
+def named_queues(queues: Column, text: Callable[[Column], Column]) -> Column:
+    """Name the first queues of an array, each with its text, and count the others."""
+
+    def named(queue: Column) -> Column:
+        client = F.concat(F.lit(" of "), queue["client_id"])
+        name = F.concat_ws("/", queue["broker"], queue["queue_id"].cast("string"))
+        return F.concat(name, F.coalesce(client, F.lit("")), F.lit(": "), text(queue))
+
+    more = F.size(queues) - NAMED_QUEUES
+    return F.concat_ws(
+        "; ",
+        F.transform(F.slice(queues, 1, NAMED_QUEUES), named),
+        F.when(more > 0, F.format_string("and %s more", more)),
+    )

@@ -1,0 +1,76 @@
+"""Clients that own no queue of a topic they subscribe to, and why: ``progress.idle_clients``."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from rocketmq import names
+from rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
+from spark.columns import inside
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
+from spark.progress.queues import of_users
+
+
+def idle_clients(assigned: DataFrame, clients: DataFrame, window: Window) -> DataFrame:
+    """Compute ``progress.idle_clients`` of a window.
+
+    Args:
+        assigned: ``progress.assignments`` of the window.
+        clients: ``raw.clients`` of the window.
+        window: the window to compute.
+
+    Returns:
+        One row per snapshot, member that reports to hold no queue, and topic it subscribes to, with
+        the columns of `lake.tables.progress.IDLE_CLIENTS`. Retry topics are left out: with one
+        queue per broker they always leave members idle.
+    """
+    retry = F.col("topic").startswith(names.RETRY_PREFIX)
+    of_topics = (
+        assigned.where(inside(window) & ~retry)
+        .groupBy(*GROUP_TOPIC_ID)
+        .agg(
+            F.max("strategy").alias("strategy"),
+            F.count(F.lit(1)).cast("int").alias("queues"),
+            F.collect_set("expected_client_id").alias("expected"),
+            F.flatten(F.collect_set("owners")).alias("holders"),
+        )
+    )
+    group = SparkWindow.partitionBy(*GROUP_ID)
+    client = SparkWindow.partitionBy(*GROUP_ID, "client_id")
+    reported = F.col("subscriptions_source") == "client"
+    return (
+        clients.where(inside(window))
+        .withColumn("clients", F.size(F.collect_set("client_id").over(group)))
+        .where(reported)
+        .withColumn("topic", F.explode(F.array_distinct("subscriptions.topic")))
+        .where(of_users() & ~retry)
+        .join(F.broadcast(of_topics), on=list(GROUP_TOPIC_ID), how="left")
+        .withColumns(
+            {
+                "is_assigned": F.some(F.col("queues").isNotNull()).over(group),
+                "holds": F.some(
+                    F.coalesce(F.array_contains("holders", F.col("client_id")), F.lit(False))
+                ).over(client),
+                "queues": F.coalesce("queues", F.lit(0)),
+            }
+        )
+        .where("is_assigned AND NOT holds")
+        .withColumn("reason", _reason())
+        .select(*progress.IDLE_CLIENTS.column_names)
+        .distinct()
+    )
+
+
+def _reason() -> Column:
+    strategy = F.col("strategy")
+    return (
+        F.when(F.col("queues") == 0, "NO_READABLE_QUEUE")
+        .when(F.array_contains("expected", F.col("client_id")), "NOT_REBALANCED")
+        .when(F.col("clients") > F.col("queues"), "MORE_CLIENTS_THAN_QUEUES")
+        .when(strategy == CONSISTENT_HASH, "HASH_LUCK")
+        .when(strategy.startswith(MACHINE_ROOM), "NO_QUEUE_IN_ROOM")
+        .when(strategy == CONFIG, "NOT_CONFIGURED")
+        .otherwise("UNKNOWN")
+    )

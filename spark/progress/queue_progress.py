@@ -1,0 +1,155 @@
+"""Progress of single queues over the observations that count for the health of their group."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark.columns import SNAPSHOT, milliseconds
+from spark.progress.health_thresholds import Threshold
+from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
+
+NEVER_COMMITTED = -1
+"""Stands for an offset that was never committed, as in `ConsumerOffsetManager.queryOffset`."""
+
+LATEST = ("observed_at", "consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost")
+"""Columns of ``progress.queues`` of which the value at the latest observation is needed."""
+
+
+def queue_progress(
+    queues: DataFrame,
+    client_queues: DataFrame | None,
+    counting: DataFrame,
+    threshold: Threshold,
+) -> DataFrame:
+    """Summarize what happened to the queues of each group up to each observation.
+
+    Args:
+        queues: ``progress.queues`` of the window and of the observations before it.
+        client_queues: ``raw.client_queues`` of them; None when no client was requested.
+        counting: ``snapshot_id, counts_for, ago``: a snapshot, an observation it counts for, and
+            how many observations it lies before that one.
+        threshold: thresholds by name.
+
+    Returns:
+        One row per observation in the window, group and topic: `GROUP_TOPIC_HISTORY`,
+        ``snapshot_id`` and, over all observations that count for it: ``stepped``, a bit for each
+        (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
+        commit advanced over all; ``written``, whether a message was written; ``losing``, the queues
+        that lost messages; ``standing``, the queues whose commit stands (see `queues_with`).
+    """
+    return (
+        _with_cache(_over_observations(queues, counting), client_queues, counting)
+        .groupBy("snapshot_id", *GROUP_TOPIC_HISTORY)
+        .agg(
+            F.bit_or("stepped").alias("stepped"),
+            _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
+            _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
+            queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
+            queues_with(_stands(threshold)).alias("standing"),
+        )
+    )
+
+
+def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
+    """Aggregate the observations of each queue that count for an observation in the window.
+
+    One aggregation reads each row once for every observation it counts for. A window function would
+    read all that count for each row, also for rows before the window.
+    """
+    commit = F.coalesce("consumer_offset", F.lit(NEVER_COMMITTED).cast("bigint"))
+    lags_at = F.when(F.col("lag_upper") > 0, F.col("observed_at"))
+    stepped = F.col("consumer_offset") > F.col("previous_consumer_offset")
+    is_latest = F.col("ago") == 0
+    latest = {
+        **{name: F.col(name) for name in LATEST},
+        "commit": commit,
+        # A boolean, because Spark sorts to aggregate texts.
+        "from_broker": F.col("offset_store") == "broker",
+    }
+    return (
+        queues.join(F.broadcast(counting), on="snapshot_id")
+        .groupBy(*CONSUMED_QUEUE, "counts_for")
+        .agg(
+            *(F.max(F.when(is_latest, value)).alias(name) for name, value in latest.items()),
+            F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
+            F.min(commit).alias("lowest_commit"),
+            F.max("ago").alias("oldest"),
+            F.min("pull_offset").alias("lowest_pull"),
+            F.min("max_offset").alias("lowest_written"),
+            F.min("lost").alias("lowest_lost"),
+            F.count(lags_at).alias("lagged"),
+            F.min(lags_at).alias("lags_since"),
+        )
+        .withColumnRenamed("counts_for", "snapshot_id")
+    )
+
+
+def _bit(place: str) -> Column:
+    return F.call_function("shiftleft", F.lit(1), F.col(place))
+
+
+def _with_cache(
+    queues: DataFrame, client_queues: DataFrame | None, counting: DataFrame
+) -> DataFrame:
+    """Add ``cache``: the latest client report of the queue's cached messages, NULL without one."""
+    kind = "struct<observed_at:timestamp,messages:bigint,client_id:string>"
+    if client_queues is None:
+        return queues.withColumn("cache", F.lit(None).cast(kind))
+    # Named here, because a frame's own list of columns would make Spark resolve its plan again.
+    keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
+    report = F.struct("observed_at", F.col("cached_messages").alias("messages"), "client_id")
+    is_held = ~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull()
+    cache = (
+        client_queues.where(is_held)
+        .join(F.broadcast(counting), on="snapshot_id")
+        .groupBy(F.col("counts_for").alias("snapshot_id"), *keys)
+        .agg(F.max(report).cast(kind).alias("cache"))
+    )
+    return queues.join(cache, on=["snapshot_id", *keys], how="left")
+
+
+def _stands(threshold: Threshold) -> Column:
+    """Return whether the queue lags and its commit did not advance; a rewind is no progress."""
+    lagging_for = milliseconds("lags_since", "observed_at")
+    # The step into the oldest observation began before it.
+    steps = F.coalesce("stepped", F.lit(0)).bitwiseAND(_bit("oldest") - 1)
+    return (
+        (F.col("lag_upper") > 0)
+        & (F.col("commit") == F.col("lowest_commit"))
+        & (steps == 0)
+        & (F.col("lagged") >= threshold("standing"))
+        & (lagging_for >= threshold("standing_for"))
+    )
+
+
+def queues_with(condition: Column) -> Column:
+    """Collect the queues for which a condition holds, as structs ordered by broker and queue.
+
+    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, lost,
+    lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at, messages, client_id``).
+    """
+    names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
+    queue = F.struct(*names, "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
+    return F.array_sort(F.collect_list(F.when(condition, queue)))
+
+
+def counts_for_health(queue: Column) -> Column:
+    """Return whether a standing queue counts for the health of its group.
+
+    A queue without a commit counts only while a client is known to be online, which could make the
+    first one. A broker-side commit of a group that is broadcasting now does not count: the group
+    made it as a cluster and no longer uses it.
+    """
+    is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
+    commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
+    return ~F.coalesce(is_leftover, F.lit(False)) & commit_expected
+
+
+def is_blocked(queue: Column) -> Column:
+    """Return whether messages of a standing queue were handed out and are not finished."""
+    pulled = F.coalesce(queue["pull_offset"] > queue["lowest_pull"], F.lit(False))
+    return pulled | F.coalesce(queue["cache"]["messages"] > 0, F.lit(False))
+
+
+def _any(condition: Column) -> Column:
+    """Return whether a condition holds for any row; unknown counts as false."""
+    return F.bool_or(F.coalesce(condition, F.lit(False)))

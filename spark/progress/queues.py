@@ -1,0 +1,193 @@
+"""Progress of every group, and broadcasting client, on every queue: ``progress.queues``.
+
+One small function computes each column family. An unknown operand makes a result NULL, because
+SQL's arithmetic does.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from rocketmq import names
+from settings.history import DEFAULT_HISTORY
+from spark.columns import QUEUE, at_least_zero, inside, milliseconds, with_previous
+from spark.progress.delay import with_times
+from spark.progress.keys import CONSUMED_QUEUE
+from spark.progress.timeline import observations, steps
+
+RATES = ("produce_tps", "consume_tps", "pull_tps")
+
+NEGLIGIBLE = 1e-6
+"""A difference of rates under this share of them is arithmetic noise, not a drain."""
+
+FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
+FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
+HIGHEST_FORCED_CLEANING = 85
+"""Percent of disk use from which a broker deletes files whatever their age, where the broker does
+not report it. A broker accepts only lower values (`DefaultMessageStore.CleanCommitLogService`)."""
+
+
+@dataclass(frozen=True)
+class RawFrames:
+    """Valid rows of ``raw.*``: of the window and of the previous observations.
+
+    Attributes:
+        snapshots: ``raw.snapshots``.
+        brokers: ``raw.brokers``.
+        queue_offsets: ``raw.queue_offsets``.
+        consumer_offsets: ``raw.consumer_offsets``.
+        topics: ``raw.topics``.
+        clients: ``raw.clients``.
+    """
+
+    snapshots: DataFrame
+    brokers: DataFrame
+    queue_offsets: DataFrame
+    consumer_offsets: DataFrame
+    topics: DataFrame
+    clients: DataFrame
+
+
+def of_users() -> Column:
+    """Return whether topic and group are users' own, not RocketMQ's."""
+    topic, group = F.col("topic"), F.col("consumer_group")
+    system_topic = topic.isin(*names.SYSTEM_TOPICS) | topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+    system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
+    return ~system_topic & ~system_group
+
+
+def queues(
+    raw: RawFrames,
+    window: Window,
+    longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
+    timeline: DataFrame | None = None,
+) -> DataFrame:
+    """Compute ``progress.queues`` of a window.
+
+    Args:
+        raw: one row per key and snapshot. Snapshots before the window serve as previous
+            observations and give no rows.
+        window: the window to compute.
+        longest_gap: the longest time between two observations over which a rate is computed.
+        timeline: ``progress.timeline`` from before the window, as far back as store times are
+            needed.
+
+    Returns:
+        One row per snapshot of the window, queue, group and broadcasting client, with the columns
+        of `lake.tables.progress.QUEUES`, without system topics and groups.
+    """
+    since = None if timeline is None else window
+    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"), since)
+    read = with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
+    joined = (
+        read.where(inside(window) & of_users())
+        .withColumnRenamed("previous_at", "consumer_previous_at")
+        .join(
+            written.where(inside(window)).drop("observed_at", "cluster", "before"),
+            on=["snapshot_id", "broker", "topic", "queue_id"],
+            how="inner",
+        )
+        .join(F.broadcast(_retention(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+    )
+    counted = joined.withColumns(_counts()).withColumns(_more_counts())
+    now = raw.consumer_offsets.where(inside(window) & of_users())
+    grown = steps(raw.queue_offsets, timeline, now, window)
+    rated = with_times(counted, grown).withColumns(_rates(longest_gap))
+    return rated.withColumns(
+        {
+            "drain_seconds": drain_seconds(),
+            "loss_in_seconds": _loss_in_seconds(),
+            "condition": _condition(),
+        }
+    ).select(*progress.QUEUES.column_names)
+
+
+def _retention(brokers: DataFrame) -> DataFrame:
+    """Return the retention and disk use of each broker group.
+
+    Of each value counts the replica with the smallest id that reports it: a broker may report its
+    configuration without its counters, or the other way round.
+    """
+    reported = F.col("config")[FORCED_CLEANING_RATIO].try_cast("double")
+    ratio = F.least(reported, F.lit(HIGHEST_FORCED_CLEANING).cast("double")) / 100
+    is_enabled = F.lower(F.col("config")[FORCED_CLEANING_ENABLED])
+    never = F.when(is_enabled == "false", F.lit(float("inf")))
+    forced = brokers.withColumn("forced_cleaning", F.coalesce(never, ratio))
+    return forced.groupBy("snapshot_id", "broker").agg(
+        *(
+            F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
+            for name in ("retention_hours", "disk_ratio", "forced_cleaning")
+        )
+    )
+
+
+def _counts() -> dict[str, Column]:
+    maximum, minimum = F.col("max_offset"), F.col("min_offset")
+    committed, pulled = F.col("consumer_offset"), F.col("pull_offset")
+    return {
+        "lag": maximum - committed,
+        "inflight": pulled - committed,
+        "available": maximum - pulled,
+        "lost": at_least_zero(minimum - committed),
+    }
+
+
+def _more_counts() -> dict[str, Column]:
+    readable = at_least_zero(F.col("lag") - F.col("lost"))
+    stored = F.col("max_offset") - F.col("min_offset")
+    return {
+        "readable_lag": readable,
+        "lag_upper": F.when(F.col("consumer_offset").isNull(), stored).otherwise(readable),
+    }
+
+
+def _rates(longest_gap: timedelta) -> dict[str, Column]:
+    return {
+        "produce_tps": _rate("max_offset", "previous_at", longest_gap),
+        "consume_tps": _rate("consumer_offset", "consumer_previous_at", longest_gap),
+        "pull_tps": _rate("pull_offset", "consumer_previous_at", longest_gap),
+    }
+
+
+def _rate(offset: str, previous_at: str, longest_gap: timedelta) -> Column:
+    """Messages a second since the previous observation; NULL over a long gap or a step back."""
+    seconds = milliseconds(previous_at, F.col("observed_at")) / 1000
+    step = F.col(offset) - F.col(f"previous_{offset}")
+    usable = (seconds > 0) & (seconds <= longest_gap.total_seconds()) & (step >= 0)
+    return F.when(usable, step / seconds)
+
+
+def drain_seconds() -> Column:
+    """Return the seconds until no readable lag is left at current rates; NULL when never."""
+    readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
+    noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE
+    return F.when(readable == 0, F.lit(0.0)).when((gain > 0) & (gain >= noise), readable / gain)
+
+
+def _loss_in_seconds() -> Column:
+    """Return the seconds until the first readable unconsumed message may be deleted.
+
+    From `FORCED_CLEANING_RATIO` on a broker deletes files of any age, so the answer is 0. Between
+    ``diskMaxUsedSpaceRatio`` and that ratio it deletes only expired files, as it does at
+    ``deleteWhen``: nothing changes for messages within the retention.
+    """
+    age = milliseconds("consumer_at", F.col("observed_at")) / 1000
+    left = F.col("retention_hours") * 3600 - age
+    forced = F.coalesce("forced_cleaning", F.lit(HIGHEST_FORCED_CLEANING / 100))
+    is_cleaned = (F.col("disk_ratio") >= forced) & (F.col("readable_lag") > 0)
+    return F.when(is_cleaned | (left < 0), F.lit(0.0)).otherwise(left)
+
+
+def _condition() -> Column:
+    return (
+        F.when(F.col("max_offset") < F.col("previous_max_offset"), "RECREATED")
+        .when(F.col("consumer_offset") > F.col("max_offset"), "AHEAD_OF_BROKER")
+        .when(F.col("lost") > 0, "LOST")
+        .when(F.col("consumer_offset").isNull(), "NEVER_COMMITTED")
+        .when(F.col("consumer_offset") < F.col("previous_consumer_offset"), "REWOUND")
+        .otherwise("OK")
+    )

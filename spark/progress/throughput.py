@@ -1,0 +1,194 @@
+"""Throughput by brokers' counters and by observed offsets: ``progress.throughput``.
+
+A console that requests only the master shows 0 for a group that a slave serves. This table has the
+counters of masters and of slaves, and the rate of the observed offsets over the same window. Only
+deep snapshots and lines of ``stats.log`` hold counters, so only their instants have rows.
+
+A counter restarts at 0 with its broker, and offsets fall when a topic is recreated or a group is
+reset. Over such a fall the rate is unknown.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.counter_windows import STATS_WINDOWS
+from lake.tables import progress
+from lake.window import Window
+from spark.columns import SNAPSHOT, inside, steady_sum
+
+WRITTEN = "TOPIC_PUT_NUMS"
+SERVED = "GROUP_GET_NUMS"
+
+COUNTER = ("stats_name", "stats_key", "stats_window")
+INSTANT = ("observed_at", "cluster")
+REPLICA = ("broker", "broker_id")
+QUEUE = ("broker", "queue_id")
+
+
+def throughput(
+    stats: DataFrame, queue_offsets: DataFrame, queues: DataFrame, starts: DataFrame, window: Window
+) -> DataFrame:
+    """Compute ``progress.throughput`` of a window.
+
+    Args:
+        stats: ``raw.broker_stats`` of the window.
+        queue_offsets: valid rows of ``raw.queue_offsets``, of the window and of the snapshots that
+            `starts` names.
+        queues: ``progress.queues`` of the same snapshots.
+        starts: one row per `lake.counter_windows.CounterWindow`.
+        window: the window to compute.
+
+    Returns:
+        One row per cluster, instant and counter with the columns of
+        `lake.tables.progress.THROUGHPUT`. ``snapshot_id`` names a snapshot of the cluster where
+        there is one, else one of a log.
+    """
+    counted = stats.where(inside(window)).dropna(subset=[*SNAPSHOT, *COUNTER])
+    deep = counted.select("snapshot_id").distinct()
+    moved = _moved(
+        _written(queue_offsets).unionByName(_served(queues)),
+        starts.join(deep, on="snapshot_id", how="left_semi"),
+    )
+    return (
+        _counted(counted)
+        .join(moved, on=["snapshot_id", *COUNTER], how="left")
+        .withColumn("tps_observed", F.col("moved") / seconds())
+        .select(*progress.THROUGHPUT.column_names)
+    )
+
+
+def seconds() -> Column:
+    """Return the length of a row's ``stats_window`` in seconds; NULL for an unknown one."""
+    lengths = [(F.lit(name), F.lit(it.total_seconds())) for name, it in STATS_WINDOWS.items()]
+    return F.try_element_at(
+        F.create_map(*[part for pair in lengths for part in pair]), F.col("stats_window")
+    )
+
+
+def _counted(stats: DataFrame) -> DataFrame:
+    """Return one row per cluster, instant and counter: the sum over the replicas of all brokers.
+
+    The logs of different brokers are different snapshots of the same instants.
+    """
+    on_master = F.col("broker_id") == 0
+    tps = _plausible("tps")
+    count, mean = _plausible("sum"), _plausible("avgpt")
+    # A broker reports the mean, not the calls; it reports 0 as the mean of no calls.
+    calls = F.when(count == 0, F.lit(0.0)).when(mean > 0, count / mean)
+    return (
+        _without_repetitions(stats)
+        .groupBy(*INSTANT, *COUNTER)
+        .agg(
+            F.min("snapshot_id").alias("snapshot_id"),
+            F.max("topic").alias("topic"),
+            F.max("consumer_group").alias("consumer_group"),
+            steady_sum(F.when(on_master, tps)).alias("tps_master"),
+            steady_sum(F.when(~on_master, tps)).alias("tps_replicas"),
+            steady_sum(tps).alias("tps"),
+            F.try_sum(count).alias("sum"),
+            F.try_divide(F.sum(F.when(calls.isNotNull(), count)), steady_sum(calls)).alias("avgpt"),
+        )
+        .withColumn("served_by_replicas", F.try_divide("tps_replicas", "tps"))
+    )
+
+
+def _without_repetitions(stats: DataFrame) -> DataFrame:
+    """Keep each counter of a replica once an instant: logs repeat what deep snapshots hold.
+
+    Among the snapshots of one instant that of the cluster has the lowest id: the ids of logs begin
+    with it and are longer.
+    """
+    rest = ("topic", "consumer_group", "tps", "sum", "avgpt")
+    first = F.min(F.struct("snapshot_id", *rest)).alias("first")
+    return (
+        stats.groupBy(*INSTANT, *REPLICA, *COUNTER)
+        .agg(first)
+        .select(*INSTANT, *REPLICA, *COUNTER, "first.*")
+    )
+
+
+def _plausible(name: str) -> Column:
+    """Return a counter's value, NULL if impossible: a clock change can make it negative or NaN."""
+    value = F.col(name)
+    return F.when((value >= 0) & (value < float("inf")), value)
+
+
+def _written(queue_offsets: DataFrame) -> DataFrame:
+    return queue_offsets.select(
+        "snapshot_id",
+        F.lit(WRITTEN).alias("stats_name"),
+        F.col("topic").alias("stats_key"),
+        *QUEUE,
+        F.col("max_offset").alias("first_choice"),
+        F.lit(None).cast("bigint").alias("second_choice"),
+    )
+
+
+def _served(queues: DataFrame) -> DataFrame:
+    """Return pull and consumer offsets of clustering groups, the only ones with such counters."""
+    return queues.where(F.col("offset_store") == "broker").select(
+        "snapshot_id",
+        F.lit(SERVED).alias("stats_name"),
+        F.concat_ws("@", "topic", "consumer_group").alias("stats_key"),
+        *QUEUE,
+        F.col("pull_offset").alias("first_choice"),
+        F.col("consumer_offset").alias("second_choice"),
+    )
+
+
+def _moved(offsets: DataFrame, starts: DataFrame) -> DataFrame:
+    """Return how far the offsets of a counter advanced over its window.
+
+    The window begins between two observations; the offset there is interpolated.
+
+    Returns:
+        One row per snapshot and counter: ``moved``, NULL when it is unknown for a queue that had an
+        offset.
+    """
+    roles = {"before": "before_id", "after": "after_id", "now": "snapshot_id"}
+    role = F.explode(
+        F.array(
+            *[F.struct(F.col(of).alias("id"), F.lit(at).alias("at")) for at, of in roles.items()]
+        )
+    )
+    marks = starts.withColumn("role", role).select(
+        F.col("role.id").alias("snapshot_id"),
+        "broker",
+        F.col("snapshot_id").alias("ends_in"),
+        "stats_window",
+        "share",
+        F.col("role.at").alias("role"),
+    )
+    choices = ("first_choice", "second_choice")
+    observed = (
+        offsets.join(F.broadcast(marks), on=["snapshot_id", "broker"], how="inner")
+        .groupBy("ends_in", *COUNTER, *QUEUE)
+        .agg(
+            F.max("share").alias("share"),
+            *(
+                F.max(F.when(F.col("role") == at, F.col(name))).alias(f"{name}_{at}")
+                for name in choices
+                for at in roles
+            ),
+        )
+    )
+    first, second = (_step(name) for name in choices)
+    seen = F.coalesce(*(f"{name}_{at}" for name in choices for at in roles)).isNotNull()
+    return (
+        observed.where(seen)
+        .withColumn("step", F.when(_all_known("first_choice"), first).otherwise(second))
+        .groupBy(F.col("ends_in").alias("snapshot_id"), *COUNTER)
+        .agg(F.when(F.every(F.col("step").isNotNull()), steady_sum(F.col("step"))).alias("moved"))
+    )
+
+
+def _all_known(name: str) -> Column:
+    before, after, now = (F.col(f"{name}_{at}") for at in ("before", "after", "now"))
+    return before.isNotNull() & after.isNotNull() & now.isNotNull()
+
+
+def _step(name: str) -> Column:
+    """Return the advance since the beginning of the window; NULL when the offset fell."""
+    before, after, now = (F.col(f"{name}_{at}") for at in ("before", "after", "now"))
+    begin = before + (after - before) * F.col("share")
+    return F.when((before <= after) & (after <= now), now - begin)

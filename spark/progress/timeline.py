@@ -1,0 +1,226 @@
+"""Growth of queues over time: ``progress.timeline`` and the steps it is made of.
+
+A *step* of a queue lies between the last observation before it grew, or fell, and the first one
+after. ``progress.timeline`` keeps one row per step with both observations, so one row dates every
+message of its step. No broker has to read its cold commit log.
+"""
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from settings.history import DEFAULT_HISTORY
+from spark.columns import QUEUE, inside, is_before
+
+RUN = (*QUEUE, "run")
+"""A queue between two falls of its ``max_offset``: within, offsets only grow."""
+
+FEW_OFFSETS = 16
+"""Largest number of offsets of a queue that are searched one by one in its history."""
+
+_STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
+
+
+def timeline(queue_offsets: DataFrame, window: Window) -> DataFrame:
+    """Compute ``progress.timeline`` of a window: the observations in which a queue had changed.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
+        window: the window to compute.
+
+    Returns:
+        One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
+    """
+    return observations(queue_offsets).where(inside(window) & _is_step()).select(*_as_timeline())
+
+
+def thinned(history: DataFrame, step: timedelta = DEFAULT_HISTORY.thinned_step) -> DataFrame:
+    """Return old history with the steps of a few minutes joined, from before the first to the last.
+
+    A fall that the joined step would hide, because the queue grew past its former end within the
+    same minutes, stays a step of its own: a message of the new topic is not dated before it.
+
+    Args:
+        history: ``progress.timeline`` of whole hours.
+        step: how much time one row covers.
+
+    Returns:
+        One row per queue, time `step` and run, and one per fall that it would hide. Thinning twice
+        changes nothing.
+    """
+    at = F.col("observed_at")
+    span = F.floor(F.unix_seconds(at) / int(step.total_seconds()))
+    order = SparkWindow.partitionBy(*QUEUE).orderBy(at)
+    highest = F.max("max_offset").over(SparkWindow.partitionBy(*RUN, span))
+    return (
+        _as_observations(history)
+        .withColumn("run", F.count_if(_begins_run()).over(order))
+        .withColumn("hidden_fall", _fell() & (highest >= F.col("before.max_offset")))
+        .groupBy(*RUN, span.alias("span"), F.coalesce("hidden_fall", F.lit(False)))
+        .agg(
+            F.max_by("max_offset", at).alias("max_offset"),
+            F.max_by("newest_stored_at", at).alias("newest_stored_at"),
+            F.min_by("before", at).alias("before"),
+            F.max(at).alias("observed_at"),
+        )
+        .select(*_as_timeline())
+    )
+
+
+def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataFrame:
+    """Add the preceding observation to each row of ``raw.queue_offsets``.
+
+    Args:
+        queue_offsets: the rows.
+        since: a window; of the observations before it only each queue's last is kept, because
+            ``progress.timeline`` holds all steps up to it. Older ones in between could hide falls,
+            because several steps would appear as one.
+
+    Returns:
+        The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
+        observation that had one, and ``run``, how often the queue had fallen by then.
+    """
+    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at")
+    earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
+    whole = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.unboundedFollowing)
+    known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
+    seen = {"before": F.last(known, ignorenulls=True).over(earlier)}
+    if since is None:
+        rows = queue_offsets.withColumns(seen)
+    else:
+        seen["last_before"] = F.max(_known_before(since)).over(whole)
+        rows = (
+            queue_offsets.withColumns(seen)
+            .where(inside(since) | (F.col("observed_at") >= F.col("last_before")))
+            .withColumn("before", F.when(inside(since), F.col("before")))
+            .drop("last_before")
+        )
+    return rows.withColumn("run", F.count_if(_fell()).over(order))
+
+
+def _known_before(window: Window) -> Column:
+    """Return the instant of a row with a known ``max_offset``, if it is before the window."""
+    is_known = F.col("max_offset").isNotNull() & is_before(window.start)
+    return F.when(is_known, F.col("observed_at"))
+
+
+def steps(
+    queue_offsets: DataFrame,
+    history: DataFrame | None,
+    consumer_offsets: DataFrame,
+    window: Window,
+) -> DataFrame:
+    """Return how queues grew, as far back as the offsets of their consumers.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
+        history: ``progress.timeline`` from before the window.
+        consumer_offsets: ``raw.consumer_offsets`` of the window.
+        window: the window to compute.
+
+    Returns:
+        One row per step: `RUN`, with the runs of `observations`, and the struct ``step``.
+    """
+    seen = observations(queue_offsets, None if history is None else window).where(_is_step())
+    grown = seen.select(*RUN, F.struct(*_STEP).alias("step"))
+    if history is None:
+        return grown
+    offsets = F.broadcast(_offsets_to_date(queue_offsets, consumer_offsets, window))
+    return grown.unionByName(_steps_of_offsets(history, offsets))
+
+
+def _offsets_to_date(
+    queue_offsets: DataFrame, consumer_offsets: DataFrame, window: Window
+) -> DataFrame:
+    """Return the offsets of consumers at messages older than the observations before a window.
+
+    A queue without an observation before the window did not exist: its history is of another one.
+
+    Returns:
+        One row per queue: `QUEUE`, ``since``, the instant of its last observation before the
+        window, and the array ``offsets``.
+    """
+    at = _known_before(window)
+    last = queue_offsets.groupBy(*QUEUE).agg(
+        F.max_by("max_offset", at).alias("last"),
+        F.max(at).alias("since"),
+        F.collect_set("min_offset").alias("readable"),
+    )
+    old = consumer_offsets.join(F.broadcast(last), on=list(QUEUE)).where(
+        F.least("consumer_offset", "pull_offset") < F.col("last")
+    )
+    of_consumers = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))
+    offsets = F.array_union(of_consumers, F.first("readable"))
+    return old.groupBy(*QUEUE).agg(F.first("since").alias("since"), offsets.alias("offsets"))
+
+
+def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Return the steps that hold offsets, and the first step of each queue since its last fall.
+
+    An aggregation selects them, because sorting all of the history takes too long.
+    """
+    step = F.struct(*_STEP)
+    m0, m1 = F.col("before.max_offset"), F.col("max_offset")
+    begins_run = _begins_run()
+    few = F.size("offsets") <= FEW_OFFSETS
+    holds = F.when(few, F.exists("offsets", lambda offset: (offset >= m0) & (offset < m1)))
+    within = holds.otherwise((m1 > F.array_min("offsets")) & (m0 <= F.array_max("offsets")))
+    picked = (
+        _as_observations(history)
+        .join(offsets, on=list(QUEUE))
+        .where(F.col("observed_at") <= F.col("since"))
+        .groupBy(*QUEUE)
+        .agg(
+            F.max(F.when(begins_run, F.col("observed_at"))).alias("began_at"),
+            F.min_by(step, "observed_at").alias("first"),
+            F.collect_list(F.when(begins_run | within, step)).alias("steps"),
+        )
+    )
+    each = F.explode(F.array_union(F.col("steps"), F.array("first")))
+    return (
+        picked.select(*QUEUE, "began_at", each.alias("step"))
+        .where(F.col("began_at").isNull() | (F.col("step.observed_at") >= F.col("began_at")))
+        .select(*QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
+    )
+
+
+def _as_timeline() -> list[Column]:
+    """Return the columns of an observation as a row of ``progress.timeline``."""
+    own = {
+        "previous_max_offset": F.col("before.max_offset"),
+        "previous_at": F.col("before.observed_at"),
+    }
+    names = progress.TIMELINE.column_names
+    return [own.get(name, F.col(name)).alias(name) for name in names]
+
+
+def _as_observations(history: DataFrame) -> DataFrame:
+    """Return rows of ``progress.timeline`` as observations."""
+    before = F.struct(
+        F.col("previous_max_offset").alias("max_offset"), F.col("previous_at").alias("observed_at")
+    )
+    return history.select(
+        *QUEUE,
+        "max_offset",
+        "newest_stored_at",
+        "observed_at",
+        F.when(F.col("previous_max_offset").isNotNull(), before).alias("before"),
+    )
+
+
+def _is_step() -> Column:
+    maximum = F.col("max_offset")
+    return maximum.isNotNull() & ~maximum.eqNullSafe(F.col("before.max_offset"))
+
+
+def _fell() -> Column:
+    return F.col("max_offset") < F.col("before.max_offset")
+
+
+def _begins_run() -> Column:
+    """Return whether a step begins a run; without an observation before, a queue is a new one."""
+    return F.col("before").isNull() | _fell()

@@ -1,0 +1,254 @@
+"""How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
+
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dagster_pyspark import LazyPySparkResource
+from pydantic import PrivateAttr
+from pyspark.sql import SparkSession
+
+from lake.catalog import NAME, CatalogConfig
+from settings.spark import DEFAULT_SPARK
+from spark.session.packages import PACKAGES, fetched_once
+
+LOCAL_MASTER = "local[*]"
+
+FEW_ROWS, MANY_ROWS = 5_000, 200_000
+"""Largest number of rows of a small window, and of one that is not large."""
+
+SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+LARGE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.autoBroadcastJoinThreshold": "10MB",
+    "spark.sql.constraintPropagation.enabled": "true",
+}
+
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    # Java interprets longer methods for ever; Spark then splits them where it can.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.subexpressionElimination.enabled": "true",
+}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
+}
+
+JAVA_OPTIONS = (
+    # Iceberg plans a scan in a pool and checks every 10 ms whether it is done; a query here has
+    # dozens of scans of few manifests each, planned within a millisecond or two.
+    "-Diceberg.scan.plan-in-worker-pool=false",
+    # An hour of ticks fills more than half of the default with compiled code.
+    "-XX:ReservedCodeCacheSize=512m",
+)
+COLLECTOR = "-XX:+UseParallelGC"
+"""The garbage collector: short pauses do not matter here, and Java's default keeps a core busy with
+marking. It is not set where the environment sets one, because Java refuses to start with two."""
+
+JAVA_OPTION_VARIABLES = (
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "SPARK_SUBMIT_OPTS",
+)
+"""Variables of the environment that give options to every Java."""
+
+CONNECT_PORT = 15002
+"""Default port of a Spark Connect server."""
+
+REACH_SECONDS = 10
+
+ENGINE_RETRIES = 3
+"""Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
+
+
+def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
+    """Return the settings of each session: catalog, time zone and ANSI mode.
+
+    A remote engine may have others.
+    """
+    prefix = f"spark.sql.catalog.{NAME}"
+    return {
+        "spark.sql.defaultCatalog": NAME,
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{name}": value for name, value in catalog.spark.items()},
+        # Another process (PyIceberg, another run) writes these tables too.
+        f"{prefix}.cache-enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+    }
+
+
+def java_options(environment: Mapping[str, str]) -> list[str]:
+    """Return the options of a driver's Java."""
+    options = " ".join(environment.get(name, "") for name in JAVA_OPTION_VARIABLES)
+    chosen = re.search(r"-XX:\+Use\w+GC\b", options)
+    return [*JAVA_OPTIONS] if chosen else [*JAVA_OPTIONS, COLLECTOR]
+
+
+def driver_config(catalog: CatalogConfig, memory: str) -> dict[str, str]:
+    """Return the configuration of a Spark driver, which it needs before it starts.
+
+    A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
+    set others in their own Spark configuration.
+
+    Args:
+        catalog: where the tables are.
+        memory: of the driver, like ``2g``.
+    """
+    return {
+        **_of_each_session(catalog),
+        "spark.jars.packages": ",".join(PACKAGES),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        # The hundred of the default do not hold one tick's: an engine would compile the same again
+        # at every tick.
+        "spark.sql.codegen.cache.maxEntries": "10000",
+        # Without this every new column walks the stack for the line that made it and sends it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        # Tasks that must run at once and have too few slots fail within seconds, not in ten
+        # minutes.
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": " ".join(java_options(os.environ)),
+        # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
+        "spark.buffer.pageSize": "2m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+
+
+def session_config(
+    catalog: CatalogConfig,
+    *,
+    remote: str | None = None,
+    master: str | None = None,
+    driver_memory: str = DEFAULT_SPARK.driver_memory,
+) -> dict[str, str]:
+    """Return the configuration of one session, for `SparkResource`.
+
+    Args:
+        catalog: where the tables are.
+        remote: a Spark Connect address, ``sc://HOST:PORT``, of a server that has `PACKAGES`.
+        master: ``local[*]``, ``spark://...``, ``yarn``, ``k8s://...`` where no remote is given.
+        driver_memory: of a driver in this process.
+    """
+    if remote:
+        return {"spark.remote": remote, **_of_each_session(catalog)}
+    return {"spark.master": master or LOCAL_MASTER, **driver_config(catalog, driver_memory)}
+
+
+class UnreachableError(Exception):
+    """No Spark can be reached; the text names the address and the remedy."""
+
+
+def _where_java_is() -> str | None:
+    """Return the folder of ``JAVA_HOME`` in which Spark finds Java."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin") if home else None
+
+
+def reach(remote: str) -> None:
+    """Check that a Spark Connect server listens; pyspark itself would try for ten minutes.
+
+    Raises:
+        UnreachableError: nothing does.
+    """
+    address = urlsplit(remote)
+    try:
+        place = (address.hostname or "", address.port or CONNECT_PORT)
+        socket.create_connection(place, REACH_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UnreachableError(
+            f"no Spark Connect server at {remote.split('/;')[0]} ({error}): start it "
+            "(tidemark engine up), or unset TIDEMARK_SPARK_REMOTE"
+        ) from error
+
+
+class SparkResource(LazyPySparkResource):
+    """The Spark session of a run, opened when an asset first needs it."""
+
+    _set: dict[str, str] = PrivateAttr(default_factory=dict)
+    _reached: bool = PrivateAttr(default=False)
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session; fails quickly when a remote engine is gone.
+
+        Raises:
+            UnreachableError: nothing listens where a remote engine should, or there is no Java for
+                one of our own.
+        """
+        if not self._reached:
+            remote = self.spark_config.get("spark.remote")
+            if remote:
+                reach(remote)
+            elif not shutil.which("java", path=_where_java_is()):
+                raise UnreachableError(
+                    "no java on PATH or in JAVA_HOME: install a JDK 17 or newer, or name the one "
+                    "there is with JAVA_HOME"
+                )
+            self._reached = True
+        # Otherwise a Spark of this process takes the first Python on the path, maybe another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        with nullcontext() if "spark.remote" in self.spark_config else fetched_once():
+            return impatient(super().spark_session)
+
+    def session_for(self, rows: int) -> SparkSession:
+        """The session, set for work on about that many rows of offsets.
+
+        Planning again between the stages of a plan takes longer than a tick's thousands of rows
+        take, and making code of expressions longer than some hundreds do.
+        """
+        session = self.spark_session
+        config = (LARGE if rows > MANY_ROWS else SMALL) | (
+            COMPILED if rows > FEW_ROWS else INTERPRETED
+        )
+        for name, value in config.items():
+            if self._set.get(name) != value:  # each is a round trip
+                session.conf.set(name, value)
+        self._set = config
+        return session
+
+
+def impatient(session: Any) -> Any:
+    """Make a Connect session fail within seconds when its server is gone; return the session."""
+    client = getattr(session, "client", None) if is_remote(session) else None
+    if client is not None:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])
+    return session
+
+
+def is_remote(session: Any) -> bool:
+    """Return whether the session belongs to a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def open_session(config: Mapping[str, str]) -> SparkSession:
+    """Open a session outside Dagster, for tests and benchmarks; the caller stops it."""
+    return SparkResource(spark_config=dict(config)).spark_session

@@ -1,0 +1,175 @@
+"""The warm engine: a Spark Connect server on this machine that outlives the runs it serves.
+
+It is found by the state file in its home. A run that finds it answering uses it, one that does not
+starts a Spark of its own, so the engine is an accelerator and never a condition.
+"""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from lake.catalog import CatalogConfig
+from lake.processes import start_of
+from lake.services import NotStartedError, Service, bring_up
+from settings.home import Home
+from settings.spark import DEFAULT_SPARK, SparkSettings
+from spark.session.configuration import LOCAL_MASTER, driver_config
+from spark.session.packages import fetched_once
+
+START_SECONDS = 180
+"""Past this a start has failed; the first one fetches Iceberg's jars."""
+
+PORTS = range(12000, 20000)
+"""Below what kernels hand out by themselves (from 32768 on Linux)."""
+
+PORT_ATTEMPTS = 100
+
+SESSION_TIMEOUT = "365d"
+"""A session that is closed for idleness can never be opened again under its id."""
+
+
+class EngineError(Exception):
+    """The engine could not be started; the text gives the reason and the path of its log."""
+
+
+@dataclass(frozen=True)
+class Engine(Service):
+    """A started engine.
+
+    Attributes:
+        port: gRPC port on 127.0.0.1.
+        session_id: of the session that runs share.
+    """
+
+    port: int
+    session_id: str
+
+    @property
+    def remote(self) -> str:
+        """Its Spark Connect address."""
+        return f"sc://127.0.0.1:{self.port}"
+
+    @property
+    def shared(self) -> str:
+        """The address of one session for all runs, of which there is one at a time.
+
+        What the engine compiles it keeps for each session apart (`CodeGenerator.cache` has the
+        session's class loader in its key), and half of a tick would go into compiling.
+        """
+        return f"{self.remote}/;session_id={self.session_id}"
+
+    def listens(self) -> bool:
+        """Whether it holds its port: another process that answers there is no engine of ours."""
+        process = self.process()
+        try:
+            connections = process.net_connections("tcp") if process else []
+        except psutil.Error:
+            return False
+        return any(
+            it.laddr.port == self.port for it in connections if it.status == psutil.CONN_LISTEN
+        )
+
+
+def running(home: Home) -> Engine | None:
+    """The engine of a home when it is alive and listening."""
+    return Engine.running(_state_file(home))
+
+
+def up(
+    home: Home,
+    catalog: CatalogConfig,
+    settings: SparkSettings = DEFAULT_SPARK,
+    *,
+    port: int | None = None,
+) -> Engine:
+    """Start the engine of a home, or return the one that runs.
+
+    Args:
+        home: where its state and its log lie.
+        catalog: where the tables are.
+        settings: its master and its memory.
+        port: where it listens; a free one unless given.
+
+    Raises:
+        EngineError: when it does not come up.
+    """
+    try:
+        with fetched_once():
+            return bring_up(
+                Engine,
+                _state_file(home),
+                lambda: _start(home, catalog, settings, port or _free_port()),
+                lambda: down(home),
+                START_SECONDS,
+            )
+    except NotStartedError as error:
+        raise EngineError(f"the Spark engine {error}; see {log_file(home)}") from error
+
+
+def down(home: Home) -> bool:
+    """Stops the engine of a home; False when none ran."""
+    engine = Engine.read(_state_file(home))
+    stopped = engine is not None and engine.stop()
+    _state_file(home).unlink(missing_ok=True)
+    return stopped
+
+
+def log_file(home: Home) -> Path:
+    """What the engine printed."""
+    return home.engine / "engine.log"
+
+
+def _state_file(home: Home) -> Path:
+    return home.engine / "engine.json"
+
+
+def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
+    # Imported here: commands that do not use pyspark call `running`.
+    import pyspark
+
+    config = {
+        **driver_config(catalog, settings.driver_memory),
+        "spark.master": settings.master or LOCAL_MASTER,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.session.manager.defaultSessionTimeout": SESSION_TIMEOUT,
+    }
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    for name, value in config.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["--name", "tidemark-engine", "spark-internal"]
+    environment = {
+        **{k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with log_file(home).open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=home.engine,
+            # A Ctrl-C in the terminal or the end of a run must not take the engine along.
+            start_new_session=True,
+            env=environment,
+        )
+    created = start_of(process.pid)
+    return Engine(process.pid, created, port, str(uuid.uuid4()))
+
+
+def _free_port() -> int:
+    """Return a port that stays free while a JVM starts; the kernel may give its own to others."""
+    for _ in range(PORT_ATTEMPTS):
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise EngineError(f"no free port from {PORTS.start} to {PORTS.stop - 1} for the Spark engine")

@@ -1,0 +1,33 @@
+"""The patches of apprise fit the installed version; an upgrade has to look at them again."""
+
+import subprocess
+import sys
+
+import apprise
+import requests
+
+from alerting.delivery import apprise_patches
+from alerting.delivery.channels import AppriseChannel
+
+
+def test_the_installed_apprise_is_the_tested_version():
+    assert apprise.__version__ == apprise_patches.TESTED_VERSION
+
+
+def test_importing_the_channels_patches_no_library():
+    code = (
+        "import requests\n"
+        "import alerting.delivery.channels\n"
+        "from alerting.delivery.apprise_patches import PLUGINS\n"
+        "assert all(plugin.requests is requests for plugin in PLUGINS)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_opening_a_channel_patches_each_plugin_once():
+    AppriseChannel("json://127.0.0.1/a")
+    patched = [plugin.requests for plugin in apprise_patches.PLUGINS]
+    AppriseChannel("json://127.0.0.1/b")
+    assert [plugin.requests for plugin in apprise_patches.PLUGINS] == patched
+    assert all(each is not requests for each in patched)
+    assert all(each.codes is requests.codes for each in patched), "all else is requests' own"

@@ -1,0 +1,351 @@
+"""The life of incidents, replayed: the mistakes that people complain about in other monitors.
+
+Two simplifications would look right and break: ending an incident at the first observation that is
+not true (it would flap), and taking no observation for a good one (a stopped collector would end
+every incident).
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from alerting.incidents.incident import Alert, Evaluation, Incident
+from alerting.incidents.life_cycle import REOPEN_WITHIN, acknowledged, advance
+from alerting.rules.base import BaseRule
+from alerting.rules.files import load_rules
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+SUBJECT = "lab/billing/orders"
+
+
+def minute(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+@pytest.fixture
+def rules(tmp_path) -> dict[str, BaseRule]:
+    file = tmp_path / "rules.yaml"
+    file.write_text(
+        """\
+rules:
+  - {name: lag, kind: lag, threshold: 100, for: 3, clear_for: 5}
+  - {name: lasting, kind: lag, threshold: 100, for: 10m, clear_for: 5m}
+  - {name: down, kind: broker_down, clear_for: 2}
+  - {name: incomplete, kind: collection_incomplete, for: 1, clear_for: 2}
+  - {name: soon, kind: soon_lost, threshold: 2h}
+  - {name: full, kind: disk, threshold: 0.85, for: 1}
+  - {name: unknown, kind: column, column: queues_unknown, above: 0, for: 1}
+  - {name: rewound, kind: rewound, for: 1}
+  - {name: dead, kind: dlq_growth, for: 1}
+  - {name: differing, kind: inconsistent_subscription, for: 1}
+  - {name: idle, kind: idle_clients, for: 1}
+  - name: over
+    kind: lag
+    threshold: 100
+    overrides:
+      - {match: {topic: "orders"}, for: 1, clear_for: 1}
+      - {match: {topic: "batch*"}, enabled: false}
+"""
+    )
+    return {rule.name: rule for rule in load_rules(file)}
+
+
+def truth(
+    at: float, value: float | None = 150.0, rule: str = "lag", subject: str = SUBJECT, **row: Any
+) -> Alert:
+    cluster, *rest = subject.split("/")
+    names = dict(zip(("consumer_group", "topic"), rest, strict=False))
+    evidence = {
+        "observations": [{"snapshot_id": f"s{at:g}"}],
+        "row": {"cluster": cluster, **names, **row},
+    }
+    return Alert(minute(at), rule, "warning", subject, value, 100.0, json.dumps(evidence))
+
+
+def at(
+    number: float,
+    *truths: Alert,
+    untrue: Iterable[tuple[str, str]] = (),
+    cluster: str = "lab",
+) -> Evaluation:
+    return Evaluation(minute(number), cluster, truths, frozenset(untrue))
+
+
+def seen(lags: Sequence[float | None], rule: str = "lag", start: int = 0) -> list[Evaluation]:
+    """An observation a minute of one subject whose limit is 100; None is not known."""
+    return [
+        at(number)
+        if lag is None
+        else at(number, truth(number, lag, rule))
+        if lag > 100
+        else at(number, untrue=[(rule, SUBJECT)])
+        for number, lag in enumerate(lags, start)
+    ]
+
+
+def lived(evaluations: Sequence[Evaluation], rules: dict[str, Any]) -> Incident | None:
+    """The one incident of these evaluations, the same by ticks and all at once."""
+    at_once = advance((), evaluations, rules)
+    ticked = list(accumulate(evaluations, lambda old, one: advance(old, [one], rules), initial=[]))
+    assert ticked[-1] == at_once
+    # A run that was killed after it wrote does all of it again.
+    assert advance(at_once, evaluations, rules) == at_once
+    assert len(at_once) <= 1
+    return at_once[0] if at_once else None
+
+
+def told(incident: Incident | None) -> list[tuple[str, float]]:
+    transitions = incident.transitions if incident else ()
+    return [(each.transition, (each.at - NOON).total_seconds() / 60) for each in transitions]
+
+
+def test_it_is_pending_until_it_has_been_so_for_long_enough(rules):
+    assert lived(seen([50]), rules) is None
+    pending = lived(seen([50, 150, 160]), rules)
+    assert pending and pending.state == "PENDING" and pending.transitions == ()
+    firing = lived(seen([50, 150, 160, 140]), rules)
+    assert firing and firing.state == "FIRING"
+    assert (firing.opened_at, firing.fired_at) == (minute(1), minute(3))
+    assert (firing.last_value, firing.peak_value, firing.observations) == (140, 160, 3)
+    assert firing.snapshot_ids == ("s1", "s2", "s3")
+    assert told(firing) == [("FIRING", 3)]
+
+
+def test_what_was_not_so_for_long_enough_never_was(rules):
+    assert lived(seen([150, 150, 50]), rules) is None
+    started_anew = lived(seen([150, 150, 50, 150, 150]), rules)
+    assert started_anew and started_anew.opened_at == minute(3)
+
+
+def test_it_is_over_when_it_has_not_been_so_for_long_enough(rules):
+    standing = lived(seen([150] * 3 + [50] * 4), rules)
+    assert standing and standing.state == "FIRING"
+    over = lived(seen([150] * 3 + [50] * 5), rules)
+    assert over and over.state == "RESOLVED"
+    assert (over.resolved_at, told(over)) == (minute(7), [("FIRING", 2), ("RESOLVED", 7)])
+    assert lived(seen([150] * 3 + [50] * 9), rules).transitions == over.transitions
+
+
+def test_what_is_not_known_neither_fires_nor_ends_anything(rules):
+    assert told(lived(seen([150, None, 150, None, None]), rules)) == []
+    assert told(lived(seen([150, None, 150, None, 150]), rules)) == [("FIRING", 4)]
+    standing = lived(seen([150] * 3 + [50] * 4 + [None] * 60), rules)
+    assert standing and standing.state == "FIRING"
+    assert told(lived(seen([150] * 3 + [50] * 4 + [None] * 60 + [50]), rules))[1:] == [
+        ("RESOLVED", 67)
+    ]
+
+
+def test_a_time_counts_from_the_first_observation_to_the_last(rules):
+    assert told(lived(seen([150] * 10, "lasting"), rules)) == []
+    assert told(lived(seen([150] * 11, "lasting"), rules)) == [("FIRING", 10)]
+    over = lived(seen([150] * 11 + [50] * 6, "lasting"), rules)
+    assert told(over) == [("FIRING", 10), ("RESOLVED", 16)]
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 6, 10, 16, 20])
+def test_a_lag_that_swings_around_its_limit_for_an_hour_is_one_incident(rules, period):
+    high = period - period // 2
+    lags = [150 if number % period < high else 50 for number in range(60)]
+    found = advance((), seen(lags), rules)
+    if high < 3:
+        assert found == [] or told(found[0]) == []
+        return
+    assert len(found) == 1
+    assert len(found[0].transitions) <= 5, "each time it comes back it takes longer to be over"
+
+
+def test_what_comes_back_soon_is_the_same_incident_and_is_told_as_such(rules):
+    lags = [150] * 3 + [50] * 5 + [150] * 3 + [50] * 9
+    back = lived(seen(lags), rules)
+    assert back and (back.state, back.reopened, back.opened_at) == ("FIRING", 1, minute(0))
+    assert told(back) == [("FIRING", 2), ("RESOLVED", 7), ("FIRING_2", 10)]
+    assert back.resolved_at is None
+    over = lived(seen([*lags, 50]), rules)
+    assert told(over)[3:] == [("RESOLVED_2", 20)]
+
+
+def test_what_comes_back_late_is_another_one(rules):
+    first = seen([150] * 3 + [50] * 5)
+    later = int(REOPEN_WITHIN / timedelta(minutes=1)) + 9
+    found = advance((), [*first, *seen([150] * 3, start=later)], rules)
+    assert [told(each) for each in found] == [
+        [("FIRING", 2), ("RESOLVED", 7)],
+        [("FIRING", later + 2)],
+    ]
+    assert found[0].incident_id != found[1].incident_id
+
+
+def test_ids_follow_from_rule_subject_and_opening(rules):
+    first, second = (advance((), seen([50] * shift + [150] * 4), rules)[0] for shift in (0, 1))
+    again = advance((), seen([150] * 9), rules)[0]
+    assert first.incident_id == again.incident_id != second.incident_id
+
+
+def test_the_past_changes_nothing(rules):
+    standing = advance((), seen([150] * 10), rules)
+    assert advance(standing, seen([50] * 10), rules) == standing
+    assert advance(standing, seen([None, 900, 900]), rules) == standing
+
+
+def test_somebody_takes_it_on(rules):
+    (firing,) = advance((), seen([150] * 3), rules)
+    mine = acknowledged(firing, "eve", minute(3))
+    (standing,) = advance([mine], seen([150], start=4), rules)
+    assert (standing.state, standing.acknowledged_by) == ("ACKNOWLEDGED", "eve")
+    (over,) = advance([standing], seen([50] * 5, start=5), rules)
+    assert told(over) == [("FIRING", 2), ("RESOLVED", 9)]
+    with pytest.raises(ValueError, match="is RESOLVED, not FIRING"):
+        acknowledged(over, "eve", minute(10))
+
+
+def test_below_a_limit_the_worst_is_the_least(rules):
+    truths = [at(n, truth(n, value, "soon")) for n, value in enumerate([900.0, 100.0, 500.0])]
+    (incident,) = advance((), truths, rules)
+    assert (incident.last_value, incident.peak_value) == (500, 100)
+
+
+def test_a_rule_that_is_gone_takes_its_incidents_with_it(rules):
+    (firing,) = advance((), seen([150] * 3), rules)
+    del rules["lag"]
+    # A rule that cannot be read is not one that is gone.
+    assert advance([firing], [at(3)], rules, all_rules=False) == [firing]
+    (over,) = advance([firing], [at(3)], rules)
+    assert (over.state, over.resolved_at) == ("RESOLVED", minute(3))
+
+
+def test_an_override_counts_for_what_fits_it(rules):
+    (fired,) = advance((), [at(0, truth(0, rule="over"))], rules)
+    assert fired.state == "FIRING"
+    (pending,) = advance((), [at(0, truth(0, rule="over", subject="lab/billing/other"))], rules)
+    assert pending.state == "PENDING"
+    assert advance((), [at(0, truth(0, rule="over", subject="lab/billing/batch-1"))], rules) == []
+
+
+# What explains what
+
+
+def causes(incidents: Iterable[Incident]) -> dict[str, str | None]:
+    found = list(incidents)
+    names = {each.incident_id: each.rule for each in found}
+    return {
+        f"{each.rule} {each.subject}": names[each.suppressed_by] if each.suppressed_by else None
+        for each in found
+    }
+
+
+BROKER = "lab/broker-b/10.0.0.2:10911"
+
+
+def down(number: float) -> Alert:
+    return truth(number, 1.0, "down", BROKER, broker="broker-b", cluster="lab")
+
+
+def test_a_silent_broker_explains_what_is_incomplete_and_what_rests_on_it(rules):
+    before = advance((), seen([150] * 3), rules)
+    hidden = truth(3, rule="lag", subject="lab/a/t", queues_unknown=3)
+    on_it = truth(3, rule="lag", subject="lab/b/t", worst_broker="broker-b")
+    elsewhere = truth(3, rule="lag", subject="lab/c/t", worst_broker="broker-a")
+    other = truth(3, rule="lag", subject="west/a/t", queues_unknown=3)
+    partial = truth(3, 1.0, "incomplete", "lab", status="PARTIAL")
+    one = at(3, down(3), hidden, on_it, elsewhere, partial)
+    found = advance(before, [one, at(3, other, cluster="west")], rules)
+    assert causes(found) == {
+        f"lag {SUBJECT}": None,
+        f"down {BROKER}": None,
+        "lag lab/a/t": "down",
+        "lag lab/b/t": "down",
+        "lag lab/c/t": None,
+        "lag west/a/t": None,
+        "incomplete lab": "down",
+    }
+    back = [("down", BROKER), ("incomplete", "lab")]
+    after = advance(found, [at(n, hidden, untrue=back) for n in (4, 5)], rules)
+    assert {each.suppressed_by for each in after} == {None}
+
+
+def silent(number: float, broker_id: int) -> Alert:
+    address = f"10.0.0.2{broker_id}:10911"
+    columns = {"broker": "broker-b", "broker_id": broker_id, "address": address}
+    return truth(number, 1.0, "down", f"lab/broker-b/{address}", **columns)
+
+
+def on(number: float, broker: str | None, group: str, rule: str = "lag", **row: Any) -> Alert:
+    """A group on whose queues of a broker most messages wait."""
+    return truth(number, rule=rule, subject=f"lab/{group}/t", worst_broker=broker, **row)
+
+
+def test_a_silent_slave_explains_nothing_but_that_snapshots_are_incomplete(rules):
+    """Nobody reads a slave's offsets: what is known is so, and its master's disk is its own."""
+    master = "lab/broker-b/10.0.0.20:10911"
+    disk = {"broker": "broker-b", "broker_id": 0, "address": "10.0.0.20:10911"}
+    looks = [
+        at(0, silent(0, 1), truth(0, 1.0, "incomplete", "lab", status="PARTIAL")),
+        at(140, silent(140, 1), on(140, "broker-b", "a"), truth(140, 0.9, "full", master, **disk)),
+        at(141, on(141, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.21:10911")]),
+    ]
+    assert causes(advance((), looks, rules)) == {
+        "down lab/broker-b/10.0.0.21:10911": None,
+        "incomplete lab": "down",
+        "lag lab/a/t": None,
+        f"full {master}": None,
+        "lag lab/c/t": None,
+    }
+
+
+def test_a_silent_master_explains_what_is_its_own_and_not_what_is_known_of_others(rules):
+    known_elsewhere = on(1, "broker-a", "a", queues_unknown=4)
+    of_the_unknown = on(1, "broker-a", "b", "unknown", queues_unknown=4)
+    looks = [
+        at(0, silent(0, 0)),
+        at(1, silent(1, 0), known_elsewhere, of_the_unknown),
+        # Back, and what was written meanwhile waits there.
+        at(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
+    ]
+    assert causes(advance((), looks, rules)) == {
+        "down lab/broker-b/10.0.0.20:10911": None,
+        "lag lab/a/t": None,
+        "unknown lab/b/t": "down",
+        "lag lab/c/t": "down",
+    }
+
+
+def test_what_is_so_whatever_a_silent_master_would_say_is_not_explained(rules):
+    """Whichever broker most messages wait on; fewer queues to share leave members idle."""
+    certain = [on(1, "broker-b", "a", rule) for rule in ("rewound", "dead", "differing")]
+    hidden, known = (
+        on(1, "broker-a", group, "idle", queues_unknown=n) for group, n in (("b", 4), ("c", 0))
+    )
+    found = advance((), [at(0, silent(0, 0)), at(1, silent(1, 0), *certain, hidden, known)], rules)
+    assert causes(found) == {
+        "down lab/broker-b/10.0.0.20:10911": None,
+        **{f"{rule} lab/a/t": None for rule in ("rewound", "dead", "differing")},
+        "idle lab/b/t": "down",
+        "idle lab/c/t": None,
+    }
+
+
+def test_where_a_slave_acts_for_a_silent_master_what_it_says_is_not_explained(rules):
+    looks = [at(0, silent(0, 0)), at(1, silent(1, 0), on(1, "broker-b", "a"))]
+    assert causes(advance((), looks, rules))["lag lab/a/t"] is None
+
+
+def test_a_cluster_that_cannot_be_read_explains_its_silent_brokers(rules):
+    failed = truth(0, 2.0, "incomplete", "lab", status="FAILED")
+    assert causes(advance((), [at(0, failed, down(0))], rules)) == {
+        "incomplete lab": None,
+        f"down {BROKER}": "incomplete",
+    }
+
+
+def test_a_broker_missing_for_three_snapshots_is_one_incident_told_once(rules):
+    evaluations = [
+        *(at(n, untrue=[("down", BROKER)]) for n in range(2)),
+        *(at(n, down(n)) for n in range(2, 5)),
+        *(at(n, untrue=[("down", BROKER)]) for n in range(5, 9)),
+    ]
+    assert told(lived(evaluations, rules)) == [("FIRING", 2), ("RESOLVED", 6)]

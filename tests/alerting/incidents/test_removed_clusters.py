@@ -1,0 +1,99 @@
+"""What becomes of the incidents of a cluster that somebody has taken out of the settings file."""
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from alerting.delivery.messages import Notification, text
+from alerting.incidents.incident import Incident
+from alerting.incidents.life_cycle import advance, closed
+from alerting.incidents.removed_clusters import (
+    REASON,
+    REMEMBERED_FOR,
+    close_removed,
+    removed_clusters,
+)
+from alerting.incidents.repository import find, save
+from alerting.incidents.self_monitoring import check_pipeline
+from alerting.rules.files import DEFAULT_RULES, load_rules
+from lake.catalog import Lake
+from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, incident, minute
+from tests.alerting.incidents.test_life_cycle import at, truth
+from tests.alerting.incidents.test_self_monitoring import NOON, computed
+
+
+def configure(lake: Lake, *names: str) -> None:
+    entries = [f"- {{name: {name}, namesrv: 10.0.0.1:9876}}\n" for name in names]
+    lake.home.path.mkdir(exist_ok=True)
+    (lake.home.path / "clusters.yaml").write_text("clusters:\n" + "".join(entries))
+
+
+def gone(lake: Lake, number: float) -> set[str]:
+    return set(removed_clusters(lake.home, minute(number)))
+
+
+def of(cluster: str, group: str = "billing") -> Incident:
+    one = incident(("FIRING", 0), group=group)
+    return replace(one, incident_id=f"{cluster}-{group}", cluster=cluster)
+
+
+def test_only_what_the_file_named_and_names_no_more_is_not_watched(lake):
+    assert gone(lake, 0) == set(), "without a file, nothing is known of any"
+    configure(lake, "lab", "west")
+    assert gone(lake, 1) == set()
+    configure(lake, "west")
+    assert [gone(lake, number) for number in (2, 3)] == [{"lab"}, {"lab"}]
+    (lake.home.path / "clusters.yaml").write_text("clusters: [")
+    assert gone(lake, 4) == set(), "a file that is wrong says nothing"
+    (lake.home.path / "clusters.yaml").unlink()
+    assert gone(lake, 5) == set()
+    configure(lake, "lab", "west")
+    assert gone(lake, 6) == set(), "it is back"
+    configure(lake, "west")
+    assert gone(lake, 7) == {"lab"}
+    assert gone(lake, 7 + REMEMBERED_FOR / timedelta(minutes=1)) == set()
+
+
+def test_what_was_open_of_it_is_over_and_of_others_it_is_not(lake):
+    taken_out, pending = of("lab"), replace(of("lab", "slow"), state="PENDING", transitions=())
+    others = [of("west"), replace(of("?"), cluster=None), of("by-hand")]
+    save(lake, [], [taken_out, pending, *others])
+    assert close_removed(lake, set(), minute(1)) == 0
+    assert close_removed(lake, {"lab"}, minute(1)) == 2
+    (over,) = find(lake, [taken_out.incident_id])
+    assert (over.state, over.resolved_at) == ("RESOLVED", minute(1))
+    assert f"Closed: {REASON}" in text(Notification(over, over.transitions[-1])).split("\n")
+    assert find(lake, [pending.incident_id]) == [], "nobody knew of it"
+    assert {each.state for each in find(lake, [each.incident_id for each in others])} == {"FIRING"}
+    assert close_removed(lake, {"lab"}, minute(2)) == 0
+
+
+def test_what_is_still_read_is_not_over(lake):
+    """By a collector that has not met the new file yet, or by hand."""
+    save(lake, [], [of("lab")])
+    computed(lake, 1)
+    assert close_removed(lake, {"lab"}, minute(5)) == 0
+    assert close_removed(lake, {"lab"}, minute(7)) == 1
+
+
+def test_nobody_misses_its_snapshots(lake):
+    rules = load_rules(DEFAULT_RULES)
+    computed(lake, 0)
+    computed(lake, 9, "west")
+    (late,) = check_pipeline(lake, rules, {}, minute(10), NOON).alerts
+    assert late.subject == "lab"
+    assert check_pipeline(lake, rules, {}, minute(10), NOON, {"lab"}).alerts == ()
+
+
+def test_what_was_seen_before_it_was_closed_does_not_open_it_again(lake):
+    over = closed(FIRING, minute(5), REASON)
+    assert over and (over.observed_at, over.details["closed"]) == (minute(5), REASON)
+    rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
+    over = replace(over, rule="lag-high")
+    again = [at(number, truth(number, 99_999, "lag-high")) for number in (2, 3, 4)]
+    assert advance([over], again, rules) == [over]
+    later = [at(number, truth(number, 99_999, "lag-high")) for number in (6, 7, 8)]
+    (back,) = advance([over], later, rules)
+    assert (back.state, back.reopened) == ("FIRING", 1)
+    assert "closed" not in back.details
+    assert text(Notification(RESOLVED, RESOLVED.transitions[-1])).count("Closed:") == 0

@@ -1,0 +1,196 @@
+"""Watching the watcher: a pipeline that stops, fails, or reads what cannot be."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerting.incidents.incident import Incident
+from alerting.incidents.life_cycle import advance
+from alerting.incidents.self_monitoring import check_pipeline
+from alerting.rules.files import DEFAULT_RULES, load_rules
+from alerting.rules.model import Rule
+from lake.catalog import Lake
+from lake.tables.progress import SNAPSHOTS
+from lake.tables.quality import RESULTS
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def minute(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+@pytest.fixture
+def rules():
+    return load_rules(DEFAULT_RULES)
+
+
+def computed(lake: Lake, number: float, cluster: str = "lab") -> None:
+    row = {"snapshot_id": f"{number:g}", "observed_at": minute(number), "cluster": cluster}
+    lake.append(SNAPSHOTS, [row])
+
+
+def judged(
+    lake: Lake,
+    number: float,
+    unexpected: int,
+    table: str = "raw.brokers",
+    elements: int | None = None,
+    window: tuple[float, float] | None = None,
+) -> None:
+    """A verdict at that minute, of a tick on the minute before unless on another window."""
+    start, end = window or (number - 1, number)
+    row = {
+        "observed_at": minute(number),
+        "table": table,
+        "expectation": "key_unique",
+        "success": unexpected == 0,
+        "unexpected": unexpected,
+        "elements": elements,
+        "window_start": minute(start),
+        "window_end": minute(end),
+    }
+    lake.append(RESULTS, [row])
+
+
+def told(incidents) -> list[tuple[str, str, list[str]]]:
+    names = [(each.rule, each.subject, each.transitions) for each in incidents]
+    return [(rule, subject, [each.transition for each in all_]) for rule, subject, all_ in names]
+
+
+def test_a_collection_that_stops_is_an_incident_until_it_goes_on(lake, rules):
+    by_name = {rule.name: rule for rule in rules}
+    for number in range(3):
+        computed(lake, number)
+        computed(lake, number, "west")
+    incidents = advance((), [check_pipeline(lake, rules, {}, minute(3), NOON)], by_name)
+    assert incidents == []
+    for number in range(4, 9):
+        computed(lake, number, "west")
+        incidents = advance(
+            incidents, [check_pipeline(lake, rules, {}, minute(number), NOON)], by_name
+        )
+    assert told(incidents) == [("collection-late", "lab", ["FIRING"])]
+    assert incidents[0].last_value == 360
+    # That nothing is known of it for days is no good news.
+    days_later = check_pipeline(lake, rules, {}, minute(3 * 1440), NOON)
+    assert advance(incidents, [days_later], by_name)[0].state == "FIRING"
+    computed(lake, 9)
+    incidents = advance(incidents, [check_pipeline(lake, rules, {}, minute(10), NOON)], by_name)
+    assert told(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
+
+
+def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
+    by_name = {rule.name: rule for rule in rules}
+    assert check_pipeline(lake, rules, {}, minute(5), since=NOON).alerts == ()
+    incidents = advance((), [check_pipeline(lake, rules, {}, minute(6), since=NOON)], by_name)
+    assert told(incidents) == [("collection-late", "tidemark", ["FIRING"])]
+    computed(lake, 7)
+    incidents = advance(
+        incidents, [check_pipeline(lake, rules, {}, minute(8), since=NOON)], by_name
+    )
+    assert told(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
+
+
+def test_after_days_without_any_snapshot_its_age_counts_from_the_last_one(lake, rules):
+    """It was off for three days, and had been watched for two months."""
+    first, day = minute(-60 * 1440), 1440
+    computed(lake, -40 * day)
+    computed(lake, 0)
+    (truth,) = check_pipeline(lake, rules, {}, minute(3 * day), first).alerts
+    assert (truth.subject, truth.value) == ("tidemark", 3 * 86_400)
+    assert truth.row["newest_at"] == NOON.isoformat()
+    (truth,) = check_pipeline(lake, rules, {}, minute(3 * day), since=minute(2 * day)).alerts
+    assert truth.value == 86_400, "watching began later"
+
+
+def test_runs_that_fail_are_an_incident_until_one_succeeds(lake, rules):
+    by_name = {rule.name: rule for rule in rules}
+    once = check_pipeline(lake, rules, {"tick": ["a"]}, minute(0), NOON)
+    assert once.alerts == (), "a single failure is tried again"
+    incidents = advance(
+        (), [once, check_pipeline(lake, rules, {"tick": ["b", "a"]}, minute(1), NOON)], by_name
+    )
+    assert told(incidents) == [("runs-failing", "tick", ["FIRING"])]
+    assert incidents[0].row["runs"] == ["b", "a"]
+    incidents = advance(
+        incidents, [check_pipeline(lake, rules, {"tick": []}, minute(2), NOON)], by_name
+    )
+    assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
+
+
+def test_of_an_expectation_the_verdict_on_the_newest_rows_counts(lake, rules):
+    judged(lake, 1, 0)
+    judged(lake, 2, 7)
+    judged(lake, 2, 7, "raw.snapshots")
+    (truth,) = check_pipeline(lake, rules, {}, minute(3), NOON).alerts
+    assert (truth.rule, truth.subject, truth.value) == (
+        "data-quality",
+        "raw.brokers/key_unique",
+        7,
+    )
+    judged(lake, 3, 0)
+    after = check_pipeline(lake, rules, {}, minute(4), NOON)
+    assert after.alerts == ()
+    assert ("data-quality", "raw.brokers/key_unique") in after.untrue
+
+
+@pytest.fixture
+def about_rows(rules):
+    return [rule for rule in rules if rule.kind == "quality"]
+
+
+def after(incidents: list[Incident], lake: Lake, rules: list[Rule], number: float):
+    by_name = {rule.name: rule for rule in rules}
+    return advance(incidents, [check_pipeline(lake, rules, {}, minute(number), NOON)], by_name)
+
+
+def test_a_verdict_on_no_rows_says_nothing(lake, about_rows):
+    """A cluster that cannot be reached has no rows, and none of them breaks anything."""
+    incidents: list[Incident] = []
+    for number in range(1, 4):
+        judged(lake, number, 7, elements=90)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert told(incidents) == [("data-quality", "raw.brokers/key_unique", ["FIRING"])]
+    for number in range(4, 40):
+        judged(lake, number, 0, elements=0)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert incidents[0].state == "FIRING"
+    for number in range(40, 45):
+        judged(lake, number, 0, elements=90)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
+    # That a table has none where it should have some is another thing.
+    judged(lake, 45, 1, elements=0)
+    (truth,) = check_pipeline(lake, about_rows, {}, minute(46), NOON).alerts
+    assert truth.value == 1
+
+
+def test_a_verdict_is_one_observation_however_often_it_is_looked_at(lake, about_rows):
+    incidents: list[Incident] = []
+    judged(lake, 1, 7)
+    for number in range(9):
+        incidents = after(incidents, lake, about_rows, 2 + number / 2)
+    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 1)]
+    for number in (7, 8):
+        judged(lake, number, 7)
+        incidents = after(incidents, lake, about_rows, number + 0.5)
+    (firing,) = incidents
+    assert (firing.state, firing.opened_at, firing.fired_at) == ("FIRING", minute(1), minute(8))
+    judged(lake, 9, 0)
+    for number in range(9):
+        incidents = after(incidents, lake, about_rows, 10 + number / 2)
+    assert (incidents[0].state, incidents[0].streak) == ("FIRING", 1)
+
+
+def test_computing_whole_hours_again_hides_no_newer_verdict(lake, about_rows):
+    judged(lake, 20, 0)
+    judged(lake, 21, 7, window=(0, 60))
+    (truth,) = check_pipeline(lake, about_rows, {}, minute(21.5), NOON).alerts
+    assert truth.observed_at == minute(21)
+    judged(lake, 22, 0)
+    assert check_pipeline(lake, about_rows, {}, minute(22.5), NOON).alerts == (), (
+        "of the newest tick"
+    )
+    judged(lake, 23, 7, window=(-120, -60))
+    assert check_pipeline(lake, about_rows, {}, minute(23.5), NOON).alerts == (), "of the past"

@@ -1,0 +1,169 @@
+"""What rules would have made of the past: the same whether it is read at once or piece by piece."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from alerting.incidents.repository import from_rows
+from alerting.rules.files import load_rules
+from assets import alerting, rule_evaluation, rule_replay
+from lake import history
+from lake.catalog import Lake
+from lake.run_plan import plan_run
+from lake.tables import progress, raw
+from lake.tables.alerting import ALERTS, INCIDENTS
+from lake.window import Window
+from settings.home import Home
+from spark.alerts.evaluation import evaluate
+from tests.support.table_rows import arrow, minute
+
+pytestmark = pytest.mark.spark
+
+DAYS_AGO = 5 * 1440
+"""Minutes before noon: other tests of this home are about other days."""
+
+LATE = {"late": [*range(3, 21), *range(91, 100)], "back": [*range(6), *range(21, 31)]}
+"""The minutes at which each group is late."""
+
+
+def at(number: float) -> float:
+    return number - DAYS_AGO
+
+
+@pytest.fixture(scope="module")
+def past(session_home) -> Lake:
+    """A hundred minutes of two groups."""
+    lake = Lake(session_home)
+    looks = [
+        {"at": at(number), "status": "COMPLETE", "brokers_read": ["broker-a"]}
+        for number in range(100)
+    ]
+    groups = [
+        {
+            "at": at(number),
+            "consumer_group": group,
+            "topic": "orders",
+            "readable_lag": 500 if number in late else 5,
+            "complete": True,
+            "online": True,
+            "message_model": "CLUSTERING",
+        }
+        for number in range(100)
+        for group, late in LATE.items()
+    ]
+    computed = [{"at": look["at"]} for look in looks]
+    for table, rows in (
+        (raw.SNAPSHOTS, looks),
+        (progress.GROUPS, groups),
+        (progress.SNAPSHOTS, computed),
+    ):
+        lake.append(table, arrow(table, rows))
+    return lake
+
+
+WINDOW = Window(minute(at(0)), minute(at(100)))
+
+
+@pytest.fixture
+def rules(tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("rules:\n  - {name: lag, kind: lag, threshold: 100, for: 3, clear_for: 5}\n")
+    return load_rules(file)
+
+
+def told(found):
+    """Subject, opening, transitions and observations of incidents."""
+    noon = minute(at(0))
+    return [
+        (
+            each.subject,
+            (each.opened_at - noon) / timedelta(minutes=1),
+            [(one.transition, (one.at - noon) / timedelta(minutes=1)) for one in each.transitions],
+            each.observations,
+        )
+        for each in found
+    ]
+
+
+EXPECTED = [
+    (
+        "lab/back/orders",
+        0,
+        # What came back takes twice as long to be over.
+        [("FIRING", 2), ("RESOLVED", 10), ("FIRING_2", 23), ("RESOLVED_2", 40)],
+        16,
+    ),
+    ("lab/late/orders", 3, [("FIRING", 5), ("RESOLVED", 25)], 18),
+    # More than an hour later it is another one.
+    ("lab/late/orders", 91, [("FIRING", 93)], 9),
+]
+
+
+def test_a_past_read_piece_by_piece_makes_the_same_incidents(past, spark, rules, monkeypatch):
+    given = SimpleNamespace(session_for=lambda rows: spark)
+    assert told(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    asked = []
+    monkeypatch.setattr(rule_evaluation, "MOST_ROWS", 30)
+    monkeypatch.setattr(
+        rule_replay, "evaluate", lambda *given: asked.append(given[2]) or evaluate(*given)
+    )
+    assert told(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    assert len(asked) == 7, "fifteen snapshots of two groups at a time"
+
+
+@pytest.fixture
+def alerted(past, spark, rules):
+    """The past with the alerts of the rules."""
+    asked = rule_evaluation.evaluated_rules(rules)
+    rows = rule_evaluation.read_rows(
+        spark, past, asked, WINDOW, history.loaded_snapshots(past, WINDOW)
+    )
+    past.append(ALERTS, evaluate(asked, rows, WINDOW).toArrow().cast(ALERTS.arrow_schema()))
+    yield past
+    for table in (ALERTS, INCIDENTS):
+        past.replace(table, WINDOW, [])
+
+
+@pytest.mark.parametrize(("most_rows", "parts"), [(100_000, 1), (5, 10)])
+def test_incidents_catch_up_with_a_past_in_parts(
+    alerted, spark, rules, monkeypatch, most_rows, parts
+):
+    """43 alerts of 100 snapshots: as many at a time as are allowed."""
+    lived = []
+    advance_incidents = alerting.advance_incidents
+    monkeypatch.setattr(rule_evaluation, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(
+        alerting,
+        "advance_incidents",
+        lambda *given, **named: lived.append(1) or advance_incidents(*given, **named),
+    )
+    looks = history.loaded_snapshots(alerted, WINDOW)
+
+    def caught_up():
+        return alerting.advance_by(alerted, spark, rules, looks, looks, all_rules=True)
+
+    assert caught_up()[1] == 1, "still open"
+    found = from_rows(alerted.read(INCIDENTS, WINDOW))
+    assert sorted(told(found)) == EXPECTED
+    assert len(lived) == parts
+    assert caught_up() == (0, 1)
+    assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
+
+
+def test_what_is_older_than_what_was_computed_is_not_lived_through(tmp_path):
+    """An hour that is computed for the first time when the one after it already was."""
+    lake = Lake(Home.of(tmp_path))
+    looks = [{"at": at, "status": "COMPLETE", "cluster": "lab"} for at in (0, 1, 70)]
+    looks.append({"at": 2, "status": "COMPLETE", "cluster": "west"})
+    lake.append(raw.SNAPSHOTS, arrow(raw.SNAPSHOTS, looks))
+
+    def fresh():
+        plan = plan_run(lake, Window(minute(0), minute(60)))
+        return [(look.cluster, look.observed_at) for look in plan.new]
+
+    assert fresh() == [("lab", minute(0)), ("lab", minute(1)), ("west", minute(2))]
+    lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 0, "cluster": "lab"}]))
+    assert fresh() == [("lab", minute(1)), ("west", minute(2))]
+    lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 70, "cluster": "lab"}]))
+    assert fresh() == [("west", minute(2))]

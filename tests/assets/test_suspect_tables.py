@@ -1,0 +1,54 @@
+"""Which raw tables a run searches for rows that it must not compute on."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from assets.quality import suspect_tables
+from expectations.validation_results import ValidationResult
+from lake.decisions import DROPPED, Decision
+from lake.run_plan import RunPlan, plan_run
+from lake.tables import quality, raw
+from lake.window import HOUR, Window, floor_hour
+
+START = floor_hour(datetime.now(UTC)) - 2 * HOUR
+WINDOW = Window(START, START + HOUR)
+GOOD = ValidationResult("", "key_unique", True, 0, 9, "quarantine", "0 rows where ...")
+
+
+def validated(*changed):
+    found = {table.name: replace(GOOD, table=table.name) for table in raw.ALL}
+    found |= {result.table: result for result in changed}
+    return found.values()
+
+
+@pytest.mark.parametrize(
+    ("changed", "suspects"),
+    [
+        ({}, set()),
+        ({"success": False, "unexpected": 1}, {"raw.topics"}),
+        ({"success": True, "unexpected": 1, "mostly": 0.5}, {"raw.topics"}),
+        ({"success": False, "unexpected": None, "elements": None}, {"raw.topics"}),
+        ({"success": False, "unexpected": 1, "severity": "warn"}, set()),
+    ],
+    ids=["valid", "violated", "tolerated", "not validated", "only a warning"],
+)
+def test_a_table_with_quarantined_rows_is_suspect_whatever_is_tolerated(changed, suspects):
+    results = validated(replace(GOOD, table="raw.topics", **changed))
+    assert suspect_tables(results, RunPlan(WINDOW)) == suspects
+
+
+def test_without_validation_every_table_is_suspect():
+    assert suspect_tables([], RunPlan(WINDOW)) == {table.name for table in raw.ALL}
+
+
+def test_tables_quarantined_or_decided_on_before_are_suspect(lake):
+    before = START - timedelta(minutes=5)
+    row = {"reason": "key_unique", "row": "{}", "snapshot_id": "s", "observed_at": before}
+    lake.append(quality.QUARANTINE, [row | {"table": "raw.topics"}])
+    decided = row | {"table": "raw.clients", "decided_at": START, "decision": DROPPED}
+    lake.append(quality.DECISIONS, [decided | {"author": "eve", "comment": None}])
+    plan = plan_run(lake, WINDOW)
+    assert [type(decision) for decision in plan.decisions] == [Decision]
+    assert suspect_tables(validated(), plan) == {"raw.topics", "raw.clients"}

@@ -1,0 +1,294 @@
+"""`tidemark collect`, once and again and again, where nothing answers and where landing fails.
+
+That it lands what real brokers say is in tests/e2e/test_collect.py.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import subprocess
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from collection import snapshots as looks
+from collection.continuous import next_multiple, watch
+from lake.landing import landed
+from lake.loading import read_landed
+from rocketmq.records import Snapshot
+from rocketmq.snapshot.deep_options import DeepOptions
+from settings.clusters import Account, Cluster
+from settings.home import Home
+from tests.support.cluster_history import Minute, snapshot
+from tests.support.homes import TIDEMARK, environment, run
+
+GONE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = Home.of(tmp_path / "home")
+    home.path.mkdir()
+    return home
+
+
+def headers(home):
+    return [read_landed(found)["raw.snapshots"].to_pylist()[0] for found in sorted(landed(home))]
+
+
+def watching(home, clusters, every, until):
+    """Watch clusters until ``until(said, complained)``; what was said and complained of."""
+    said, complained = [], []
+
+    async def main():
+        stop = asyncio.Event()
+        tasks = [
+            asyncio.create_task(
+                watch(home, it, it.every or every, stop, said.append, complained.append)
+            )
+            for it in clusters
+        ]
+        async with asyncio.timeout(30):
+            while not until(said, complained):
+                await asyncio.sleep(0.02)
+        stop.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    return said, complained
+
+
+def test_each_cluster_at_its_own_interval(home):
+    often = Cluster((GONE,), "often", every=0.05)
+    seldom = Cluster((GONE,), "seldom", every=60)
+    said, complained = watching(home, [often, seldom], 1, lambda said, _: len(said) >= 8)
+    # On a busy machine the quick one may be late; the slow one has no reason to.
+    assert not [line for line in complained if "seldom" in line]
+    names = [line.split()[1] for line in said]
+    assert names.count("seldom") == 1 and names.count("often") == len(said) - 1
+    assert all("FAILED" in line and "connection refused" in line for line in said)
+    assert [row["snapshot_id"] for row in headers(home)] == sorted(
+        found.snapshot_id for found in landed(home)
+    )
+    assert len(headers(home)) == len(said)
+
+
+@pytest.fixture
+def scheduled(monkeypatch):
+    """Looks that do nothing but take as long as told; when each began, as multiples of a start."""
+    began, lasting, under_way = [], [], []
+
+    async def take_snapshot(home, cluster, seconds, read):
+        assert not under_way, "looks of one cluster overlap"
+        under_way.append(1)
+        began.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(lasting.pop(0) if lasting else 0)
+        under_way.clear()
+        now = datetime.now(UTC)
+        return Snapshot(cluster.name, "remote", now, now)
+
+    monkeypatch.setattr("collection.continuous.take_snapshot", take_snapshot)
+    return began, lasting
+
+
+def test_looks_begin_at_multiples_of_the_interval_and_never_overlap(home, scheduled):
+    began, lasting = scheduled
+    every = 0.2
+    lasting += [0.05, 0.5]
+    cluster = Cluster((GONE,), "a")
+    _, complained = watching(home, [cluster], every, lambda *_: len(began) >= 5)
+    multiples = [(at - began[0]) / every for at in began]
+    # No look begins before its multiple, however late the one before was: no drift in either way.
+    assert all(at >= number - 0.01 for number, at in enumerate(multiples))
+    assert multiples[2] >= 3.99, "1 + 0.5 / 0.2 is beyond 3"
+    assert "a: left out " in complained[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "expected"),
+    [(0, 0.1, 1), (0, 10.0, 1), (0, 10.1, 2), (4, 41.0, 5), (4, 40.0, 5), (4, 95.0, 10)],
+)
+def test_the_next_multiple_is_the_first_that_is_not_over(number, seconds, expected):
+    assert next_multiple(number, seconds, every=10.0) == expected
+
+
+def test_a_look_has_less_time_than_its_interval(home, monkeypatch):
+    given = []
+
+    async def collect(target):
+        given.append((target.total_timeout, target.deep and target.deep.total_timeout))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(looks, "collect", collect)
+    for every, deep_every in ((2.0, 0), (60.0, 0), (2.0, 300), (60.0, 300)):
+        cluster = Cluster((GONE,), "a", deep_every=deep_every)
+        watching(home, [cluster], every, lambda said, _: said)
+    assert given == [(1.8, None), (8.0, None), (0.9, 0.9), (8.0, 27.0)]
+
+
+def test_every_few_looks_one_is_deep(home, monkeypatch):
+    """By what is remembered, so also from process to process; one that failed is tried again."""
+    given = []
+
+    async def collect(target):
+        given.append(target.deep)
+        taken = snapshot(start, Minute(len(given) - 1))
+        if len(given) == 1:
+            taken.brokers, taken.status = [], "FAILED"
+        return taken
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return start + timedelta(minutes=len(given), milliseconds=-300 * len(given))
+
+    start = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    monkeypatch.setattr(looks, "collect", collect)
+    monkeypatch.setattr(looks, "datetime", Clock)
+    cluster = Cluster((GONE,), "past", deep_every=180, ask_clients=False)
+    for _ in range(8):
+        looks.take_snapshots(home, [cluster])
+    depth = DeepOptions(client_reports=False)
+    assert given == [depth, depth, None, None, depth, None, None, depth]
+
+
+def unhurried(lines):
+    """Without those that say that a look took too long: the machine may be busy."""
+    return [line for line in lines if ": left out " not in line]
+
+
+def test_landing_that_fails_goes_on_by_itself(home):
+    home.landing.write_text("in the way")
+
+    def until(said, complained):
+        if len(complained) >= 3 and home.landing.is_file():
+            home.landing.unlink()
+        return len(said) >= 2
+
+    said, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+    for line in unhurried(complained):
+        assert line.startswith(f"a: a snapshot could not be landed in {home.landing}: ")
+        assert "Not a directory" in line or "File exists" in line
+        assert "\n" not in line
+    assert len(headers(home)) == len(said) >= 2
+
+
+def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
+    """Whatever goes wrong with one: no account, a mistake of ours, a name nobody knows."""
+    caplog.set_level(logging.CRITICAL)
+    real = looks.collect
+
+    async def collect(target):
+        if target.name == "broken":
+            raise RuntimeError("a mistake")
+        return await real(target)
+
+    monkeypatch.setattr(looks, "collect", collect)
+    clusters = [
+        Cluster((GONE,), "no-account", acl=Account("clusters.yaml:4: clusters[0].acl", "X", "Y")),
+        Cluster((GONE,), "broken"),
+        Cluster((GONE,)),
+        Cluster((GONE,), "gone"),
+    ]
+    snapshots = looks.take_snapshots(home, clusters)
+    found = {snapshot.cluster: snapshot.problems[0].message for snapshot in snapshots}
+    assert found["no-account"].endswith(
+        "acl.access_key_env: this environment variable is not set, or empty"
+    )
+    assert found["broken"] == "RuntimeError: a mistake"
+    assert "connection refused" in found["gone"]
+    assert len(found) == 3
+    assert {snapshot.status for snapshot in snapshots} == {"FAILED"}
+
+
+def test_the_only_cluster_without_a_name_is_never_landed(home):
+    with pytest.raises(looks.NeverReachedError, match=f"{GONE}: GET_BROKER_CLUSTER_INFO"):
+        looks.take_snapshots(home, [Cluster((GONE,))])
+
+
+# The command -------------------------------------------------------------------------------------
+
+TWO = f"clusters:\n- {{name: a, namesrv: '{GONE}'}}\n- {{name: b, namesrv: '{GONE}', every: 1s}}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(home, number):
+    (home.path / "clusters.yaml").write_text(TWO)
+    process = subprocess.Popen(
+        [str(TIDEMARK), "collect", "--every", "30s"],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        first = [process.stdout.readline() for _ in range(2)]
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, unhurried(err.splitlines())) == (0, [])
+    lines = [*first, *out.splitlines()]
+    assert {line.split()[1] for line in first} == {"a", "b"}
+    assert len(headers(home)) == len(lines)
+    assert not list(home.landing.glob("*/*/*/.*")), "something unfinished was left"
+
+
+def test_once_is_one_snapshot_of_each(home):
+    (home.path / "clusters.yaml").write_text(TWO)
+    done = run(home, ["collect"], timeout=60)
+    assert done.returncode == 1
+    assert [line.split()[1:3] for line in done.stdout.splitlines()] == [
+        ["a", "FAILED"],
+        ["b", "FAILED"],
+    ]
+    assert "nothing could be read: a: " in done.stderr and done.stderr.count("\n") == 1
+    assert [row["cluster"] for row in headers(home)] == ["a", "b"]
+
+
+def test_one_of_several_has_to_be_named_where_one_is_looked_at(home):
+    (home.path / "clusters.yaml").write_text(TWO)
+    done = run(home, ["lag"], timeout=60)
+    assert done.returncode == 2 and "TIDEMARK_CLUSTER to one of a, b" in done.stderr
+    done = run(home, ["lag"], timeout=60, TIDEMARK_CLUSTER="b")
+    assert done.returncode == 1 and "connection refused" in done.stderr
+
+
+def test_wrong_settings_are_one_line(home):
+    (home.path / "clusters.yaml").write_text("clusters:\n- name: a\n")
+    for command in (["collect"], ["collect", "--every", "5s"], ["lag"], ["tick"], ["snapshot"]):
+        done = run(home, command, timeout=60)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+        assert f"{home.path / 'clusters.yaml'}:2: clusters[0].namesrv: missing" in done.stderr
+
+
+@pytest.mark.parametrize("every", ["often", "0.5s", "-1s"])
+def test_an_interval_that_is_none(home, every):
+    done = run(home, ["collect", "--namesrv", GONE, f"--every={every}"], timeout=60)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_a_disk_that_is_full(home):
+    """A file system of one page, where this machine lets one be mounted."""
+    home.landing.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(home.landing)], capture_output=True
+    )
+    if shutil.which("mount") is None or mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+
+    def until(said, complained):
+        if len(complained) >= 2 and not said:
+            subprocess.run(["mount", "-o", "remount,size=4m", str(home.landing)], check=True)
+        return len(said) >= 2
+
+    try:
+        said, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+        assert "No space left on device" in complained[0]
+        assert len(headers(home)) == len(said)
+        assert not list(home.landing.glob("*/*/*/.*"))
+    finally:
+        subprocess.run(["umount", str(home.landing)], check=True)

@@ -1,0 +1,141 @@
+"""What the collector remembers: a broker that was killed is still expected for a day."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from collection.memory import Memory
+from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
+from rocketmq.records import Broker
+from rocketmq.snapshot.discovery import expected_readings
+from rocketmq.snapshot.problems import Problems
+from rocketmq.snapshot.target import ClusterTarget
+from settings.home import Home
+from tests.support.cluster_history import BROKERS, Minute, snapshot
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
+TARGET = "127.0.0.1:9876;127.0.0.1:9877"
+ALL = tuple((name, 0, address) for name, address in BROKERS.items())
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of(tmp_path)
+
+
+def minutes(number):
+    return START + timedelta(minutes=number)
+
+
+def test_at_first_nothing_is_known(home):
+    memory = Memory.of(home, TARGET)
+    assert (memory.cluster, memory.remembered(START)) == (None, ())
+
+
+def test_who_answered_is_remembered_by_the_next_process(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    memory = Memory.of(home, TARGET)
+    assert memory.cluster == "past"
+    assert memory.remembered(minutes(1)) == ALL
+
+
+def test_a_silent_broker_stays_remembered_for_a_day_since_it_answered(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    memory.learn(snapshot(START, Minute(30, silent="broker-b")))
+    day = 24 * 60
+    assert memory.remembered(minutes(day)) == ALL
+    assert memory.remembered(minutes(day + 1)) == ALL[:1]
+
+
+def test_the_last_deep_look_is_remembered(home):
+    assert Memory.of(home, TARGET).deep_at is None
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(1)))
+    assert Memory.of(home, TARGET).deep_at == START
+
+
+def test_a_look_that_failed_teaches_nothing(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    failed = snapshot(START, Minute(1))
+    failed.brokers, failed.cluster = [], "127.0.0.1:9876"
+    memory.learn(failed, is_deep=True)
+    assert (memory.cluster, memory.deep_at) == ("past", None)
+    assert memory.remembered(minutes(1)) == ALL
+
+
+def test_a_broker_that_moved_has_one_address(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    moved = snapshot(START, Minute(1))
+    moved.brokers[0].address = "10.0.0.9:10911"
+    memory.learn(moved)
+    assert memory.remembered(minutes(1)) == (("broker-a", 0, "10.0.0.9:10911"), ALL[1])
+
+
+def test_after_a_role_switch_each_address_is_remembered_once(home):
+    """broker-a's slave at :2 was promoted to id 0 when its master at :1 died."""
+    memory = Memory.of(home, TARGET)
+    memory.learn(of_broker_a((0, "a:1", "V5_3_3"), (2, "a:2", "V5_3_3")))
+    memory.learn(of_broker_a((0, "a:2", "V5_3_3"), (1, "a:1", None), minute=1))
+    both = (("broker-a", 0, "a:2"), ("broker-a", 1, "a:1"))
+    assert memory.remembered(minutes(1)) == both
+    day = 24 * 60
+    assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it answered"
+
+
+def test_an_old_address_is_kept_until_the_new_one_answers(home):
+    memory = Memory.of(home, TARGET)
+    memory.learn(of_broker_a((0, "a:1", "V5_3_3")))
+    memory.learn(of_broker_a((0, "a:9", None), minute=1))
+    assert memory.remembered(minutes(1)) == (("broker-a", 0, "a:1"),)
+    memory.learn(of_broker_a((0, "a:9", "V5_3_3"), minute=2))
+    assert memory.remembered(minutes(2)) == (("broker-a", 0, "a:9"),)
+
+
+def of_broker_a(*members, minute=0):
+    """A look at the members (id, address, version) of one broker group."""
+    found = snapshot(START, Minute(minute))
+    found.brokers = [
+        Broker("broker-a", broker_id, address, version=version)
+        for broker_id, address, version in members
+    ]
+    return found
+
+
+def test_two_targets_have_two_memories(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    assert Memory.of(home, "127.0.0.1:9999").cluster is None
+
+
+def missed(home, target, told, now):
+    """Who is expected beside the brokers of one address each that a name server tells."""
+    memory = Memory.of(home, target)
+    groups = {broker: BrokerGroup(broker, "past", {0: address}) for broker, address in told.items()}
+    info = ClusterInfo(groups, {"past": sorted(groups)})
+    wanted = ClusterTarget(("n:1",), remembered=memory.remembered(now), kin=memory.kin(now))
+    readings = expected_readings(info, "n:1", wanted, Problems())
+    found = ((it.broker, it.broker_id, it.address) for it in readings)
+    return tuple(each for each in found if each[2] not in told.values())
+
+
+def test_a_cluster_that_is_asked_for_in_another_way_misses_who_was_there(home):
+    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+    alone = {"broker-a": BROKERS["broker-a"]}
+    elsewhere = {"broker-a": "10.9.9.9:10911"}
+    for target in ("localhost:9876", "orders"):
+        assert missed(home, target, alone, minutes(1)) == ALL[1:]
+        assert missed(home, target, alone, minutes(24 * 60 + 1)) == ()
+        assert missed(home, target, elsewhere, minutes(1)) == ()
+        assert missed(home, target, BROKERS, minutes(1)) == ()
+        assert missed(home, target, alone | {"broker-b": "b:9"}, minutes(1)) == (), "it moved"
+    assert missed(home, TARGET, alone, minutes(1)) == ALL[1:], "its own memory tells, once"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])
+def test_a_damaged_file_is_an_empty_memory(home, text):
+    memory = Memory.of(home, TARGET)
+    memory.learn(snapshot(START, Minute(0)))
+    memory.path.write_text(text)
+    assert Memory.of(home, TARGET).brokers == {}

@@ -1,0 +1,61 @@
+"""YAML examples of the pages are files that Tidemark reads without a mistake."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from alerting.rules.files import load_rules
+from expectations import tolerances
+from settings import health_file
+from settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
+
+ROOT = Path(__file__).parents[2]
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples() -> list[tuple[str, str]]:
+    """Return page and text of each YAML example."""
+    return [
+        (page.relative_to(ROOT).as_posix(), block)
+        for page in PAGES
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+
+
+def mistakes_of_entries(read: Callable[[Path], tuple[object, list[str]]]) -> Callable[[Path], None]:
+    def check(file: Path) -> None:
+        entries, mistakes = read(file)
+        assert entries
+        assert mistakes == []
+
+    return check
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "clusters": load_clusters,
+    "rules": load_rules,
+    "health": mistakes_of_entries(health_file.read),
+    "quality": mistakes_of_entries(tolerances.read),
+}
+"""First key of a file to what reads it, and raises or fails for a mistake."""
+
+
+@pytest.mark.parametrize(("page", "text"), examples(), ids=[page for page, _ in examples()])
+def test_example_is_read_without_a_mistake(tmp_path: Path, page: str, text: str) -> None:
+    file = tmp_path / "example.yaml"
+    file.write_text(text)
+    READERS[text.split(":", 1)[0]](file)
+
+
+def test_every_kind_of_file_has_an_example() -> None:
+    assert {text.split(":", 1)[0] for _, text in examples()} == READERS.keys()
+
+
+def test_operations_names_every_field_of_a_cluster() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    for model in (ClusterSettings, AclSettings, TlsSettings):
+        missing = [name for name in model.model_fields if not re.search(rf"\b{name}\b", text)]
+        assert missing == []

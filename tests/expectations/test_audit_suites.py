@@ -1,0 +1,352 @@
+"""Every expectation that only the hourly audit has, on rows that can be checked by eye."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from expectations.annotations import annotate
+from expectations.audit_suites import AUDIT_EXPECTATIONS, AUDIT_ONLY
+from expectations.declarations import structural
+from lake.tables import TABLES
+from tests.support.table_rows import frame
+
+Row = dict[str, Any]
+Cases = dict[str, tuple[Row, list[Row], list[Row]]]
+
+EARLY, LATE = (datetime(2026, 11, 19, hour, tzinfo=UTC) for hour in (11, 12))
+
+
+def never_negative(*columns: str) -> Cases:
+    """The cases of columns that are 0 or more."""
+    return {f"{column}_ge_0": ({column: 0}, [{column: -1}], [{column: None}]) for column in columns}
+
+
+def never_above(low: str, high: str, least: Any = 3, most: Any = 4) -> Cases:
+    """The cases of two columns of which one is not above the other."""
+    return {
+        f"{low}_le_{high}": (
+            {low: least, high: least},
+            [{low: most, high: least}],
+            [{low: None, high: least}, {low: most, high: None}],
+        )
+    }
+
+
+def known(column: str, good: str) -> Cases:
+    """The cases of a text that is one of a known set."""
+    return {f"{column}_known": ({column: good}, [{column: "OTHER"}], [{column: None}])}
+
+
+def share(column: str) -> Cases:
+    """The cases of a share."""
+    return {
+        f"{column}_in_0_to_1": ({column: 1.0}, [{column: 1.1}, {column: -0.1}], [{column: None}])
+    }
+
+
+PUT_IN_AN_HOUR = {"stats_name": "TOPIC_PUT_NUMS", "stats_window": "hour"}
+GOT_IN_AN_HOUR = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
+
+# table -> expectation -> (a row that meets it, rows that violate it, rows it does not apply to)
+CASES: dict[str, Cases] = {
+    "raw.snapshots": {},
+    "raw.consume_stats": {},
+    "progress.groups": {
+        **never_negative("queues", "queues_unknown"),
+        **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
+        **never_above("queues_unknown", "queues"),
+        **never_above("queues_never_committed", "queues"),
+        **never_above("readable_lag", "lag_upper"),
+        **never_above("filtered_lag_low", "filtered_lag"),
+        **never_above("filtered_lag", "filtered_lag_high"),
+        **share("match_ratio"),
+        **known("health", "OK"),
+        "complete_without_unknown_queues": (
+            {"complete": False, "queues_unknown": 1},
+            [{"complete": True, "queues_unknown": 1}, {"complete": False, "queues_unknown": 0}],
+            [{"complete": None, "queues_unknown": 0}],
+        ),
+    },
+    "progress.assignments": {
+        **known("state", "OK"),
+        "contested_by_several": (
+            {"state": "CONTESTED", "owners": ["a", "b"]},
+            [{"state": "OK", "owners": ["a", "b"]}, {"state": "CONTESTED", "owners": ["a"]}],
+            [{"state": None, "owners": ["a"]}],
+        ),
+    },
+    "progress.idle_clients": {
+        "clients_ge_1": ({"clients": 1}, [{"clients": 0}], [{"clients": None}]),
+        **never_negative("queues"),
+    },
+    "progress.subscriptions": {
+        "consistent_without_differences": (
+            {"consistent": True, "differences": []},
+            [
+                {"consistent": True, "differences": ["TOPICS"]},
+                {"consistent": False, "differences": []},
+            ],
+            [{"consistent": None, "differences": ["TOPICS"]}],
+        ),
+    },
+    "progress.snapshots": {},
+    "progress.timeline": {
+        **never_negative("max_offset"),
+        "previous_at_before_observed_at": (
+            {"previous_at": EARLY, "observed_at": LATE},
+            [{"previous_at": LATE, "observed_at": EARLY}],
+            [{"previous_at": None, "observed_at": LATE}],
+        ),
+    },
+    "progress.throughput": {
+        **never_negative("tps", "sum", "tps_observed"),
+        **share("served_by_replicas"),
+        "tps_is_master_and_replicas": (
+            {"tps": 3.0, "tps_master": 1.0, "tps_replicas": 2.0},
+            [{"tps": 3.0, "tps_master": 1.0, "tps_replicas": None}],
+            [{"tps": None, "tps_master": 1.0}],
+        ),
+        "tps_agrees_with_offsets": (
+            {**PUT_IN_AN_HOUR, "tps": 120.0, "tps_observed": 100.0},
+            [
+                {**PUT_IN_AN_HOUR, "tps": 121.0, "tps_observed": 100.0},
+                {**PUT_IN_AN_HOUR, "tps": 79.0, "tps_observed": 100.0},
+                {**GOT_IN_AN_HOUR, "tps": 2.1, "tps_observed": 1.0},
+            ],
+            [
+                {**PUT_IN_AN_HOUR, "tps": 121.0, "tps_observed": None},
+                {**PUT_IN_AN_HOUR, "tps": 9.0, "tps_observed": 1.0, "stats_window": "minute"},
+                {"tps": 9.0, "tps_observed": 1.0, "stats_window": "hour", "stats_name": "OTHER"},
+            ],
+        ),
+    },
+    "progress.capacity": {
+        **never_negative("threads", "consume_tps", "capacity_tps"),
+        **never_above("clients_told", "clients"),
+    },
+    "progress.events": {**never_negative("messages"), **known("kind", "LOST")},
+    "quality.results": {
+        **never_above("unexpected", "elements"),
+        "success_within_tolerance": (
+            {"success": True, "unexpected": 1, "elements": 100, "mostly": 0.99},
+            [
+                {"success": True, "unexpected": 1, "elements": 100, "mostly": 1.0},
+                {"success": True, "unexpected": 2, "elements": 100, "mostly": 0.99},
+                {"success": False, "unexpected": 1, "elements": 100, "mostly": 0.99},
+                {"success": False, "unexpected": 0, "elements": 0, "mostly": 1.0},
+            ],
+            [{"success": False, "unexpected": None, "elements": None, "mostly": 1.0}],
+        ),
+    },
+    "quality.quarantine": {},
+    "quality.decisions": known("decision", "released"),
+    "alerting.alerts": known("severity", "critical"),
+    "alerting.incidents": {
+        **known("state", "FIRING"),
+        **never_above("opened_at", "fired_at", EARLY, LATE),
+        **never_above("fired_at", "resolved_at", EARLY, LATE),
+        "firing_since_an_instant": (
+            {"state": "FIRING", "fired_at": EARLY},
+            [{"state": "ACKNOWLEDGED", "fired_at": None}],
+            [{"state": "PENDING", "fired_at": None}],
+        ),
+    },
+    "alerting.notifications": {
+        **never_negative("attempts"),
+        "delivered_at_an_instant": (
+            {"status": "DELIVERED", "delivered_at": EARLY},
+            [
+                {"status": "DELIVERED", "delivered_at": None},
+                {"status": "PENDING", "delivered_at": EARLY},
+            ],
+            [{"status": None, "delivered_at": EARLY}],
+        ),
+    },
+}
+
+
+def test_every_table_has_expectations_with_unique_names() -> None:
+    assert set(AUDIT_EXPECTATIONS) == set(TABLES)
+    for name, suite in AUDIT_EXPECTATIONS.items():
+        assert len(suite) == len({each.name for each in suite}), name
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [name for name, cases in CASES.items() if cases])
+def test_conditions_are_true_false_or_null_as_declared(name: str, spark: SparkSession) -> None:
+    conditions = {expectation.name: expectation.condition for expectation in AUDIT_ONLY[name]}
+    cases = [
+        (expectation, expected, row)
+        for expectation, (meets, violates, not_applicable) in CASES[name].items()
+        for expected, rows in ((True, [meets]), (False, violates), (None, not_applicable))
+        for row in rows
+    ]
+    values = (
+        frame(spark, TABLES[name], [row for _, _, row in cases])
+        .select(
+            *(F.expr(conditions[expectation]).alias(expectation) for expectation in CASES[name])
+        )
+        .collect()
+    )
+    found = [
+        (expectation, values[at][expectation], row)
+        for at, (expectation, _, row) in enumerate(cases)
+    ]
+    assert found == cases
+
+
+@pytest.mark.parametrize("name", AUDIT_ONLY)
+def test_every_audit_expectation_has_a_case(name: str) -> None:
+    tested_below = {
+        "lag_is_the_sum_of_its_queues",
+        "rows_as_many_as_usual",
+        "store_agrees_with_live_looks",
+        "agrees_with_bulk",
+    }
+    declared = {expectation.name for expectation in structural(TABLES[name], "warn")}
+    assert {expectation.name for expectation in AUDIT_ONLY[name]} - declared - tested_below == set(
+        CASES[name]
+    )
+
+
+@pytest.mark.parametrize("name", AUDIT_ONLY)
+def test_audit_expectations_only_warn_and_show_existing_columns(name: str) -> None:
+    assert {expectation.severity for expectation in AUDIT_ONLY[name]} == {"warn"}
+    for expectation in AUDIT_ONLY[name]:
+        assert set(expectation.columns) <= set(TABLES[name].column_names), expectation.name
+
+
+@pytest.mark.spark
+def test_lag_of_a_group_is_the_sum_of_its_queues(spark: SparkSession) -> None:
+    def queue(at: float, queue_id: int, lag: int | None, client: str | None = None) -> Row:
+        key = {"at": at, "consumer_group": "g", "topic": "t"}
+        return {**key, "queue_id": queue_id, "lag": lag, "client_id": client}
+
+    queues = [
+        *(queue(at, 0, 5) for at in range(4)),
+        *(queue(at, 1, -2) for at in range(4)),  # ahead of its broker: counts 0
+        queue(4, 0, 5, "a"),
+        queue(5, 0, None),
+    ]
+    lags = [5, 3, None, 5, 5, None]
+    models = [None, "CLUSTERING", None, "BROADCASTING", None, None]
+    groups = [
+        {"at": at, "consumer_group": "g", "topic": "t", "lag": lag, "message_model": model}
+        for at, (lag, model) in enumerate(zip(lags, models, strict=True))
+    ]
+    frames = {
+        "progress.groups": frame(spark, TABLES["progress.groups"], groups),
+        "progress.queues": frame(spark, TABLES["progress.queues"], queues),
+    }
+    found = condition_values("progress.groups", frames, "lag_is_the_sum_of_its_queues")
+    assert found == [True, False, None, None, None, None]
+
+
+def condition_values(
+    name: str, frames: dict[str, DataFrame], expectation: str
+) -> list[bool | None]:
+    """The condition of one expectation for each row of a table, in order of time."""
+    (declared,) = (each for each in AUDIT_ONLY[name] if each.name == expectation)
+    annotated = annotate(name, frames, expectations=[declared]).orderBy("observed_at")
+    return [row[0] for row in annotated.select(F.expr(declared.condition)).collect()]
+
+
+@pytest.mark.spark
+def test_snapshot_with_less_than_half_of_the_usual_rows_fails(spark: SparkSession) -> None:
+    rows = {-61: 90, -30: 30, -20: 34, 0: 15, 1: 14, 2: 14, 3: 0}
+    snapshots = [(0, "COMPLETE"), (1, "COMPLETE"), (2, "PARTIAL"), (3, "COMPLETE")]
+    frames = {
+        "raw.snapshots": frame(
+            spark,
+            TABLES["raw.snapshots"],
+            [{"at": at, "source": "remote", "status": status} for at, status in snapshots],
+        ),
+        "raw.queue_offsets": frame(
+            spark,
+            TABLES["raw.queue_offsets"],
+            [{"at": at, "queue_id": each} for at, count in rows.items() for each in range(count)],
+        ),
+        "raw.consumer_offsets": frame(
+            spark, TABLES["raw.consumer_offsets"], [{"at": -30, "queue_id": 0}]
+        ),
+    }
+    # Before minute 0 the mean is that of 31 and 34, before minute 1 of 15 too: 26.7.
+    found = condition_values("raw.snapshots", frames, "rows_as_many_as_usual")
+    assert found == [False, True, None, False]
+
+
+@pytest.mark.spark
+def test_store_offset_outside_live_snapshots_fails(spark: SparkSession) -> None:
+    def queue(at: float, maximum: int, queue_id: int = 0) -> Row:
+        return {"at": at, "topic": "t", "queue_id": queue_id, "max_offset": maximum}
+
+    sources = {1: "store", 2: "remote", 3: "store", 5: "store", 7: "store"}
+    frames = {
+        "raw.snapshots": frame(
+            spark,
+            TABLES["raw.snapshots"],
+            [{"at": at, "source": source} for at, source in sources.items()],
+        ),
+        "raw.queue_offsets": frame(
+            spark,
+            TABLES["raw.queue_offsets"],
+            [
+                *(queue(0, 10), queue(1, 15), queue(2, 20)),  # between both
+                *(queue(3, 19), queue(4, 30)),  # below the live snapshot before
+                *(queue(5, 31), queue(6, 5)),  # the queue fell in between
+                queue(7, 5),  # no live snapshot since
+            ],
+        ),
+    }
+    found = condition_values("raw.snapshots", frames, "store_agrees_with_live_looks")
+    assert found == [True, None, False, None, None]
+
+
+@pytest.mark.spark
+def test_consume_stats_outside_two_bulk_reads_fail(spark: SparkSession) -> None:
+    def row(at: float, committed: int | None, maximum: int) -> tuple[Row, Row]:
+        queue = {"at": at, "topic": "t", "queue_id": 0, "max_offset": maximum}
+        group = {"at": at, "topic": "t", "queue_id": 0, "consumer_group": "g"}
+        return queue, {**group, "consumer_offset": committed}
+
+    bulk = [
+        *(row(0, 10, 20), row(1, 12, 25)),
+        *(row(2, 12, 25), row(3, None, 25), row(4, 3, 25), row(5, 2, 25), row(6, 2, 26)),
+    ]
+    consume_stats = {
+        0: (11, 20),  # committed and written in between
+        1: (13, 25),  # more than the next snapshot has
+        2: (0, 25),  # the next snapshot has no offset
+        3: (0, 25),
+        4: (3, 25),  # reset in between
+        5: (2, 24),  # fewer than in the snapshot before
+        6: (2, 26),  # no live snapshot since
+    }
+    frames = {
+        "raw.queue_offsets": frame(
+            spark, TABLES["raw.queue_offsets"], [queue for queue, _ in bulk]
+        ),
+        "raw.consumer_offsets": frame(
+            spark, TABLES["raw.consumer_offsets"], [group for _, group in bulk]
+        ),
+        "raw.consume_stats": frame(
+            spark,
+            TABLES["raw.consume_stats"],
+            [
+                {
+                    "at": at,
+                    "topic": "t",
+                    "queue_id": 0,
+                    "consumer_group": "g",
+                    "consumer_offset": consumer_offset,
+                    "max_offset": max_offset,
+                }
+                for at, (consumer_offset, max_offset) in consume_stats.items()
+            ],
+        ),
+    }
+    found = condition_values("raw.consume_stats", frames, "agrees_with_bulk")
+    assert found == [True, False, None, None, None, False, None]

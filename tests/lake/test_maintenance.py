@@ -1,0 +1,53 @@
+"""Iceberg's procedures do what the statements ask: old rows go, the others stay as they are."""
+
+from datetime import timedelta
+
+import pytest
+
+from lake.catalog import Lake
+from lake.maintenance import FILES, compaction, expiry, removal
+from lake.tables import quality
+from lake.window import HOUR
+from tests.support.table_rows import NOON, minutes
+
+pytestmark = pytest.mark.spark
+
+TABLE = quality.QUARANTINE
+
+
+def row(minute):
+    return {
+        "observed_at": NOON + timedelta(minutes=minute),
+        "table": "raw.topics",
+        "reason": f"minute {minute}",
+        "row": "{}",
+        "snapshot_id": "one",
+    }
+
+
+def test_old_rows_go_and_small_files_are_joined(spark, session_home):
+    lake = Lake(session_home)
+    assert lake.catalog
+    spark.sql(f"DELETE FROM {TABLE.name}").collect()
+    for minute in (-200, *range(FILES + 1), 70):
+        lake.append(TABLE, [row(minute)])
+
+    def minutes_of(frame):
+        return sorted(int(reason.split()[1]) for reason in frame["reason"].to_pylist())
+
+    spark.sql(removal(TABLE, NOON - HOUR)).collect()
+    assert minutes_of(lake.read(TABLE)) == [*range(FILES + 1), 70]
+    assert lake.oldest_hour(TABLE) == NOON
+
+    files = lake.table(TABLE.name).inspect.files().num_rows
+    (done,) = spark.sql(compaction(TABLE, minutes(0, 60))).collect()
+    assert done.rewritten_data_files_count == FILES + 1
+    assert lake.table(TABLE.name).inspect.files().num_rows == files - FILES
+    assert minutes_of(lake.read(TABLE)) == [*range(FILES + 1), 70]
+
+    newest = lake.table(TABLE.name).current_snapshot()
+    assert newest and len(lake.table(TABLE.name).metadata.snapshots) > FILES
+    spark.sql(expiry(TABLE, NOON + timedelta(days=36_500))).collect()
+    (left,) = lake.table(TABLE.name).metadata.snapshots
+    assert left.snapshot_id == newest.snapshot_id
+    assert minutes_of(lake.read(TABLE)) == [*range(FILES + 1), 70]

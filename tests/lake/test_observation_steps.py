@@ -1,0 +1,113 @@
+"""Steps of brokers, and the topics that they lack."""
+
+from datetime import timedelta
+
+import pytest
+
+from lake import hidden_queues
+from lake.hidden_queues import read_quarantine, united
+from lake.observation_steps import EVERY, with_lacking
+from lake.run_plan import plan_run
+from lake.tables import quality
+from lake.window import Window
+from tests.support.loaded_snapshots import (
+    BOTH,
+    NOON,
+    at,
+    load,
+    name,
+    of_files,
+    snapshot,
+    window,
+)
+
+
+def steps_of(lake, first, end):
+    """Steps of a window as (minute, broker, minute before, down)."""
+    return [
+        (
+            (step.observed_at - NOON) / timedelta(minutes=1),
+            step.broker,
+            (step.previous_at - NOON) / timedelta(minutes=1),
+            step.down,
+        )
+        for step in plan_run(lake, Window(at(first), at(end))).steps
+    ]
+
+
+def test_a_broker_goes_down_once_and_its_next_step_leads_over_the_hole(lake):
+    load(lake, snapshot(0), snapshot(1, ["a"]), snapshot(2, ["a"]), snapshot(3), snapshot(4, ["a"]))
+    expected = [
+        (1, "a", 0, False),
+        (1, "b", 0, True),
+        (2, "a", 1, False),
+        (3, "a", 2, False),
+        (3, "b", 0, False),
+        (4, "a", 3, False),
+        (4, "b", 3, True),
+    ]
+    assert steps_of(lake, 0, 5) == expected
+    assert [step for first in range(5) for step in steps_of(lake, first, first + 1)] == expected
+
+
+def test_only_a_look_that_asked_the_broker_finds_it_down(lake):
+    failed = snapshot(1, [], status="FAILED")
+    load(lake, snapshot(0), failed, of_files(2, "store", "a"), of_files(3, "stats_log"))
+    assert [step for step in steps_of(lake, 0, 4) if step[3]] == []
+    load(lake, snapshot(4, [], status="FAILED") | {"brokers_expected": 2})
+    assert [step for step in steps_of(lake, 4, 5) if step[3]] == [
+        (4, "a", 2, True),
+        (4, "b", 0, True),
+    ]
+
+
+def lacking_steps(lake, first, end):
+    """Steps of a window with the topics that are hidden at either end."""
+    plan = plan_run(lake, window(first, end))
+    inside = read_quarantine(lake, plan.window, plan.decisions)
+    return with_lacking(plan.steps, united(plan.quarantined.hidden, inside.hidden))
+
+
+ORDERS_OF_A = '{"broker": "a", "topic": "orders"}'
+
+
+@pytest.mark.parametrize(
+    "table, row, lacking",
+    [
+        ("raw.queue_offsets", ORDERS_OF_A, {"a": ("orders",), "b": ()}),
+        ("raw.consumer_offsets", ORDERS_OF_A, {"a": ("orders",), "b": ()}),
+        ("raw.queue_offsets", '{"broker": null}', {"a": (EVERY,), "b": (EVERY,)}),
+        ("raw.clients", '{"client_id": null}', {"a": (), "b": ()}),
+    ],
+)
+def test_a_step_from_or_to_a_look_tells_what_is_set_aside(lake, table, row, lacking):
+    load(lake, *(snapshot(minute) for minute in range(4)))
+    quarantined = {"observed_at": at(1), "table": table, "reason": "x", "row": row}
+    lake.append(quality.QUARANTINE, [quarantined | {"snapshot_id": name(1)}])
+    found = {(step.snapshot_id, step.broker): step.lacking for step in lacking_steps(lake, 0, 5)}
+    assert found == {
+        (name(minute), broker): lacking[broker] if minute in (1, 2) else ()
+        for minute in (1, 2, 3)
+        for broker in BOTH
+    }
+
+
+def test_of_very_many_rows_set_aside_no_one_is_asked_which_queue_it_hides(lake, monkeypatch):
+    monkeypatch.setattr(hidden_queues, "MANY", 1)
+    load(lake, snapshot(0), snapshot(1))
+    row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": ORDERS_OF_A}
+    lake.append(quality.QUARANTINE, [row | {"snapshot_id": name(0)}] * 2)
+    assert [step.lacking for step in lacking_steps(lake, 0, 5)] == [(EVERY,), (EVERY,)]
+
+
+def test_rows_that_were_dropped_are_missing_as_those_in_quarantine_are(lake):
+    load(lake, snapshot(-11), snapshot(-9), snapshot(0), snapshot(1))
+    row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
+    row |= {"snapshot_id": name(0), "decided_at": at(9), "author": "eve"}
+    lake.append(quality.DECISIONS, [row | {"decision": "dropped"}])
+    made = plan_run(lake, Window(at(1), at(2)))
+    assert made.previous == (name(-9), name(0))
+    assert [each.decision for each in made.decisions] == ["dropped"]
+    assert [step.lacking for step in lacking_steps(lake, 1, 2)] == [(EVERY,), (EVERY,)]
+    lake.append(quality.DECISIONS, [row | {"decision": "released", "decided_at": at(10)}])
+    assert plan_run(lake, Window(at(1), at(2))).previous == (name(0),)

@@ -1,0 +1,49 @@
+"""The patches of PyIceberg fit the installed version, and commits work without them."""
+
+import copy
+from datetime import UTC, datetime
+
+import pyiceberg
+import pytest
+from pyiceberg.table import Transaction
+
+from lake import pyiceberg_patches
+from lake.tables.quality import QUARANTINE
+
+ROW = {
+    "observed_at": datetime(2026, 11, 19, 12, tzinfo=UTC),
+    "table": "raw.topics",
+    "reason": "x",
+    "row": "{}",
+}
+
+
+def test_the_installed_pyiceberg_is_the_tested_version():
+    assert pyiceberg.__version__ == pyiceberg_patches.TESTED_VERSION
+
+
+def test_a_transaction_derives_its_metadata_once_per_change(lake):
+    lake.append(QUARANTINE, [ROW])
+    transaction = pyiceberg_patches.transaction(lake.table(QUARANTINE.name))
+    before = transaction.table_metadata
+    assert transaction.table_metadata is before
+    transaction.set_properties({"changed": "yes"})
+    assert transaction.table_metadata is not before
+    assert transaction.table_metadata.properties["changed"] == "yes"
+    assert "changed" not in before.properties
+
+
+def test_copies_of_metadata_share_their_snapshots(lake):
+    lake.append(QUARANTINE, [ROW])
+    lake.append(QUARANTINE, [ROW])
+    metadata = lake.table(QUARANTINE.name).metadata
+    copied = copy.deepcopy(metadata)
+    assert copied is not metadata and len(copied.snapshots) == 2
+    assert all(a is b for a, b in zip(copied.snapshots, metadata.snapshots, strict=True))
+
+
+def test_an_untested_version_commits_without_patches(lake, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pyiceberg_patches, "TESTED_VERSION", "0.0.0")
+    assert type(pyiceberg_patches.transaction(lake.table(QUARANTINE.name))) is Transaction
+    lake.append(QUARANTINE, [ROW])
+    assert lake.read(QUARANTINE).num_rows == 1

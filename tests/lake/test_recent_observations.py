@@ -1,0 +1,35 @@
+"""The observations that the health of a window is computed from."""
+
+from datetime import timedelta
+
+from lake.recent_observations import PAUSE
+from lake.run_plan import plan_run
+from lake.window import Window
+from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
+
+
+def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
+    load(lake, *(snapshot(minute) for minute in range(15)), snapshot(12.5, cluster="other"))
+    load(lake, of_files(11.5, "stats_log"), of_files(11.7, "local_offsets"))
+    found = {it.snapshot_id: it for it in plan_run(lake, Window(at(12), at(14))).observations}
+    start = found[name(12)].number
+    assert found.pop(name(12.5, "other")).counts_for == {name(12.5, "other"): 0}
+    assert {key: it.number - start for key, it in found.items()} == {
+        name(minute): minute - 12 for minute in range(3, 14)
+    }
+    counts_for = {key: dict(it.counts_for) for key, it in found.items()}
+    assert counts_for.pop(name(3)) == {name(12): 9}
+    assert counts_for.pop(name(13)) == {name(13): 0}
+    assert counts_for == {
+        name(minute): {name(12): 12 - minute, name(13): 13 - minute} for minute in range(4, 13)
+    }
+    assert set(plan_run(lake, Window(at(12), at(14))).recent) == {name(m) for m in range(3, 12)}
+
+
+def test_what_was_observed_before_a_pause_counts_no_more(lake):
+    pause = PAUSE / timedelta(minutes=1)
+    load(lake, snapshot(0), snapshot(1), snapshot(1 + pause), snapshot(2 + 2 * pause))
+    whole = plan_run(lake, Window(at(0), at(3 + 2 * pause))).observations
+    assert [it.number - whole[0].number for it in whole] == [0, 1, 2, 12]
+    assert whole[2].counts_for == {name(1 + pause): 0}
+    assert plan_run(lake, Window(at(2 + 2 * pause), at(3 + 2 * pause))).recent == ()

@@ -1,0 +1,96 @@
+"""The plan of a run: made of few reads, complete, and never changed."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from lake.recent_observations import Observation
+from lake.run_plan import ALL_RAW, RunPlan, plan_run
+from lake.tables import progress, quality, raw
+from lake.window import Window
+from settings.constants import MEMORY
+from settings.history import HistorySettings
+from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot, window
+
+
+def test_the_previous_observation_is_the_newest_before_the_window(lake):
+    load(lake, snapshot(1), snapshot(2), snapshot(3))
+    made = plan_run(lake, Window(at(3), at(4)))
+    assert made.snapshot_ids == (name(3),)
+    assert made.window == Window(at(3), at(4))
+    assert (made.previous, made.recent) == ((name(2),), (name(1), name(2)))
+    assert made.observations == tuple(
+        Observation(name(minute), minute - 1, {name(3): 3 - minute}) for minute in (1, 2, 3)
+    )
+    assert (made.rows, made.unreachable, made.decisions) == (0, (), ())
+
+
+@pytest.mark.parametrize("field", [each.name for each in fields(RunPlan)])
+def test_nothing_in_a_plan_can_be_replaced(lake, field):
+    made = plan_run(lake, window(3, 4))
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, field, None)
+
+
+def test_a_plan_reads_each_table_once(lake, monkeypatch):
+    load(lake, *(snapshot(minute) for minute in range(4)))
+    read, of_table = [], lake.read
+    monkeypatch.setattr(
+        lake,
+        "read",
+        lambda table, *given, **named: read.append(table) or of_table(table, *given, **named),
+    )
+    plan_run(lake, window(3, 4))
+    whole = [raw.SNAPSHOTS, quality.DECISIONS, quality.QUARANTINE, progress.SNAPSHOTS]
+    # Raw tables are read for one row each besides: whether they have any.
+    expected = [*whole, *raw.ALL]
+    assert sorted(table.name for table in read) == sorted(table.name for table in expected)
+
+
+def test_an_empty_window_reads_nothing(lake, monkeypatch):
+    monkeypatch.setattr(lake, "read", None)
+    assert plan_run(lake, window(3, 3)) == RunPlan(window(3, 3))
+
+
+def test_every_raw_table_is_suspect_until_it_is_validated(lake):
+    made = plan_run(lake, window(3, 4))
+    assert made.suspects == ALL_RAW == {table.name for table in raw.ALL}
+    validated = made.with_suspects({"raw.topics"})
+    assert validated.suspects == {"raw.topics"}
+    assert made.suspects == ALL_RAW
+
+
+def test_a_plan_knows_which_raw_tables_have_rows(lake):
+    load(lake, snapshot(3))
+    lake.append(raw.TOPICS, [{"snapshot_id": name(3), "observed_at": at(3), "topic": "orders"}])
+    assert plan_run(lake, window(3, 4)).filled == {"raw.snapshots", "raw.topics"}
+    before = plan_run(lake, window(2, 3))
+    assert not before.has_rows(raw.TOPICS, raw.SNAPSHOTS)
+
+
+def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):
+    load(lake, snapshot(1), snapshot(2), snapshot(3), snapshot(1, cluster="other"))
+    mark_computed(lake, 2)
+    assert [each.snapshot_id for each in plan_run(lake, window(0, 4)).new] == [
+        name(1, "other"),
+        name(3),
+    ]
+
+
+def test_what_lies_shortly_before_the_window_is_known_by_its_age(lake):
+    day = MEMORY.total_seconds() / 60
+    load(lake, snapshot(-day - 1), snapshot(-day + 5), snapshot(-9), snapshot(3))
+    made = plan_run(lake, window(3, 4))
+    assert [each.snapshot_id for each in made.known] == [name(-day + 5), name(-9), name(3)]
+    assert made.before(at(3) - at(-10)) == (name(-9),)
+    assert made.before(at(3) - at(-9)) == (name(-9),)
+    assert made.before(at(3) - at(-8)) == ()
+
+
+def test_how_far_a_plan_reaches_follows_the_settings():
+    from datetime import timedelta
+
+    settings = HistorySettings(longest_gap=timedelta(minutes=3), timeline_reach=timedelta(hours=1))
+    made = RunPlan(window(0, 60), settings=settings)
+    assert made.reach == Window(at(0) - MEMORY - timedelta(minutes=3), at(60))
+    assert made.dated == Window(at(-60), at(0))

@@ -1,0 +1,162 @@
+"""`tidemark plan`: what it promises, on snapshots to check by eye and on a real cluster."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from live.allocation_plan import PlanError, Wish, plan
+from rocketmq.records import (
+    Client,
+    ClientQueue,
+    ConsumerOffset,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from settings.home import Home
+from tests.support.homes import run
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def snapshot(*members: str, strategy: str | None = None, model: str = "CLUSTERING") -> Snapshot:
+    """Group ``billing`` on ``orders``: four queues on broker-a, two on broker-b."""
+    taken = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    taken.topics = [
+        Topic("broker-a", "orders", 4, 4, 6, "NORMAL", "normal"),
+        Topic("broker-b", "orders", 2, 2, 6, "NORMAL", "normal"),
+        Topic("broker-c", "orders", 8, 8, 2, "NORMAL", "normal"),
+        Topic("broker-a", "%RETRY%billing", 1, 1, 6, None, "retry"),
+    ]
+    taken.consumer_offsets = [
+        ConsumerOffset("broker-a", "billing", topic, 0, None, 5)
+        for topic in ("orders", "%RETRY%billing")
+    ]
+    taken.clients = [
+        Client(
+            "billing",
+            client_id,
+            f"{client_id}:4000",
+            "JAVA",
+            "V5_3_3",
+            "CONSUME_PASSIVELY",
+            model,
+            "CONSUME_FROM_LAST_OFFSET",
+            allocation_strategy=strategy,
+            subscriptions=[Subscription("orders", "TAG", "*", [])],
+        )
+        for client_id in members
+    ]
+    return taken
+
+
+def owners(planned, name="expected_client_id"):
+    return [row[name] for row in planned["queues"]]
+
+
+def test_one_more_client_takes_from_the_others():
+    planned = plan(snapshot("10.0.0.1", "10.0.0.2"), Wish("billing", 3))
+    assert planned["clients"] == ["10.0.0.1", "10.0.0.2", "new-1"]
+    assert [(row["broker"], row["queue_id"]) for row in planned["queues"]] == [
+        *(("broker-a", number) for number in range(4)),
+        *(("broker-b", number) for number in range(2)),
+    ]
+    one, two, new = planned["clients"]
+    assert owners(planned, "actual_client_id") == [one, one, one, two, two, two]
+    assert owners(planned) == [one, one, two, two, new, new]
+    assert owners(planned, "moves") == [False, False, True, False, True, True]
+    assert (planned["strategy"], planned["strategy_source"]) == ("AVG", "assumed")
+    assert (planned["actual_source"], planned["idle_clients"]) == ("computed", [])
+
+
+def test_what_members_told_stands_above_what_is_computed():
+    taken = snapshot("10.0.0.1", "10.0.0.2", strategy="AVG_BY_CIRCLE")
+    taken.client_queues = [
+        ClientQueue("billing", "10.0.0.2", "orders", "broker-a", 0, 5),
+        ClientQueue("billing", "10.0.0.2", "orders", "broker-a", 1, 5, dropped=True),
+    ]
+    planned = plan(taken, Wish("billing", 2))
+    one, two = planned["clients"]
+    assert (planned["strategy"], planned["strategy_source"]) == ("AVG_BY_CIRCLE", "told")
+    assert owners(planned) == [one, two, one, two, one, two]
+    assert owners(planned, "actual_client_id") == [two, None, None, None, None, None]
+    assert owners(planned, "moves") == [True, None, None, None, None, None]
+    assert planned["actual_source"] == "told"
+
+
+def test_too_many_clients_idle_and_more_queues_help():
+    taken = snapshot("10.0.0.1")
+    planned = plan(taken, Wish("billing", 8))
+    assert [row["client_id"] for row in planned["idle_clients"]] == ["new-6", "new-7"]
+    assert {row["reason"] for row in planned["idle_clients"]} == {"MORE_CLIENTS_THAN_QUEUES"}
+    planned = plan(taken, Wish("billing", 8, queues=4))
+    assert planned["idle_clients"] == []
+    assert owners(planned, "moves").count(None) == 2, "two queues are not there yet"
+
+
+def test_the_queues_of_several_topics_are_shared_one_topic_at_a_time():
+    taken = snapshot("10.0.0.1")
+    orders = [topic for topic in taken.topics if topic.topic == "orders"]
+    taken.topics += [replace(topic, topic="refunds", read_queues=2) for topic in orders]
+    (member,) = taken.clients
+    member.subscriptions = [*member.subscriptions, Subscription("refunds", "TAG", "*", [])]
+    planned = plan(taken, Wish("billing", 8))
+    assert len(planned["queues"]) == 10
+    assert {row["client_id"]: row["reason"] for row in planned["idle_clients"]} == {
+        "new-6": "MORE_CLIENTS_THAN_QUEUES",
+        "new-7": "MORE_CLIENTS_THAN_QUEUES",
+    }
+
+
+def test_fewer_clients_and_another_strategy():
+    planned = plan(snapshot("10.0.0.1", "10.0.0.2"), Wish("billing", 1, "CONSISTENT_HASH"))
+    assert planned["clients"] == ["10.0.0.1"] == sorted(set(owners(planned)))
+    assert planned["strategy_source"] == "given"
+    assert owners(planned, "moves") == [False] * 3 + [True] * 3
+
+
+def test_a_group_that_is_offline_is_planned_by_its_progress():
+    planned = plan(snapshot(), Wish("billing", 2))
+    assert planned["clients"] == ["new-1", "new-2"]
+    assert {row["topic"] for row in planned["queues"]} == {"orders"}
+    assert planned["actual_source"] is None and set(owners(planned, "moves")) == {None}
+
+
+@pytest.mark.parametrize(
+    ("taken", "wish", "said"),
+    [
+        (snapshot(), Wish("nobody", 2), "no member of nobody is online .* groups: billing"),
+        (snapshot("a", model="BROADCASTING"), Wish("billing", 2), "billing is broadcasting"),
+        (snapshot("a"), Wish("billing", 2, "FAIR"), "no allocation strategy 'FAIR': known are"),
+        (snapshot("a"), Wish("billing", 2, "MACHINE_ROOM"), "MACHINE_ROOM needs rooms"),
+        (snapshot("a"), Wish("billing", 2, "CONFIG"), "CONFIG gives each client"),
+        (snapshot("a", strategy="OurOwn"), Wish("billing", 2), "no allocation strategy 'OurOwn'"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(taken, wish, said):
+    with pytest.raises(PlanError, match=said):
+        plan(taken, wish)
+
+
+@pytest.mark.parametrize("arguments", [["--clients", "0"], ["--clients", "2", "--queues", "0"], []])
+def test_bad_usage(tmp_path, arguments):
+    done = run(Home.of(tmp_path), ["plan", "--group", "g", "--namesrv", "h:1", *arguments])
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+@pytest.mark.cluster
+def test_a_real_group_is_planned(cluster, tmp_path):
+    """g-idle has ten clients on eight queues."""
+    command = ["plan", "--group", "g-idle", "--namesrv", cluster.namesrv, "--clients"]
+    done = run(Home.of(tmp_path), [*command, "8", "--format", "json"])
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(done.stdout)
+    assert len(planned["clients_now"]) == 10 and len(planned["queues"]) == 8
+    assert planned["idle_clients"] == [] and owners(planned, "moves") == [False] * 8
+    shown = run(Home.of(tmp_path), [*command, "10"])
+    assert "2 clients would idle: MORE_CLIENTS_THAN_QUEUES" in shown.stdout
+    assert "8 queues, 0 would move" in shown.stdout
+    lost = run(Home.of(tmp_path), ["plan", "--group", "x", "--clients", "1", *command[3:5]])
+    assert lost.returncode == 1 and "no member of x is online" in lost.stderr

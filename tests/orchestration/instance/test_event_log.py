@@ -1,0 +1,107 @@
+"""The event log on connections that stay open: what one process writes, others see."""
+
+import threading
+import time
+
+import dagster as dg
+import pytest
+from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.event_log import SqliteEventLogStorage
+
+from orchestration.instance.event_log import KEPT, EventLog
+from orchestration.instance.files import prepare
+from settings.home import Home
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = EventLog(str(tmp_path))
+    yield log
+    log.dispose()
+
+
+def said(number: int, run_id: str = "run") -> EventLogEntry:
+    return EventLogEntry(
+        error_info=None,
+        level=20,
+        user_message=f"{number}",
+        run_id=run_id,
+        timestamp=time.time(),
+        job_name="tick",
+    )
+
+
+def texts(log, run_id="run"):
+    return [entry.user_message for entry in log.get_logs_for_run(run_id)]
+
+
+def test_what_is_stored_is_there_at_once_for_dagsters_own(log, tmp_path):
+    """Also while the writer keeps its connection."""
+    for number in range(3):
+        log.store_event(said(number))
+    assert texts(log) == texts(SqliteEventLogStorage(str(tmp_path))) == ["0", "1", "2"]
+
+
+def test_what_dagsters_own_stores_is_there_too(log, tmp_path):
+    log.store_event(said(0))
+    SqliteEventLogStorage(str(tmp_path)).store_event(said(1))
+    assert texts(log) == ["0", "1"]
+
+
+def test_runs_asked_about_long_ago_are_closed_and_open_again(log):
+    runs = [f"run-{number}" for number in range(2 * KEPT)]
+    for run in (*runs, *runs):
+        log.store_event(said(1, run))
+        assert len(log._engines) <= KEPT
+    assert [texts(log, run) for run in runs] == [["1", "1"]] * len(runs)
+
+
+def test_several_threads_write_one_after_the_other(log):
+    def write():
+        for number in range(20):
+            log.store_event(said(number))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(map(int, texts(log))) == sorted([*range(20)] * 4)
+
+
+def test_who_watches_a_run_hears_of_what_another_writer_stores(log, tmp_path):
+    writer, heard = EventLog(str(tmp_path)), []
+    writer.store_event(said(0))
+    log.watch("run", None, lambda entry, cursor: heard.append(entry.user_message))
+    writer.store_event(said(1))
+    until = time.monotonic() + 10
+    while heard != ["0", "1"] and time.monotonic() < until:
+        time.sleep(0.05)
+    assert heard == ["0", "1"]
+    writer.dispose()
+
+
+def test_a_failure_inside_is_rolled_back_and_the_connection_goes_on(log):
+    log.store_event(said(0))
+    with pytest.raises(ZeroDivisionError), log.run_connection("run") as connection:
+        connection.exec_driver_sql("DELETE FROM event_logs")
+        raise ZeroDivisionError
+    log.store_event(said(1))
+    assert texts(log) == ["0", "1"]
+
+
+def test_everything_can_be_forgotten(log):
+    log.store_event(said(0))
+    log.wipe()
+    log.store_event(said(1))
+    assert texts(log) == ["1"]
+
+
+def test_a_prepared_home_has_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.setenv("TIDEMARK_HOME", "")
+    home = Home.of(tmp_path / 'a "home" of {ours}')
+    prepare(home)
+    with dg.DagsterInstance.get() as instance:
+        assert isinstance(instance.event_log_storage, EventLog)
+    assert (home.dagster / "history" / "runs" / "index.db").exists()

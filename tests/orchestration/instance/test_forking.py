@@ -1,0 +1,94 @@
+"""A forked run is as its asker would have been: streams, folder, environment, and its end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from orchestration.instance import forking
+from settings.home import Home
+from tests.support.homes import ROOT, environment
+
+pytestmark = pytest.mark.spark
+
+ASK = """
+import sys
+from settings.home import Home
+from orchestration.instance import forking
+sys.exit(forking.run(Home.of(sys.argv[1]), "tests.support.fork_probe", sys.argv[2:]))
+"""
+
+
+def ask(home, *arguments, folder=ROOT, **settings):
+    """A process that has a probe run in its place."""
+    return subprocess.Popen(
+        [sys.executable, "-c", ASK, str(home.path), *map(str, arguments)],
+        cwd=folder,
+        env=environment(home, PYTHONPATH=str(ROOT), **settings),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def waiting(home, path):
+    """An asker whose probe waits, and the probe's process."""
+    asker = ask(home, "wait", path)
+    deadline = time.monotonic() + 30
+    while not (path.exists() and path.read_text()):
+        assert asker.poll() is None and time.monotonic() < deadline, asker.communicate()
+        time.sleep(0.05)
+    return asker, psutil.Process(int(path.read_text()))
+
+
+def test_it_has_the_streams_folder_environment_and_exit_code(warm_home, tmp_path):
+    asker = ask(warm_home.home, "tell", 7, folder=tmp_path, PROBE="of the asker")
+    out, error = asker.communicate("a word", timeout=30)
+    assert asker.returncode == 7
+    assert out.splitlines() == ["to standard output", f"of the asker|{tmp_path}|a word"]
+    assert error.splitlines() == ["to standard error"]
+
+
+def test_killed_askers_take_their_run_along(warm_home, tmp_path):
+    asker, probe = waiting(warm_home.home, tmp_path / "pid")
+    asker.kill()
+    probe.wait(10)
+    assert forking.running(warm_home.home)
+
+
+def test_an_interrupt_reaches_the_run(warm_home, tmp_path):
+    asker, probe = waiting(warm_home.home, tmp_path / "pid")
+    asker.send_signal(signal.SIGINT)
+    assert asker.wait(10) == 42
+    probe.wait(10)
+
+
+def test_a_run_ended_by_a_signal_is_told_as_a_shell_would(warm_home, tmp_path):
+    asker, probe = waiting(warm_home.home, tmp_path / "pid")
+    probe.kill()
+    assert asker.wait(10) == 128 + signal.SIGKILL
+
+
+def test_a_started_run_outlives_who_started_it(warm_home, tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBE", "told")
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "log"
+    pid = forking.start(warm_home.home, "tests.support.fork_probe", ["tell", "0"], log)
+    assert pid != os.getpid()
+    with pytest.raises(psutil.NoSuchProcess):
+        # It is the server's child: gone, not a zombie of ours.
+        while True:
+            psutil.Process(pid)
+            time.sleep(0.05)
+    assert f"told|{tmp_path}|" in log.read_text()
+
+
+def test_without_a_server_nobody_is_asked(tmp_path):
+    home = Home.of(tmp_path / "home")
+    assert forking.run(home, "tests.support.fork_probe", []) is None
+    assert forking.start(home, "tests.support.fork_probe", [], tmp_path / "log") is None

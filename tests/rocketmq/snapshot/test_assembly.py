@@ -1,0 +1,343 @@
+"""Rows from the readings of brokers: the rules for what a row may claim."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rocketmq.admin import queue_stats, responses
+from rocketmq.admin.broker_config import decode_broker_config
+from rocketmq.admin.queue_stats import QueueStats
+from rocketmq.admin.responses import (
+    Connection,
+    ConsumerConnection,
+    ConsumerOffsetTable,
+    ConsumeStats,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
+from rocketmq.names import OffsetKey
+from rocketmq.records import Snapshot, Subscription
+from rocketmq.snapshot.assembly import fill
+from rocketmq.snapshot.broker_reading import BrokerReading
+
+KEY = OffsetKey("T", "g")
+
+
+def snapshot_of(*readings):
+    snapshot = Snapshot("lab", "remote", datetime(2026, 11, 21, tzinfo=UTC))
+    fill(snapshot, readings)
+    return snapshot
+
+
+def online(*topics, model="CLUSTERING", client="c1"):
+    return ConsumerConnection(
+        [Connection(client, "127.0.0.1:5", "JAVA", "V5_3_3")],
+        "CONSUME_PASSIVELY",
+        model,
+        "CONSUME_FROM_LAST_OFFSET",
+        {topic: Subscription(topic, "TAG", "*", []) for topic in topics},
+    )
+
+
+def master(broker="broker-a", *, offsets=None, pulls=None, queues=2, perm=6, **responses):
+    """A master with topic T of two queues, each with messages 10 to 99."""
+    given = {
+        "offsets": ConsumerOffsetTable({KEY: offsets} if offsets else {}, pulls),
+        "topics": {"T": TopicConfig("T", queues, queues, perm)},
+        "groups": {},
+        "topic_stats": {"T": {queue: QueueStats(10, 100, None) for queue in range(queues)}},
+    }
+    return BrokerReading(broker, 0, f"{broker}:1", True, **(given | responses))
+
+
+def progress(*readings):
+    """(broker, topic, queue) -> (consumer offset, pull offset, pull source, store)."""
+    return {
+        (row.broker, row.topic, row.queue_id): (
+            row.consumer_offset,
+            row.pull_offset,
+            row.pull_source,
+            row.offset_store,
+        )
+        for row in snapshot_of(*readings).consumer_offsets
+    }
+
+
+A0, A1 = ("broker-a", "T", 0), ("broker-a", "T", 1)
+UNKNOWN = (None, None, None, "broker")
+
+
+def test_an_offline_group_has_its_committed_rows():
+    assert progress(master(offsets={0: 50})) == {A0: (50, None, None, "broker")}
+
+
+def test_an_online_group_has_a_row_for_every_readable_queue():
+    found = progress(master(offsets={0: 50}, connections={"g": online("T", "elsewhere")}))
+    assert found == {A0: (50, None, None, "broker"), A1: UNKNOWN}
+
+
+def test_also_on_a_broker_it_is_not_connected_to():
+    found = progress(master(connections={"g": online("T")}), master("broker-b"))
+    assert set(found) == {A0, A1, ("broker-b", "T", 0), ("broker-b", "T", 1)}
+
+
+def test_not_on_a_topic_without_read_permission():
+    assert progress(master(perm=2, connections={"g": online("T")})) == {}
+
+
+def test_minus_one_is_the_brokers_sign_for_never():
+    assert progress(master(offsets={0: -1})) == {A0: UNKNOWN}
+    assert progress(master(offsets={0: -7}))[A0][0] == -7  # no sign of anything: as read
+
+
+def test_offsets_that_could_not_be_read_make_no_row():
+    assert progress(master(connections={"g": online("T")})) != {}
+    assert progress(master(offsets=None, connections={"g": online("T")}, **{"topics": None})) == {}
+    reading = master(connections={"g": online("T")})
+    reading.offsets = None
+    assert progress(reading) == {}
+
+
+def test_progress_on_a_deleted_topic_makes_no_row():
+    assert progress(master(offsets={0: 50}, topics={})) == {}
+    assert progress(master(offsets={0: 50}, topic_stats={"T": None})) == {}
+
+
+def test_progress_stays_without_queue_offsets():
+    reading = master(offsets={0: 50}, topic_stats={}, connections={"g": online("T")})
+    assert progress(reading) == {A0: (50, None, None, "broker"), A1: UNKNOWN}
+    assert snapshot_of(reading).queue_offsets == []
+
+
+def test_a_queue_that_no_longer_is_makes_no_row():
+    assert progress(master(offsets={0: 50, 7: 3})) == {A0: (50, None, None, "broker")}
+
+
+def test_an_unmeasured_readable_queue_is_unknown():
+    """Before 5.0 GET_TOPIC_STATS_INFO lists only queues that are written, here one."""
+    reading = master(
+        offsets={0: 50, 1: 60, 2: 70}, topic_stats={"T": {0: QueueStats(10, 99, None)}}
+    )
+    assert list(reading.queues_to_measure()) == [("T", 1)]
+    assert progress(reading) == {A0: (50, None, None, "broker"), A1: (60, None, None, "broker")}
+    assert [row.queue_id for row in snapshot_of(reading).queue_offsets] == [0]
+
+
+def test_only_consumed_topics_are_measured_by_queue():
+    reading = master()
+    reading.topic_stats["T"] = {0: QueueStats(0, 9, None)}
+    assert list(reading.queues_to_measure()) == []
+    reading = master(connections={"g": online("T")})
+    reading.topic_stats["T"] = {0: QueueStats(0, 9, None)}
+    assert list(reading.queues_to_measure()) == [("T", 1)]
+    reading.topic_stats["T"] = None
+    assert list(reading.queues_to_measure()) == []
+
+
+def test_a_broadcasting_group_has_the_broker_shadow_only():
+    shadow = OffsetKey("T", "g", broadcast=True)
+    table = ConsumerOffsetTable({KEY: {0: 5}, shadow: {0: 50}}, {KEY: {0: 60}})
+    reading = master(offsets=None, connections={"g": online("T", model="BROADCASTING")})
+    reading.offsets = table
+    rows = snapshot_of(reading).consumer_offsets
+    assert [(r.consumer_offset, r.pull_offset, r.offset_store, r.client_id) for r in rows] == [
+        (50, None, "broker_broadcast", None),
+    ]
+
+
+def test_a_cluster_group_drops_old_broadcast_rows():
+    shadow = OffsetKey("T", "g", broadcast=True)
+    reading = master(offsets=None, connections={"g": online("T")})
+    reading.offsets = ConsumerOffsetTable({KEY: {0: 5}, shadow: {0: 50}}, None)
+    rows = [row for row in snapshot_of(reading).consumer_offsets if row.queue_id == 0]
+    assert [(row.consumer_offset, row.offset_store) for row in rows] == [(5, "broker")]
+
+
+@pytest.mark.parametrize(
+    ("committed", "table", "pull", "source"),
+    [
+        (50, {0: 60}, 60, "consumer_offset_table"),
+        (50, {0: 40}, 40, "consumer_offset_table"),  # stood still, as with reads from a slave
+        (None, {0: 60}, 60, "consumer_offset_table"),
+        (50, {1: 60}, None, None),
+        (50, {0: -1}, None, None),
+        (50, {0: -5}, -5, "consumer_offset_table"),  # as read; the quarantine decides
+    ],
+)
+def test_pull_offsets_of_the_table(committed, table, pull, source):
+    offsets = {} if committed is None else {0: committed}
+    reading = master(offsets=offsets, pulls={KEY: table}, connections={"g": online("T")})
+    assert progress(reading)[A0] == (committed, pull, source, "broker")
+
+
+@pytest.mark.parametrize(
+    ("committed", "stats", "pull", "source"),
+    [
+        (50, ConsumeStats(100, 50, 60, None), 60, "consume_stats"),
+        (50, ConsumeStats(100, 50, None, None), None, None),  # before 5.1
+        (50, ConsumeStats(100, 50, -1, None), None, None),  # the broker's own sign for unknown
+        (None, ConsumeStats(100, 0, 60, None), 60, "consume_stats"),  # hangs on its first message
+        (None, ConsumeStats(100, 0, 0, None), None, None),  # a 0 that means nothing
+        (None, ConsumeStats(0, 0, 0, None), 0, "consume_stats"),  # an empty queue: 0 it is
+    ],
+)
+def test_pull_offsets_of_consume_stats(committed, stats, pull, source):
+    offsets = {} if committed is None else {0: committed}
+    reading = master(
+        offsets=offsets, connections={"g": online("T")}, consume_stats={("g", "T"): {0: stats}}
+    )
+    assert progress(reading)[A0] == (committed, pull, source, "broker")
+
+
+POP_RETRY = "%RETRY%g_T"
+"""Where a broker puts what g did not acknowledge of T in time."""
+
+
+@pytest.mark.parametrize(
+    ("modes", "default", "pulled"),
+    [
+        ({}, {}, {"T", "%RETRY%g"}),
+        ({("T", "g"): "POP"}, {}, {"%RETRY%g"}),
+        ({("T", "h"): "POP", ("T", "g"): "PULL"}, {}, {"T", "%RETRY%g"}),
+        ({}, {"defaultMessageRequestMode": "POP"}, {"%RETRY%g"}),  # the plain one is pulled always
+        ({("T", "g"): "PULL"}, {"defaultMessageRequestMode": "POP"}, {"T", "%RETRY%g"}),
+    ],
+)
+def test_pop_groups_have_no_pull_offset(modes, default, pulled):
+    topics = ("T", "%RETRY%g", POP_RETRY)
+    reading = master(
+        topics={topic: TopicConfig(topic, 1, 1, 6) for topic in topics},
+        groups={"g": SubscriptionGroupConfig("g", True, 16, 1)},
+        connections={"g": online(*topics)},
+        consume_stats={("g", topic): {0: ConsumeStats(100, 50, 50, None)} for topic in topics},
+        topic_stats={topic: {0: QueueStats(10, 100, None)} for topic in topics},
+        request_modes=modes,
+        config=default,
+    )
+    reading.offsets = ConsumerOffsetTable({OffsetKey(it, "g"): {0: 50} for it in topics}, None)
+    found = {topic: pull for (_, topic, _), (_, pull, _, _) in progress(reading).items()}
+    assert found == {topic: 50 if topic in pulled else None for topic in topics}
+    assert {topic for _, topics in reading.pull_offset_requests() for topic in topics} == pulled
+
+
+def test_one_client_on_two_brokers_is_one_row():
+    one = master(connections={"g": online("T")})
+    other = master("broker-b", connections={"g": online("U", "T"), "h": None})
+    (client,) = snapshot_of(one, other).clients
+    assert (client.consumer_group, client.client_id) == ("g", "c1")
+    assert [it.topic for it in client.subscriptions] == ["T", "U"]
+    assert client.subscriptions_source == "group"
+
+
+def test_an_unreachable_broker_is_a_row_of_unknowns():
+    snapshot = snapshot_of(BrokerReading("broker-a", 0, "broker-a:1", True))
+    (broker,) = snapshot.brokers
+    named = ("broker", "broker_id", "address")
+    values = {name: getattr(broker, name) for name in type(broker).__slots__}
+    assert {name: value for name, value in values.items() if value is not None} == {
+        name: values[name] for name in named
+    }
+    assert not (snapshot.queue_offsets or snapshot.topics or snapshot.consumer_groups)
+
+
+def test_a_slave_gives_its_broker_row_only():
+    slave = BrokerReading("broker-a", 1, "broker-a:2", False, config={"brokerRole": "SLAVE"})
+    slave.offsets = ConsumerOffsetTable({KEY: {0: 5}}, None)
+    snapshot = snapshot_of(slave)
+    assert snapshot.brokers[0].role == "SLAVE" and not snapshot.consumer_offsets
+
+
+def recorded_master(version, recorded):
+    def body(name):
+        return recorded(version, f"{name}.body")
+
+    return BrokerReading(
+        "broker-a",
+        0,
+        "127.0.0.1:10911",
+        True,
+        frozenset({"broker-a", "LabCluster"}),
+        runtime=responses.decode_broker_runtime_info(body("28_runtime_m")),
+        config=decode_broker_config(body("26_config_m")),
+        offsets=responses.decode_consumer_offsets(body("43_consumer_offset_m")),
+        topics=responses.decode_topic_configs(body("21_topic_config_m")),
+        groups=responses.decode_subscription_groups(body("201_subgroups_m")),
+        connections={
+            "g-broadcast": responses.decode_consumer_connection(body("203_conns_g-broadcast_m"))
+        },
+        topic_stats={
+            "lab_orders": queue_stats.decode_topic_stats(body("202_topic_stats_m"), "lab_orders")
+        },
+    )
+
+
+def test_a_recorded_broker(version, recorded):
+    snapshot = snapshot_of(recorded_master(version, recorded))
+    (broker,) = snapshot.brokers
+    assert broker.version == "V" + version.replace(".", "_")
+    assert (broker.role, broker.retention_hours, broker.slave_read_enabled) == (
+        "ASYNC_MASTER",
+        72,
+        True,
+    )
+    assert broker.disk_ratio == 0.21 and broker.put_tps and broker.earliest_stored_at
+    kinds = {row.topic: row.kind for row in snapshot.topics}
+    assert kinds["lab_orders"] == "normal" and kinds["%RETRY%g-slow"] == "retry"
+    assert kinds["%DLQ%g-dlq"] == "dlq" and kinds["TBW102"] == kinds["broker-a"] == "system"
+    system = {row.consumer_group for row in snapshot.consumer_groups if row.system}
+    assert "TOOLS_CONSUMER" in system and "g-slow" not in system
+    shadow = [row for row in snapshot.consumer_offsets if row.offset_store == "broker_broadcast"]
+    assert len(shadow) == (0 if version == "4.9.7" else 8)
+    assert len(snapshot.clients) == 2
+
+
+def test_next_requests_to_a_recorded_broker(version, recorded):
+    reading = recorded_master(version, recorded)
+    assert "g-slow" in reading.known_groups() and "TOOLS_CONSUMER" not in reading.known_groups()
+    measured = reading.topics_to_measure()
+    assert "lab_orders" in measured and "%RETRY%g-slow" in measured and "TBW102" not in measured
+    reading.connections["g-fast"] = online("lab_orders", "not-here")
+    requested = [("g-fast", ["%RETRY%g-fast", "lab_orders"])]
+    assert reading.pull_offset_requests() == ([] if version == "4.9.7" else requested)
+    # Every response carries the version: `tidemark lag` requests no counters, and they may fail.
+    reading.runtime, reading.reported_version = None, "V" + version.replace(".", "_")
+    assert reading.pull_offset_requests() == ([] if version == "4.9.7" else requested)
+    reading.reported_version = None
+    if version == "5.3.3":
+        # Before 5.3.2 a broker does not know the list of topics and would take it for none.
+        for older in ("V5_1_0", "V5_3_1", None):
+            reading.runtime = {"brokerVersionDesc": older} if older else None
+            assert reading.pull_offset_requests() == [
+                (group, [t]) for group, ts in requested for t in ts
+            ]
+
+
+# Slaves
+
+
+def slave(pulls=None, stats=None):
+    """A slave whose clients read from it, and its data of T: stale commits and its pull offset."""
+    offsets = None if pulls is None else ConsumerOffsetTable({KEY: {0: 3}}, {KEY: pulls})
+    reported = {} if stats is None else {("g", "T"): {0: ConsumeStats(100, 3, stats, None)}}
+    return BrokerReading("broker-a", 1, "a:2", False, offsets=offsets, consume_stats=reported)
+
+
+@pytest.mark.parametrize(
+    ("replica", "pull", "source"),
+    [
+        (slave(stats=80), 80, "consume_stats"),
+        (slave(stats=40), 50, "consume_stats"),  # it handed out less than the master
+        (slave(stats=130), 100, "consume_stats"),  # requested after the queue was read
+        (slave(pulls={0: 80}), 80, "consumer_offset_table"),
+        (slave(), 50, "consume_stats"),
+    ],
+)
+def test_the_pull_offset_is_the_largest_over_replicas(replica, pull, source):
+    stats = {("g", "T"): {0: ConsumeStats(100, 50, 50, None)}}
+    reading = master(offsets={0: 50}, connections={"g": online("T")}, consume_stats=stats)
+    assert progress(reading, replica)[A0] == (50, pull, source, "broker")
+
+
+def test_a_slave_adds_no_consumer_offset():
+    assert progress(master(offsets={0: 50}), slave(pulls={0: 3}))[A0] == (50, None, None, "broker")
+    assert progress(slave(pulls={0: 80})) == {}

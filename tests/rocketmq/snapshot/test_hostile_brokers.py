@@ -1,0 +1,428 @@
+"""A whole snapshot of two brokers, one of which sends faulty responses.
+
+Whatever the wrong one does costs one problem entry, bounded time and its own rows: no row is there
+that honest brokers would not have given. The tempting simplification, to trust the types in a
+parsed body, shows here as a snapshot that cannot be landed.
+"""
+
+import asyncio
+import json
+import struct
+import time
+from contextlib import AsyncExitStack
+from functools import partial
+
+import pytest
+
+from lake.landing import land
+from rocketmq.collector import collect
+from rocketmq.records import SHALLOW
+from rocketmq.snapshot.target import ClusterTarget
+from settings.home import Home
+
+TOPICS = [f"T{number}" for number in range(6)]
+ENOUGH = 3.0
+"""Seconds for a snapshot."""
+
+BOUND = 10.0
+"""Seconds that no snapshot exceeds, on a machine however busy."""
+
+TOPICS_OF, CONFIG, RUNTIME, OFFSETS, GROUPS, TOPIC_STATS, MEMBERS = 21, 26, 28, 43, 201, 202, 203
+CONSUME_STATS = 208  # requested where the version is unknown
+NAMES = {
+    TOPIC_STATS: "GET_TOPIC_STATS_INFO",
+    OFFSETS: "GET_ALL_CONSUMER_OFFSET",
+    CONFIG: "GET_BROKER_CONFIG",
+    GROUPS: "GET_ALL_SUBSCRIPTIONGROUP_CONFIG",
+    MEMBERS: "GET_CONSUMER_CONNECTION_LIST",
+    RUNTIME: "GET_BROKER_RUNTIME_INFO",
+    TOPICS_OF: "GET_ALL_TOPIC_CONFIG",
+}
+
+
+def body_of(broker, code, fields):
+    """The response of an honest broker; numbers differ by topic, so no response fits another."""
+    if code == TOPIC_STATS:
+        topic = fields["topic"]
+        newest = 100 + TOPICS.index(topic)
+        rows = (
+            f'{{"brokerName":"{broker}","queueId":{queue},"topic":"{topic}"}}:'
+            f'{{"lastUpdateTimestamp":1795252923864,"maxOffset":{newest},"minOffset":{queue}}}'
+            for queue in range(2)
+        )
+        return f'{{"offsetTable":{{{",".join(rows)}}},"topicPutTps":0.5}}'
+    if code == MEMBERS:
+        member = {"clientId": f"c-{broker}", "clientAddr": None, "language": "JAVA", "version": 479}
+        subscription = {"topic": "T0", "subString": "*", "tagsSet": ["a"], "expressionType": "TAG"}
+        group = {"connectionSet": [member], "subscriptionTable": {"T0": subscription}}
+        return json.dumps(
+            group | {"messageModel": "CLUSTERING", "consumeType": "CONSUME_PASSIVELY"}
+        )
+    if code == OFFSETS:
+        tables = ",".join(f'"{topic}@g":{{0:5,1:7}}' for topic in TOPICS)
+        return f'{{"offsetTable":{{{tables}}}}}'
+    if code == CONFIG:
+        return f"brokerName={broker}\nfileReservedTime=72\n"
+    topic = {"readQueueNums": 2, "writeQueueNums": 2, "perm": 6}
+    return json.dumps(
+        {
+            TOPICS_OF: {"topicConfigTable": dict.fromkeys(TOPICS, topic)},
+            GROUPS: {"subscriptionGroupTable": {"g": {"consumeEnable": True, "brokerId": 0}}},
+            CONSUME_STATS: {"offsetTable": {}},
+            RUNTIME: {"table": {"brokerVersionDesc": "V4_9_7", "putTps": "1.0 2.0"}},
+        }[code]
+    )
+
+
+def frame(opaque, body=b"", header=None, **more):
+    if header is None:
+        header = json.dumps({"code": 0, "flag": 1, "opaque": opaque} | more).encode()
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+
+
+def binary(opaque, body=b"", remark=b""):
+    header = struct.pack(">hbhiii", 0, 0, 479, opaque, 1, len(remark)) + remark + b"\0\0\0\0"
+    return struct.pack(">ii", 4 + len(header) + len(body), 1 << 24 | len(header)) + header + body
+
+
+async def serve(broker, wrong, reader, writer):
+    """Answer honestly but where ``wrong`` knows the code: it is given what to answer instead."""
+    while True:
+        (total,) = struct.unpack(">i", await reader.readexactly(4))
+        content = await reader.readexactly(total)
+        request = json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])
+        code, opaque = request["code"], request["opaque"]
+        body = body_of(broker, code, request.get("extFields")).encode()
+        if code in wrong:
+            await wrong[code](writer, opaque, body)
+        else:
+            writer.write(frame(opaque, body))
+
+
+async def list_brokers(addresses, reader, writer):
+    content = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+    opaque = json.loads(content[4 : 4 + int.from_bytes(content[1:4], "big")])["opaque"]
+    groups = {
+        name: {"brokerName": name, "cluster": "c", "brokerAddrs": {"0": address}}
+        for name, address in addresses.items()
+    }
+    body = {"brokerAddrTable": groups, "clusterAddrTable": {"c": list(groups)}}
+    writer.write(frame(opaque, json.dumps(body).encode()))
+    await reader.read()
+
+
+def taken(scripted, wrong, name="b"):
+    """A snapshot of two brokers, the second one wrong, and its address."""
+
+    async def main():
+        async with AsyncExitStack() as stack:
+            honest = await stack.enter_async_context(scripted(partial(serve, "a", {})))
+            other = await stack.enter_async_context(scripted(partial(serve, name, wrong)))
+            listing = partial(list_brokers, {"a": honest, "b": other})
+            server = await stack.enter_async_context(scripted(listing))
+            target = ClusterTarget((server,), request_timeout=0.8, total_timeout=ENOUGH)
+            return await collect(target), other
+
+    return asyncio.run(main())
+
+
+def values(snapshot):
+    """Every row of every table, addresses aside."""
+    return {
+        (table, *(str(value) for name, value in row.items() if name not in KEPT_APART))
+        for table in SHALLOW
+        for row in snapshot.records(table)
+    }
+
+
+KEPT_APART = {"snapshot_id", "observed_at", "cluster", "address"}
+
+
+def replaced(old, new):
+    """The body with a part replaced, in an honest frame."""
+
+    async def respond(writer, opaque, body):
+        writer.write(frame(opaque, body.replace(old, new) if old else new))
+
+    return respond
+
+
+def sent(make, close=False):
+    """Whatever bytes are made of opaque and body."""
+
+    async def respond(writer, opaque, body):
+        writer.write(make(opaque, body))
+        if close:
+            writer.close()
+
+    return respond
+
+
+async def silence(writer, opaque, body):
+    pass
+
+
+async def trickle(writer, opaque, body):
+    for byte in frame(opaque, body):
+        writer.write(bytes([byte]))
+        await asyncio.sleep(1)
+
+
+async def flood(writer, opaque, body):
+    """Frames without end that answer nothing."""
+    while True:
+        writer.write(frame(opaque + 1_000_000, b"x" * 10_000))
+        await writer.drain()
+        await asyncio.sleep(0.001)
+
+
+async def one_long_frame(writer, opaque, body):
+    """A length that is allowed, and bytes of it for as long as anybody listens."""
+    writer.write(struct.pack(">ii", 60_000_000, 100))
+    while True:
+        writer.write(b" " * 65536)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+DEEP = b'{"offsetTable":' + b"[" * 200_000
+HUGE = b"9" * 4000
+
+FAULTS = {
+    # the frame
+    "truncated frame": (TOPIC_STATS, sent(lambda o, b: frame(o, b)[:-9], close=True)),
+    "header cut": (TOPIC_STATS, sent(lambda o, b: frame(o, b)[:20], close=True)),
+    "closed": (TOPIC_STATS, sent(lambda o, b: b"", close=True)),
+    "absurd length": (TOPIC_STATS, sent(lambda o, b: b"\x7f\xff\xff\xff" + frame(o, b)[4:])),
+    "negative length": (TOPIC_STATS, sent(lambda o, b: b"\xff" * 4 + frame(o, b)[4:])),
+    "header no JSON": (TOPIC_STATS, sent(lambda o, b: frame(o, b, b"<html></html>"))),
+    "header a list": (TOPIC_STATS, sent(lambda o, b: frame(o, b, b"[]"))),
+    "header deep": (TOPIC_STATS, sent(lambda o, b: frame(o, b, b"[" * 100_000))),
+    "header too long": (TOPIC_STATS, sent(lambda o, b: struct.pack(">ii", 30, 90) + b"{" * 26)),
+    "code beyond 32 bits": (TOPIC_STATS, sent(lambda o, b: frame(o, b, code=2**40))),
+    "half a surrogate in a remark": (
+        TOPIC_STATS,
+        sent(lambda o, b: frame(o, b, code=1, remark="\ud800")),
+    ),
+    "binary header cut": (TOPIC_STATS, sent(lambda o, b: binary(o, b)[:4] + b"\1\0\0\x05" + b)),
+    "binary text beyond the header": (
+        TOPIC_STATS,
+        sent(lambda o, b: binary(o, b).replace(struct.pack(">ii", 1, 0), b"\0\0\0\1\x7f\0\0\0")),
+    ),
+    "never": (TOPIC_STATS, silence),
+    "a byte a second": (TOPIC_STATS, trickle),
+    "a flood": (TOPIC_STATS, flood),
+    "one long frame": (TOPIC_STATS, one_long_frame),
+    # the body
+    "empty": (OFFSETS, replaced(b"", b"")),
+    "cut": (OFFSETS, sent(lambda o, b: frame(o, b[:-12]))),
+    "deep": (OFFSETS, replaced(b"", DEEP)),
+    "deep keys": (OFFSETS, replaced(b"", b"{" * 200_000)),
+    "a million digits": (OFFSETS, replaced(b"0:5", b"0:" + b"5" * 1_000_000)),
+    "offset beyond 64 bits": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:9223372036854775808')),
+    "offset of 4000 digits": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:' + HUGE)),
+    "queue beyond 32 bits": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{2147483648:5')),
+    "offset a text": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:"5"')),
+    "offset a fraction": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:5.5')),
+    "offset true": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:true')),
+    "offset null": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:null')),
+    "offset NaN": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:NaN')),
+    "queue below 0": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{-3:5')),
+    "queue a text": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{"0":5')),
+    "queue twice": (OFFSETS, replaced(b'"T3@g":{0:5', b'"T3@g":{0:5,0:6')),
+    "group twice": (OFFSETS, replaced(b'"T3@g"', b'"T2@g"')),
+    "reference": (OFFSETS, replaced(b'"T3@g":{0:5,1:7}', b'"T3@g":{"$ref":"$.offsetTable"}')),
+    "no UTF-8": (OFFSETS, replaced(b"T3@g", b"T\xff@g")),
+    "more after the end": (OFFSETS, sent(lambda o, b: frame(o, b + b"{}"))),
+    "topics by number": (TOPICS_OF, replaced(b'"T3":', b"3:")),
+    "a billion queues": (
+        TOPICS_OF,
+        replaced(b'"T3": {"readQueueNums": 2', b'"T3": {"readQueueNums": 1000000000'),
+    ),
+    "queues beyond 32 bits": (
+        TOPICS_OF,
+        replaced(b'Nums": 2', b'Nums": 2147483648'),
+    ),
+    "enabled a text": (GROUPS, replaced(b"true", b'"yes"')),
+    "subscriptions a list": (MEMBERS, replaced(b'{"T0":', b'[{"T0":')),
+    "tags a text": (MEMBERS, replaced(b'["a"]', b'"abc"')),
+    "client without a name": (MEMBERS, replaced(b'"c-b"', b"null")),
+    "runtime a list": (RUNTIME, replaced(b'"table": {', b'"table": [{')),
+}
+ONE_TOPIC = {
+    "offset beyond 64 bits": replaced(b'"maxOffset":101', b'"maxOffset":9223372036854775808'),
+    "offset null": replaced(b'"maxOffset":101', b'"maxOffset":null'),
+    "NaN": replaced(b'"maxOffset":101', b'"maxOffset":NaN'),
+    "queue twice": replaced(b'"queueId":1,"topic":"T1"', b'"queueId":0,"topic":"T1"'),
+    "queue twice, distinguished": replaced(
+        b'"queueId":1,"topic":"T1"', b'"queueId":0,"topic":"T1","x":1'
+    ),
+    "queue beyond 32 bits": replaced(
+        b'"queueId":1,"topic":"T1"', b'"queueId":2147483648,"topic":"T1"'
+    ),
+    "cut": replaced(b'"topic":"T1"}:{"last', b'"topic":"T1"'),
+    "another topic's": replaced(b'"topic":"T1"', b'"topic":"T2"'),
+    "reference": replaced(
+        b'{"lastUpdateTimestamp":1795252923864,"maxOffset":101,"minOffset":1}', b'{"$ref":"$"}'
+    ),
+}  # fmt: skip
+FAULTS |= {f"one topic: {name}": (TOPIC_STATS, fault) for name, fault in ONE_TOPIC.items()}
+
+
+@pytest.fixture(scope="module")
+def known():
+    """The rows of an honest snapshot, made by the first test that needs them."""
+    return {}
+
+
+def honest_values(scripted, known):
+    if not known:
+        snapshot, _ = taken(scripted, {})
+        assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
+        assert len(snapshot.queue_offsets) == len(snapshot.consumer_offsets) == 24
+        known["rows"] = values(snapshot)
+    return known["rows"]
+
+
+def only_problem(snapshot, endpoint, code):
+    (problem,) = snapshot.problems
+    assert (problem.endpoint, problem.operation.split()[0]) == (endpoint, NAMES[code])
+    assert problem.message and "\n" not in problem.message and len(problem.message) < 400
+    assert snapshot.status == "PARTIAL"
+    return problem.message
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_costs_one_problem_and_invents_no_row(scripted, known, tmp_path, name):
+    code, fault = FAULTS[name]
+    expected = honest_values(scripted, known)
+    started = time.monotonic()
+    snapshot, endpoint = taken(scripted, {code: fault})
+    assert time.monotonic() - started < BOUND
+    only_problem(snapshot, endpoint, code)
+    land(Home.of(tmp_path), snapshot)  # every value has the type of its column
+    found = values(snapshot)
+    assert expected - found  # faulty values are not there
+    assert not any("a" in row or "c-a" in row for row in expected - found)
+    # A broker without counters still has a row, without values.
+    assert all(row[0] == "brokers" and "None" in row for row in found - expected)
+
+
+DENIED = sent(lambda opaque, body: frame(opaque, code=16, remark="no permission"))
+CLOSED = sent(lambda opaque, body: b"", close=True)
+
+
+@pytest.mark.parametrize("fault", [DENIED, CLOSED], ids=["denied", "closed"])
+def test_every_group_with_unknown_members_is_named(scripted, fault):
+    """Only the first of equal failures is kept; the others must not look like empty groups."""
+    three = replaced(b'"subscriptionGroupTable": {', b'"subscriptionGroupTable": {"h":{},"i":{},')
+    snapshot, endpoint = taken(scripted, {GROUPS: three, MEMBERS: fault})
+    requested = [problem.operation.split() for problem in snapshot.problems]
+    assert {problem.endpoint for problem in snapshot.problems} == {endpoint}
+    assert {name for name, *_ in requested} == {"GET_CONSUMER_CONNECTION_LIST"}
+    assert sorted(group for _, *groups in requested for group in groups) == ["g", "h", "i"]
+    assert len(requested) == 2
+
+
+@pytest.mark.parametrize("header", [frame, binary])
+def test_disordered_and_duplicate_responses_are_matched(scripted, known, header):
+    pending = []
+
+    async def backwards(writer, opaque, body):
+        pending.append((opaque, body))
+        if len(pending) == len(TOPICS):
+            for opaque, body in reversed(pending):
+                writer.write(header(opaque, body) + header(opaque, b"{}") + header(7_000_000, body))
+
+    snapshot, _ = taken(scripted, {TOPIC_STATS: backwards})
+    assert (snapshot.status, snapshot.problems) == ("COMPLETE", [])
+    assert values(snapshot) == honest_values(scripted, known)
+
+
+def test_responses_with_swapped_topics_are_refused(scripted, known):
+    pending = []
+
+    async def swap(writer, opaque, body):
+        pending.append((opaque, body))
+        if len(pending) == 2:
+            (first, one), (second, two) = pending
+            writer.write(frame(first, two) + frame(second, one))
+        elif len(pending) > 2:
+            writer.write(frame(opaque, body))
+
+    snapshot, endpoint = taken(scripted, {TOPIC_STATS: swap})
+    assert [problem.endpoint for problem in snapshot.problems] == [endpoint] * 2
+    assert all("a response about topic 'T" in problem.message for problem in snapshot.problems)
+    assert values(snapshot) < honest_values(scripted, known)
+
+
+def test_negative_offsets_stay_as_read(scripted, known, tmp_path):
+    snapshot, endpoint = taken(scripted, {OFFSETS: replaced(b'"T3@g":{0:5', b'"T3@g":{0:-5')})
+    message = only_problem(snapshot, endpoint, OFFSETS)
+    assert message == "1 offsets below 0, such as -5 of g on T3 queue 0"
+    (wrong,) = values(snapshot) - honest_values(scripted, known)
+    assert wrong[:6] == ("consumer_offsets", "b", "g", "T3", "0", "None") and "-5" in wrong
+    snapshot, endpoint = taken(
+        scripted, {TOPIC_STATS: replaced(b'101,"minOffset":1', b'101,"minOffset":-1')}
+    )
+    message = only_problem(snapshot, endpoint, TOPIC_STATS)
+    assert message == "1 offsets below 0, such as -1 to 101 of T1 queue 1"
+    land(Home.of(tmp_path), snapshot)
+
+
+def test_a_counter_beyond_its_column_is_unknown(scripted, tmp_path):
+    wrong = {CONFIG: replaced(b"fileReservedTime=72", b"fileReservedTime=99999999999")}
+    snapshot, _ = taken(scripted, wrong)
+    assert [row.retention_hours for row in snapshot.brokers] == [72, None]
+    land(Home.of(tmp_path), snapshot)
+
+
+def test_another_broker_behind_the_address(scripted, known):
+    snapshot, endpoint = taken(scripted, {}, name="z")
+    assert only_problem(snapshot, endpoint, CONFIG) == "b 0 is gone, z has its address now"
+    assert (snapshot.brokers_expected, snapshot.brokers_answered) == (2, 1)
+    assert {row.broker for row in snapshot.queue_offsets + snapshot.consumer_offsets} == {"a"}
+    assert snapshot.brokers[1].version is None
+
+
+def test_a_large_unusual_body_is_refused_at_once(scripted):
+    body = b'{"offsetTable":{"T@g":{0: 5}' + b',"T@g":{0: 5}' * 1_000_000 + b"}}"
+    started = time.monotonic()
+    snapshot, endpoint = taken(scripted, {OFFSETS: replaced(b"", body)})
+    assert time.monotonic() - started < BOUND
+    assert "too large" in only_problem(snapshot, endpoint, OFFSETS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "[]",
+        '{"brokerAddrTable":[],"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":1,"cluster":"c","brokerAddrs":{}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{"x":"h:1"}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{0:null}}},'
+        '"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{"a":{"brokerName":"a","cluster":"c","brokerAddrs":{'
+        '9223372036854775808:"h:1"}}},"clusterAddrTable":{}}',
+        '{"brokerAddrTable":{},"clusterAddrTable":{"c":"a"}}',
+    ],
+)
+def test_a_faulty_name_server_is_one_problem(scripted, tmp_path, body):
+    async def main():
+        async def respond(reader, writer):
+            await reader.readexactly(8)
+            writer.write(frame(1, body.encode()))
+            await reader.read()
+
+        async with scripted(respond) as server:
+            return await collect(ClusterTarget((server,), total_timeout=ENOUGH)), server
+
+    snapshot, server = asyncio.run(main())
+    (problem,) = snapshot.problems
+    assert (problem.endpoint, problem.operation) == (server, "GET_BROKER_CLUSTER_INFO")
+    assert problem.message.startswith("unreadable response: ") and "\n" not in problem.message
+    assert (snapshot.status, snapshot.brokers) == ("FAILED", [])
+    land(Home.of(tmp_path), snapshot)

@@ -1,0 +1,246 @@
+"""The settings file of the clusters: what it gives, and what a mistake in it says."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.security import Credentials, Security, Tls
+from settings.clusters import Cluster, configured
+from settings.errors import SettingsError
+from settings.home import Home
+
+SECRET = "what-nobody-may-see"
+
+FULL = """\
+clusters:
+- name: orders
+  namesrv: [10.0.0.1:9876, 10.0.0.2:9876]
+  cluster: DefaultCluster
+  acl: {access_key_env: ORDERS_ACCESS_KEY, secret_key_env: ORDERS_SECRET_KEY}
+  tls: {ca: ca.pem, cert: /etc/client.pem, key: client.key, verify: false, server_name: brokers}
+  every: 10s
+  deep_every: 10m
+  ask_clients: false
+  total_timeout: 5
+  in_flight: 16
+  max_requests: 5000
+- name: billing
+  namesrv: 10.1.0.1:9876
+  acl: {secret_file: account.yaml}
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home.of(tmp_path)
+
+
+def write(home, text):
+    (home.path / "clusters.yaml").write_text(text)
+
+
+def test_a_whole_file(home):
+    write(home, FULL)
+    (home.path / "account.yaml").write_text("accessKey: rocketmq2\nsecretKey: 0123\n")
+    orders, billing = configured(home)
+    environment = {"ORDERS_ACCESS_KEY": "me", "ORDERS_SECRET_KEY": SECRET}
+    remembered = (("broker-a", 0, "a:1"),)
+    tls = Tls(
+        str(home.path / "ca.pem"),
+        "/etc/client.pem",
+        str(home.path / "client.key"),
+        verify=False,
+        server_name="brokers",
+    )
+    assert orders.target(remembered, environment) == ClusterTarget(
+        ("10.0.0.1:9876", "10.0.0.2:9876"),
+        name="orders",
+        cluster="DefaultCluster",
+        remembered=remembered,
+        total_timeout=5,
+        in_flight=16,
+        max_requests=5000,
+        security=Security(Credentials("me", SECRET), tls),
+    )
+    assert (orders.every, billing.every) == (10, None)
+    assert (orders.deep_every, billing.deep_every) == (600, 300)
+    assert (orders.ask_clients, billing.ask_clients) == (False, True)
+    # RocketMQ's own example of a secret looks like a number.
+    assert billing.target().security == Security(Credentials("rocketmq2", "0123"))
+
+
+def test_one_cluster_without_a_file(home):
+    assert configured(home) == []
+    assert configured(home, "a:1; b:2") == [Cluster(("a:1", "b:2"))]
+    assert configured(home, "a:1", "mine") == [Cluster(("a:1",), "mine")]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [("off", 0), ("0", 0), ("'off'", 0), ("90", 90), ("1h", 3600)]
+)
+def test_how_often_to_look_deep(home, written, expected):
+    write(home, ENTRY + f"  deep_every: {written}\n")
+    assert configured(home)[0].deep_every == expected
+
+
+@pytest.mark.parametrize(
+    ("deep_every", "minutes_ago", "expected"),
+    [
+        (300, None, True),
+        (300, 4, False),
+        (300, 4.99, True),
+        (300, 5, True),
+        (300, -1, True),
+        (0, None, False),
+        (0, 5, False),
+    ],
+)
+def test_a_deep_look_is_due(deep_every, minutes_ago, expected):
+    now = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
+    deep = Cluster(("a:1",), deep_every=deep_every, ask_clients=False).deep(last, now)
+    assert deep == (DeepOptions(client_reports=False) if expected else None)
+
+
+def test_which_clusters_of_the_file(home):
+    write(home, FULL)
+
+    def names(*args):
+        return [cluster.name for cluster in configured(home, *args)]
+
+    assert names() == ["orders", "billing"]
+    assert names("", "billing") == ["billing"]
+    assert names("10.0.0.2:9876") == ["orders"], "its settings are those of the file"
+    assert configured(home, "10.9.9.9:9876") == [Cluster(("10.9.9.9:9876",))]
+    with pytest.raises(SettingsError, match="no cluster 'stock', only orders, billing"):
+        configured(home, "", "stock")
+
+
+def test_a_file_elsewhere(home, tmp_path):
+    (tmp_path / "other.yaml").write_text("clusters: [{name: a, namesrv: 'a:1'}]")
+    assert configured(home, path=str(tmp_path / "other.yaml")) == [
+        Cluster(("a:1",), "a", limits={})
+    ]
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: cannot be read: No such file"):
+        configured(home, path=str(tmp_path / "nowhere.yaml"))
+
+
+ENTRY = "clusters:\n- name: a\n  namesrv: a:1\n"
+ACL = ENTRY + "  acl:\n"
+
+WRONG = {
+    "nothing": ("", 1, "empty: write `clusters:`"),
+    "not YAML": ("clusters: [", 1, "not YAML"),
+    "a list": ("- a", 1, "a mapping with `clusters:` is wanted here, not a list"),
+    "no list": ("clusters: a", 1, "clusters: a list of clusters is wanted, not text"),
+    "no cluster": ("clusters: []", 1, "clusters: no cluster"),
+    "another key": (ENTRY + "more: 1\n", 4, "more: unknown field"),
+    "no mapping": ("clusters:\n- orders\n", 2, "clusters[0]: a cluster is a mapping, not text"),
+    "no name": ("clusters:\n- namesrv: a:1\n", 2, "clusters[0].name: missing"),
+    "a path as name": (ENTRY.replace("name: a", "name: ../a"), 2, "clusters[0].name: "),
+    "no name server": ("clusters:\n- name: a\n", 2, "clusters[0].namesrv: missing"),
+    "no port": (ENTRY.replace("a:1", "a"), 3, "clusters[0].namesrv[0]: 'a' is not HOST:PORT"),
+    "written twice": (ENTRY + "  name: b\n", 4, "clusters[0].name: written twice"),
+    "a name twice": (
+        ENTRY + "- name: a\n  namesrv: b:1\n",
+        4,
+        "clusters[1].name: 'a' is another cluster's name",
+    ),
+    "unknown field": (ENTRY + "  intervall: 10s\n", 4, "clusters[0].intervall: unknown field"),
+    "no span": (
+        ENTRY + "  every: often\n",
+        4,
+        "clusters[0].every: a duration is wanted, e.g. 90s, 5m, 2h or 1d, not 'often'",
+    ),
+    "too often": (ENTRY + "  every: 0.1s\n", 4, "clusters[0].every: "),
+    "not how often": (ENTRY + "  deep_every: on\n", 4, "clusters[0].deep_every: "),
+    "never before": (ENTRY + "  deep_every: -1\n", 4, "clusters[0].deep_every: "),
+    "perhaps": (ENTRY + "  ask_clients: 1\n", 4, "clusters[0].ask_clients: "),
+    "no number": (ENTRY + "  in_flight: many\n", 4, "clusters[0].in_flight: "),
+    "nothing in flight": (ENTRY + "  in_flight: 0\n", 4, "clusters[0].in_flight: "),
+    "key without cert": (
+        ENTRY + "  tls:\n    key: a.key\n",
+        4,
+        "clusters[0].tls: key without cert",
+    ),
+    "verify": (ENTRY + "  tls:\n    verify: perhaps\n", 5, "clusters[0].tls.verify: "),
+    "half an account": (
+        ACL + "    access_key_env: A\n",
+        4,
+        "clusters[0].acl: give access_key_env and secret_key_env, or secret_file alone",
+    ),
+    "two accounts": (
+        ACL + "    access_key_env: A\n    secret_key_env: B\n    secret_file: c\n",
+        4,
+        "clusters[0].acl: give access_key_env",
+    ),
+    "the secret itself": (
+        ACL + f"    access_key_env: A\n    secret_key: {SECRET}\n",
+        6,
+        "clusters[0].acl.secret_key: unknown field",
+    ),
+    "the secret as a variable": (
+        ACL + f"    access_key_env: A\n    secret_key_env: {SECRET}\n",
+        6,
+        "clusters[0].acl.secret_key_env: ",
+    ),
+    "the secret as the account": (ENTRY + f"  acl: {SECRET}\n", 4, "clusters[0].acl: "),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "said"), WRONG.values(), ids=WRONG)
+def test_a_mistake_names_file_line_and_field(home, text, line, said):
+    write(home, text)
+    with pytest.raises(SettingsError) as caught:
+        configured(home)
+    lines = [it for it in caught.value.mistakes if said in it]
+    assert lines and lines[0].startswith(f"{home.path / 'clusters.yaml'}:{line}: ")
+    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_all_mistakes_at_once(home):
+    write(home, "clusters:\n- name: a\n- name: b\n  namesrv: b\n  every: 5\n  more: 1\n")
+    with pytest.raises(SettingsError) as caught:
+        configured(home)
+    assert len(caught.value.mistakes) == 3
+
+
+NO_ACCOUNT = {
+    "no variable": ("{access_key_env: A, secret_key_env: B}", None, ".access_key_env: this env"),
+    "no file": ("{secret_file: account.yaml}", None, "account.yaml: cannot be read: No such file"),
+    "empty": ("{secret_file: account.yaml}", "", "accessKey is missing or empty"),
+    "text": ("{secret_file: account.yaml}", SECRET, "accessKey is missing or empty"),
+    "half": ("{secret_file: account.yaml}", "accessKey: a", "secretKey is missing or empty"),
+    "a list": ("{secret_file: account.yaml}", f"- {SECRET}", "accessKey is missing"),
+    "nested": (
+        "{secret_file: account.yaml}",
+        f"accessKey: a\nsecretKey: [{SECRET}]",
+        "secretKey is missing or empty",
+    ),
+    "not YAML": ("{secret_file: account.yaml}", f"accessKey: [{SECRET}", "not YAML"),
+    "not text": ("{secret_file: account.yaml}", b"\xff\xfe\xfa", "not YAML"),
+}
+
+
+@pytest.mark.parametrize(("acl", "content", "said"), NO_ACCOUNT.values(), ids=NO_ACCOUNT)
+def test_an_account_that_is_not_there(home, acl, content, said):
+    write(home, ENTRY + f"  acl: {acl}\n")
+    if content is not None:
+        content = content if isinstance(content, bytes) else content.encode()
+        (home.path / "account.yaml").write_bytes(content)
+    (cluster,) = configured(home)
+    with pytest.raises(SettingsError) as caught:
+        cluster.target(environment={})
+    assert said in str(caught.value)
+    assert f"{home.path / 'clusters.yaml'}:4: clusters[0].acl" in str(caught.value)
+    assert SECRET not in str(caught.value) and caught.value.__cause__ is None
+
+
+def test_an_account_is_read_anew_for_every_look(home):
+    write(home, ENTRY + "  acl: {access_key_env: A, secret_key_env: B}\n")
+    (cluster,) = configured(home)
+    for secret in ("old", "new"):
+        found = cluster.target(environment={"A": "a", "B": secret}).security.credentials
+        assert found == Credentials("a", secret)

@@ -1,0 +1,134 @@
+"""The settings of the environment: their types, what a wrong value gives, and their names."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from settings.basics import BasicSettings
+from settings.environment import Settings, variable_of
+from settings.errors import SettingsError
+from settings.variables import NAMES, OLD_NAMES, warnings_of
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch):
+    for name in [*os.environ]:
+        if name.startswith("TIDEMARK_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(("text", "number"), [(None, 10), ("", 10), ("1", 1), (" 30 ", 30)])
+def test_a_whole_number_from_one_on(monkeypatch, text, number):
+    if text is not None:
+        monkeypatch.setenv("TIDEMARK_GAP_MINUTES", text)
+    assert Settings.read().gap_minutes == number
+    assert Settings.read().history.longest_gap == timedelta(minutes=number)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "ten", "1e3"])
+def test_anything_else_is_one_line(monkeypatch, text):
+    monkeypatch.setenv("TIDEMARK_GAP_MINUTES", text)
+    with pytest.raises(SettingsError) as ended:
+        Settings.read()
+    expected = f"TIDEMARK_GAP_MINUTES is {text!r}: it takes a whole number from 1 on"
+    assert str(ended.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "takes"),
+    [
+        ("SCHEDULE", "perhaps", "on or off"),
+        ("DRIVER_MEMORY", "much", "a number with k, m, g or t, like 2g"),
+        ("DRIVER_MEMORY", "0g", "a number with k, m, g or t, like 2g"),
+        ("CLIENT_CORES", "nan", "a number above 0"),
+    ],
+)
+def test_a_wrong_value_names_what_its_variable_takes(monkeypatch, name, text, takes):
+    monkeypatch.setenv(f"TIDEMARK_{name}", text)
+    with pytest.raises(SettingsError) as ended:
+        Settings.read()
+    assert str(ended.value) == f"TIDEMARK_{name} is {text!r}: it takes {takes}"
+
+
+def test_all_wrong_values_are_named_at_once(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_RAW_DAYS", "x")
+    monkeypatch.setenv("TIDEMARK_SAMPLE_MINUTES", "0")
+    with pytest.raises(SettingsError) as ended:
+        Settings.read()
+    assert len(ended.value.mistakes) == 2
+
+
+def test_an_old_name_works_until_the_new_one_is_set(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_HOLE_MINUTES", "20")
+    assert Settings.read().gap_minutes == 20
+    monkeypatch.setenv("TIDEMARK_GAP_MINUTES", "30")
+    assert Settings.read().gap_minutes == 30
+    assert warnings_of(os.environ) == [
+        "TIDEMARK_HOLE_MINUTES is the old name of TIDEMARK_GAP_MINUTES"
+    ]
+
+
+def test_the_names_are_those_of_the_model():
+    assert sorted(NAMES) == sorted(variable_of(field) for field in Settings.model_fields)
+    assert set(OLD_NAMES.values()) <= set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("variable", "field", "text"),
+    [
+        ("TIDEMARK_RULES", "rules", "mine.yaml"),
+        ("TIDEMARK_DOCS_URL", "docs_url", "https://docs.example.org"),
+        ("TIDEMARK_DRIVER_MEMORY", "driver_memory", "3g"),
+    ],
+)
+def test_a_variable_sets_its_field(monkeypatch, variable, field, text):
+    monkeypatch.setenv(variable, text)
+    assert getattr(Settings.read(), field) == text
+
+
+def test_every_setting_is_described():
+    for name, field in Settings.model_fields.items():
+        assert field.description and field.description.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("TIDEMARK_NAMSRV", "did you mean TIDEMARK_NAMESRV?"),
+        ("TIDEMARK_RAW_DAY", "did you mean TIDEMARK_RAW_DAYS?"),
+        ("TIDEMARK_XQZJ", "tidemark config lists all settings"),
+    ],
+)
+def test_an_unknown_name_is_warned_of(name, warning):
+    assert warnings_of([name, "PATH"]) == [f"{name} is not a setting; {warning}"]
+
+
+def test_known_names_give_no_warning():
+    assert warnings_of([*NAMES, "TIDEMARK_TEST_VERSION", "HOME", "NOT_TIDEMARK_X"]) == []
+
+
+def test_no_secret_is_shown(monkeypatch):
+    for name in ("NOTIFY_URLS", "DIGEST_URLS", "CATALOG_URI"):
+        monkeypatch.setenv(f"TIDEMARK_{name}", "json://user:s3cret@host")
+    settings = Settings.read()
+    shown = repr((settings, settings.notifications, settings.catalog))
+    assert "s3cret" not in shown
+    assert "s3cret" in settings.notifications.urls
+    assert "s3cret" in settings.notifications.digest_urls
+    assert "s3cret" in settings.catalog.uri
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"TIDEMARK_HOME": "elsewhere", "TIDEMARK_NAMESRV": "a:1;b:2", "TIDEMARK_CLUSTER": "c"},
+        {"TIDEMARK_CLUSTERS": "x.yaml", "TIDEMARK_DEBUG": "1", "TIDEMARK_CATALOG_TYPE": "sql"},
+        {"TIDEMARK_DEBUG": "off", "TIDEMARK_HOME": ""},
+    ],
+)
+def test_the_basic_settings_are_those_of_the_model(monkeypatch, environment):
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    assert BasicSettings.read() == Settings.read().basics

@@ -1,0 +1,617 @@
+"""Alerts: a dozen rows per kind of rule, and the same rows from ticks as from an hour at once.
+
+One simplification would look right and break: taking an incomplete sum below the threshold for a
+number that is known not to be above it.
+"""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from pyspark.sql import DataFrame, SparkSession
+
+from alerting.rules.base import Variant
+from alerting.rules.files import DEFAULT_RULES, load_rules
+from alerting.rules.kinds import KINDS
+from alerting.rules.model import NUMBERS, Rule
+from alerting.rules.partial_rows import MINIMA, SUMS
+from assets.rule_evaluation import evaluated_rule, evaluated_rules
+from lake.tables.alerting import ALERTS
+from lake.tables.progress import GROUPS
+from lake.tables.raw import BROKERS, SNAPSHOTS
+from lake.window import Window
+from spark.alerts.evaluated_rule import EvaluatedRule
+from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
+from spark.alerts.growth import HISTORY
+from spark.alerts.sources import SOURCES
+from tests.support.table_rows import NOON, frame, minute, minutes, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+Frames = dict[str, DataFrame]
+
+_RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
+
+
+def variants(kind: str, threshold: Any = None, name: str = "", **other: Any) -> list[Variant]:
+    """A rule as it would be read from a file, and its overrides."""
+    limit = {} if threshold is None else {"threshold": threshold}
+    return _RULE.validate_python({"name": name or kind, "kind": kind} | limit | other).variants()
+
+
+def named(*given: Any, **other: Any) -> list[EvaluatedRule]:
+    """The same as evaluation takes it."""
+    return [evaluated_rule(variant) for variant in variants(*given, **other)]
+
+
+READY_MADE = evaluated_rules(load_rules(DEFAULT_RULES))
+"""The rules that come with Tidemark."""
+
+
+def group(at: float, readable_lag: int | None, **other: Any) -> dict[str, Any]:
+    """An observation of one group, complete and online unless told otherwise."""
+    row = {
+        "at": at,
+        "consumer_group": "billing",
+        "topic": "orders",
+        "lag": readable_lag,
+        "readable_lag": readable_lag,
+        "lost": None if readable_lag is None else 0,
+        "complete": True,
+        "online": True,
+        "message_model": "CLUSTERING",
+    }
+    return row | other
+
+
+def groups(spark: SparkSession, rows: Sequence[dict[str, Any]], **columns: Any) -> Frames:
+    """The rows, with some columns the same in each."""
+    return {GROUPS.name: frame(spark, GROUPS, [row | columns for row in rows])}
+
+
+def brokers(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> Frames:
+    return {BROKERS.name: frame(spark, BROKERS, rows)}
+
+
+def assert_alerts(found: DataFrame, expected: Sequence[tuple[float, str, str, float]]) -> None:
+    """Compares minute, rule, subject and value."""
+    rows = [
+        ((row.observed_at.astimezone(UTC) - NOON).total_seconds() / 60, *row[1:])
+        for row in found.select("observed_at", "rule", "subject", "value").collect()
+    ]
+    assert sorted(rows) == sorted(expected)
+
+
+def test_lag_above_its_threshold_at_every_evaluation(spark: SparkSession) -> None:
+    rows = [
+        *(group(at, lag) for at, lag in enumerate([101, 100, 103, 0])),
+        group(1, 500, topic="%RETRY%billing"),
+        group(9, 500),
+    ]
+    found = evaluate(named("lag", 100.0), groups(spark, rows), minutes(0, 5))
+    assert found.columns == ALERTS.column_names
+    assert_alerts(
+        found,
+        [
+            (0, "lag", "lab/billing/orders", 101.0),
+            (1, "lag", "lab/billing/%RETRY%billing", 500.0),
+            (2, "lag", "lab/billing/orders", 103.0),
+        ],
+    )
+
+
+UNKNOWN = [
+    group(0, 200),
+    group(1, None, complete=False, online=None),
+    group(2, 50, complete=False),  # at least 50: says nothing
+    group(3, 150, complete=False),  # at least 150: true
+    group(4, 50),
+]
+
+
+def test_the_unknown_is_neither_true_nor_untrue(spark: SparkSession) -> None:
+    subject = "lab/billing/orders"
+    asked, frames = named("lag", 100.0), groups(spark, UNKNOWN)
+    assert_alerts(
+        evaluate(asked, frames, minutes(0, 60)),
+        [(0, "lag", subject, 200.0), (3, "lag", subject, 150.0)],
+    )
+    subjects = spark.createDataFrame([("lag", subject), ("lag", "lab/gone/orders")], _SUBJECTS)
+    found = evaluate_subjects(asked, frames, minutes(0, 60), subjects).collect()
+    assert {row.snapshot_id: row.holds for row in found} == {
+        snapshot_id(0): True,
+        snapshot_id(1): None,
+        snapshot_id(2): None,
+        snapshot_id(3): True,
+        snapshot_id(4): False,
+    }
+    assert {row.subject for row in found} == {subject}
+
+
+_SUBJECTS = "rule string, subject string"
+
+NONE_OF = {"online": True, "lag_upper": 40, "queues": 4}
+
+OF_PART: dict[str, tuple[list[EvaluatedRule], dict[str, Any], dict[str, Any], bool | None]] = {
+    name: (named(kind, threshold, name, **other), true, untrue, of_part)
+    for name, kind, threshold, other, true, untrue, of_part in [
+        ("lag", "lag", 100.0, {}, {"readable_lag": 200}, {"readable_lag": 50}, True),
+        ("filtered", "filtered_lag", 9.0, {}, {"filtered_lag": 20}, {"filtered_lag": 5}, True),
+        ("delay", "delay", "10m", {}, {"delay_ms": 900_000}, {"delay_ms": 60_000}, True),
+        (
+            *("few", "delay", "10m", {"min_messages": 10}),
+            *({"delay_ms": 900_000}, {"delay_ms": 900_000, "readable_lag": 9}, True),
+        ),
+        (
+            *("young", "lag", 10.0, {"min_age": "5m"}),
+            *({"delay_ms": 600_000}, {"delay_ms": 1000}, True),
+        ),
+        ("alone", "nobody_online", None, {}, {}, {"readable_lag": 0}, True),
+        (
+            *("never", "never_committed", None, {}),
+            *({**NONE_OF, "queues_never_committed": 4}, {**NONE_OF, "queues_never_committed": 2}),
+            None,
+        ),
+        ("lost", "lost", None, {}, {"lost": 3}, {"lost": 0}, True),
+        ("soon", "soon_lost", "2h", {}, {"loss_in_seconds": 9}, {"loss_in_seconds": 9e9}, True),
+        (
+            *("none_left", "soon_lost", "2h", {}),
+            *({"loss_in_seconds": 9}, {"loss_in_seconds": 9, "readable_lag": 0}, True),
+        ),
+        (
+            *("behind", "falling_behind", None, {}),
+            *({"health": "FALLING_BEHIND"}, {"health": "OK"}, True),
+        ),
+        ("hung", "stalled", None, {}, {"health": "STALLED"}, {"health": "LOSING"}, True),
+        ("losing", "losing", None, {}, {"health": "LOSING", "lost": 3}, {"health": "OK"}, True),
+        ("skewed", "column", None, {"column": "skew", "above": 5}, {"skew": 6}, {"skew": 4}, None),
+        (
+            *("slow", "column", None, {"column": "consume_tps", "below": 1}),
+            *({"consume_tps": 0.5}, {"consume_tps": 2.0}, None),
+        ),
+        (
+            *("fast", "column", None, {"column": "consume_tps", "above": 1}),
+            *({"consume_tps": 2.0}, {"consume_tps": 0.5}, True),
+        ),
+        (
+            *("expiring", "column", None, {"column": "loss_in_seconds", "below": 60}),
+            *({"loss_in_seconds": 10}, {"loss_in_seconds": 100}, True),
+        ),
+        (
+            *("lasting", "column", None, {"column": "loss_in_seconds", "above": 60}),
+            *({"loss_in_seconds": 100}, {"loss_in_seconds": 10}, None),
+        ),
+    ]
+}
+"""Rules, each with a row of which it is true and one of which it is not, and what it says of the
+first when a broker was silent."""
+
+
+def test_a_silent_broker_makes_no_rule_untrue_and_none_true_that_more_would_not(
+    spark: SparkSession,
+) -> None:
+    """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
+    rows, asked, expected = [], [], {}
+    for name, (variants, true, untrue, of_part) in OF_PART.items():
+        fixed = {"topic": name, "online": name != "alone", "lag_upper": 20, "health": "OK"}
+        rows += [
+            group(at, 20) | fixed | columns | {"complete": at < 2}
+            for at, columns in enumerate((true, untrue, true, untrue))
+        ]
+        asked += variants
+        said = (True, False, of_part, None)
+        expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(said)}
+    pairs = [(name, f"lab/billing/{name}") for name in OF_PART]
+    subjects = spark.createDataFrame(pairs, _SUBJECTS)
+    found = evaluate_subjects(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+
+
+def test_of_every_column_it_is_said_what_the_unknown_does_to_it() -> None:
+    assert set(NUMBERS) == SUMS | MINIMA | {"skew", "drain_seconds", "match_ratio"}
+    assert not SUMS & MINIMA
+
+
+def test_lag_and_nobody_online(spark: SparkSession) -> None:
+    gone = {"online": False, "message_model": None}
+    rows = [
+        group(0, 5, **gone),
+        group(0, 0, topic="quiet", **gone),
+        group(0, None, topic="unknown", **gone),
+        group(0, 3, topic="%RETRY%billing", **gone),
+        group(0, 900, consumer_group="online"),
+        group(0, 900, consumer_group="not-asked", online=None, message_model=None),
+        group(0, 900, consumer_group="news", online=False, message_model="BROADCASTING"),
+        group(0, 7, consumer_group="half-seen", complete=False, **gone),
+        group(0, 0, consumer_group="all-lost", lag=40, lost=40, **gone),
+    ]
+    found = evaluate(named("nobody_online"), groups(spark, rows), minutes(0, 60))
+    assert_alerts(
+        found,
+        [
+            (0, "nobody_online", "lab/billing/orders", 5.0),
+            (0, "nobody_online", "lab/billing/%RETRY%billing", 3.0),
+            (0, "nobody_online", "lab/half-seen/orders", 7.0),
+        ],
+    )
+
+
+def test_lost_messages(spark: SparkSession) -> None:
+    rows = [
+        group(0, 10, lost=3),
+        group(1, 10, lost=0),
+        group(2, 10, lost=None, complete=False),
+        group(3, 10, lost=4, complete=False),
+        group(0, 0, topic="quiet"),
+        group(0, 10, lost=8, consumer_group="news", message_model="BROADCASTING"),
+        group(1, 10, lost=8, consumer_group="news", message_model="BROADCASTING", online=False),
+        group(2, 10, lost=8, consumer_group="news", message_model="BROADCASTING", online=None),
+    ]
+    found = evaluate(named("lost"), groups(spark, rows), minutes(0, 60))
+    assert_alerts(
+        found,
+        [
+            (0, "lost", "lab/billing/orders", 3.0),
+            (3, "lost", "lab/billing/orders", 4.0),
+            (0, "lost", "lab/news/orders", 8.0),
+        ],
+    )
+
+
+def test_one_new_message_on_a_quiet_topic_raises_no_alarm(spark: SparkSession) -> None:
+    """A day old is the commit, not the message that came just now."""
+    rows = [group(0, 0, delay_ms=0), group(1, 1, delay_ms=40), group(2, 0, delay_ms=0)]
+    asked = [each for each in READY_MADE if each.source == "groups"]
+    assert len(asked) > 10
+    assert evaluate(asked, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
+
+
+def test_a_group_that_stopped_is_told_once(spark: SparkSession) -> None:
+    rows = [
+        group(0, 5, lag_upper=5, online=False, health="STOPPED"),
+        group(1, 5, lag_upper=5, online=False, health="OK"),
+    ]
+    asked = [each for each in READY_MADE if each.kind in ("nobody_online", "stopped")]
+    subject = "lab/billing/orders"
+    assert_alerts(
+        evaluate([*asked, *named("stopped")], groups(spark, rows), minutes(0, 60)),
+        [
+            (0, "nobody-online", subject, 5.0),
+            (0, "stopped", subject, 5.0),
+            (1, "nobody-online", subject, 5.0),
+        ],
+    )
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    assert {row.rule for row in found} == {"nobody-online"}
+
+
+def test_a_lag_is_told_by_the_rule_for_filters_or_the_other(spark: SparkSession) -> None:
+    """Columns: how, how many of 20,000 are its own; what the two rules say of it."""
+    groups_asked: dict[str, tuple[str | None, int | None, list[str]]] = {
+        "reads_all": ("none", 20_000, ["lag-high"]),
+        "not_known": (None, None, ["lag-high"]),
+        "by_tag": ("tag_sample", 200, []),
+        "by_sql": ("delivered_over_advanced", 200, []),
+        "far_behind": ("tag_sample", 15_000, ["filtered-lag-high"]),
+    }
+    rows = [
+        group(0, 20_000, topic=name, match_method=method, filtered_lag=own)
+        for name, (method, own, _) in groups_asked.items()
+    ]
+    asked = [each for each in READY_MADE if each.kind in ("lag", "filtered_lag")]
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    assert sorted((row.subject.split("/")[2], row.rule) for row in found) == sorted(
+        (name, rule) for name, (_, _, said) in groups_asked.items() for rule in said
+    )
+
+
+def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession) -> None:
+    rows = [
+        group(0, 9, delay_ms=600_000, loss_in_seconds=7200.0),
+        group(1, 9, delay_ms=600_500, loss_in_seconds=7199.0),
+        group(2, 9, delay_ms=900_000, loss_in_seconds=None),
+        group(3, 0, loss_in_seconds=100.0),
+        group(4, 2, delay_ms=900_000),
+    ]
+    asked = [*named("delay", "10m", min_messages=5), *named("soon_lost", "2h")]
+    assert_alerts(
+        evaluate(asked, groups(spark, rows), minutes(0, 60)),
+        [
+            (1, "delay", "lab/billing/orders", 600.5),
+            (1, "soon_lost", "lab/billing/orders", 7199.0),
+            (2, "delay", "lab/billing/orders", 900.0),
+        ],
+    )
+
+
+def test_health_is_true_when_it_says_so_and_unknown_when_it_does_not_know(
+    spark: SparkSession,
+) -> None:
+    asked, subject = named("stalled"), "lab/billing/orders"
+    subjects = spark.createDataFrame([("stalled", subject)], _SUBJECTS)
+    expected = {"STALLED": True, "OK": False, "UNKNOWN": None, None: None}
+    for health, holds in expected.items():
+        frames = groups(spark, [group(0, 5, lag_upper=5)], health=health)
+        (row,) = evaluate_subjects(asked, frames, minutes(0, 1), subjects).collect()
+        assert row.holds is holds, health
+    (row,) = evaluate_subjects(
+        asked, groups(spark, [group(0, 5)]), minutes(0, 1), subjects
+    ).collect()
+    assert row.holds is None, "rows from before there was a health"
+
+
+def test_growth_is_the_difference_to_when_it_was_last_known(spark: SparkSession) -> None:
+    retry = "%RETRY%billing"
+    numbers = {-1: 3, 0: None, 1: 5, 2: 5, 3: 4, 4: 6, 20: 90}
+    rows = [
+        group(at, n, topic=topic, dlq_messages=n, complete=n is not None)
+        for at, n in numbers.items()
+        for topic in (retry, "orders")
+    ]
+    asked = [*named("dlq_growth"), *named("retry_growth", 1.0)]
+    ((_, (given,)),) = tables_to_read(asked, minutes(0, 60))
+    assert given == Window(minute(0) - HISTORY, minute(60))
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60))
+    subject = f"lab/billing/{retry}"
+    assert_alerts(
+        found,
+        [
+            (1, "dlq_growth", subject, 2.0),
+            (1, "retry_growth", subject, 2.0),
+            (4, "dlq_growth", subject, 2.0),
+            (4, "retry_growth", subject, 2.0),
+        ],
+    )
+
+
+def test_what_a_broker_hid_for_a_while_is_no_growth(spark: SparkSession) -> None:
+    """60 of 100 are on the broker that is silent at minutes 1 and 2, when 5 come to the other."""
+    retry, silent = "%RETRY%billing", (1, 2, 5, 6)
+    numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
+    rows = [
+        group(at, n, topic=retry, dlq_messages=n, complete=at not in silent)
+        for at, n in numbers.items()
+    ]
+    asked, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
+    found = evaluate(asked, groups(spark, rows), minutes(0, 60))
+    assert_alerts(
+        found,
+        [
+            (at, kind, subject, growth)
+            for kind in ("dlq_growth", "retry_growth")
+            # At the last, so many came at least, whatever the silent broker holds.
+            for at, growth in ((3, 5.0), (6, 95.0))
+        ],
+    )
+    subjects = spark.createDataFrame([("dlq_growth", subject)], _SUBJECTS)
+    said = evaluate_subjects(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
+    unknown = {row.snapshot_id for row in said if row.holds is None}
+    assert unknown == {snapshot_id(at) for at in (0, 1, 2, 5)}
+
+
+def test_any_column_can_be_compared(spark: SparkSession) -> None:
+    rows = [group(0, 9, skew=4.5, consume_tps=0.5), group(1, 9, skew=6.0, consume_tps=2.0)]
+    asked = [
+        *named("column", name="skewed", column="skew", above=5.0),
+        *named("column", name="slow", column="consume_tps", below=1.0),
+    ]
+    assert_alerts(
+        evaluate(asked, groups(spark, rows), minutes(0, 60)),
+        [(0, "slow", "lab/billing/orders", 0.5), (1, "skewed", "lab/billing/orders", 6.0)],
+    )
+
+
+def test_never_committed_is_about_those_online(spark: SparkSession) -> None:
+    none = {"lag_upper": 40, "queues": 4, "queues_never_committed": 4}
+    rows = [
+        group(0, None, topic="hung", **none),
+        group(0, None, topic="gone", online=False, **none),
+        group(0, 10, topic="partly", **none | {"queues_never_committed": 3}),
+    ]
+    found = evaluate(named("never_committed"), groups(spark, rows), minutes(0, 60))
+    assert_alerts(found, [(0, "never_committed", "lab/billing/hung", 40.0)])
+
+
+def broker(at: float, name: str, **answer: Any) -> dict[str, Any]:
+    port = {"broker-a": 10911, "broker-b": 10921}[name]
+    return {"at": at, "broker": name, "broker_id": 0, "address": f"10.0.0.1:{port}"} | answer
+
+
+def test_a_broker_that_did_not_answer_and_one_whose_disk_is_full(spark: SparkSession) -> None:
+    rows = [
+        broker(0, "broker-a", version="V5_3_3", put_tps=0.0, config={"a": "b"}),
+        broker(0, "broker-b"),
+        broker(1, "broker-a", disk_ratio=0.5),  # an old one may not tell its version
+        broker(1, "broker-b", config={}),
+        broker(2, "broker-a"),
+        broker(2, "broker-b", version="V5_3_3", disk_ratio=0.9),
+    ]
+    asked = [*named("broker_down"), *named("disk", 0.85)]
+    found = evaluate(asked, brokers(spark, rows), minutes(0, 60))
+    a, b = "lab/broker-a/10.0.0.1:10911", "lab/broker-b/10.0.0.1:10921"
+    assert_alerts(
+        found,
+        [
+            (0, "broker_down", b, 1.0),
+            (1, "broker_down", b, 1.0),
+            (2, "broker_down", a, 1.0),
+            (2, "disk", b, 0.9),
+        ],
+    )
+
+
+def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
+    rows = [
+        {"at": 0, "status": "COMPLETE", "brokers_expected": 2, "brokers_answered": 2},
+        {"at": 1, "status": "PARTIAL", "brokers_expected": 2, "brokers_answered": 1},
+        {"at": 2, "status": "FAILED", "brokers_expected": None, "brokers_answered": None},
+        {"at": 3, "status": "PARTIAL", "brokers_expected": 2, "brokers_answered": 1}
+        | {"source": "store"},
+    ]
+    snapshots = {
+        SNAPSHOTS.name: frame(spark, SNAPSHOTS, [{"source": "remote"} | row for row in rows]),
+        **brokers(spark, []),
+    }
+    found = evaluate(named("collection_incomplete"), snapshots, minutes(0, 60))
+    assert_alerts(
+        found, [(1, "collection_incomplete", "lab", 1.0), (2, "collection_incomplete", "lab", 1.0)]
+    )
+
+
+def test_evidence_names_the_snapshot_and_the_columns(spark: SparkSession) -> None:
+    rows = [
+        group(
+            3,
+            300,
+            queues=8,
+            queues_unknown=2,
+            complete=False,
+            max_queue_lag=290,
+            worst_broker="broker-b",
+            worst_queue_id=3,
+        ),
+    ]
+    asked = named(
+        "lag",
+        100.0,
+        severity="critical",
+        description="Late.",
+        runbook="http://wiki/lag",
+        labels={"team": "a"},
+    )
+    (alert,) = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    assert (alert.severity, alert.threshold) == ("critical", 100.0)
+    evidence = json.loads(alert.evidence)
+    row = evidence.pop("row")
+    assert evidence == {
+        "kind": "lag",
+        "words": "{value} wait",
+        "description": "Late.",
+        "runbook": "http://wiki/lag",
+        "labels": {"team": "a"},
+        "observations": [
+            {
+                "snapshot_id": snapshot_id(3),
+                "observed_at": "2026-11-19T12:03:00.000000Z",
+                "value": 300.0,
+            },
+        ],
+    }
+    assert set(row) == set(SOURCES["groups"].evidence)
+    known = {name: value for name, value in row.items() if value is not None}
+    assert known == {
+        "cluster": "lab",
+        "consumer_group": "billing",
+        "topic": "orders",
+        "readable_lag": 300,
+        "lag": 300,
+        "lost": 0,
+        "queues": 8,
+        "queues_unknown": 2,
+        "max_queue_lag": 290,
+        "worst_broker": "broker-b",
+        "worst_queue_id": 3,
+        "online": True,
+        "message_model": "CLUSTERING",
+    }
+
+
+TOPICS = ("orders", "orders_eu", "ordersXeu", "%RETRY%billing", "Orders")
+
+
+@pytest.mark.parametrize(
+    ("match", "topics"),
+    [
+        ({}, set(TOPICS)),
+        ({"topic": ["orders"]}, {"orders"}),
+        ({"topic": ["orders_*"]}, {"orders_eu"}),
+        ({"topic": ["orders?eu"]}, {"orders_eu", "ordersXeu"}),
+        ({"topic": ["%RETRY%*", "Ord*"]}, {"%RETRY%billing", "Orders"}),
+        ({"topic": ["absent", "*"]}, set(TOPICS)),
+        ({"topic": ["orders"], "consumer_group": ["other"]}, set()),
+        ({"cluster": ["l*b"], "consumer_group": ["b*g"], "topic": ["*_eu"]}, {"orders_eu"}),
+    ],
+)
+def test_globs_choose_what_a_rule_is_about(
+    spark: SparkSession, match: dict[str, list[str]], topics: set[str]
+) -> None:
+    rows = groups(spark, [group(0, 9, topic=name) for name in TOPICS])
+    asked = variants("lag", 0.0, match=match)
+    found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
+    assert {alert.subject.split("/")[2] for alert in found} == topics
+    # The life cycle asks the same of the same names, in Python.
+    meant = {name for name in TOPICS if asked[0].applies_to({**COLUMNS, "topic": name})}
+    assert meant == topics
+
+
+COLUMNS: Mapping[str, str] = {"cluster": "lab", "consumer_group": "billing"}
+
+
+def test_of_overrides_the_first_that_fits_counts(spark: SparkSession) -> None:
+    overrides = [
+        {"match": {"topic": "orders_*"}, "threshold": 5.0, "severity": "critical"},
+        {"match": {"topic": "ord*"}, "enabled": False},
+        {"match": {"topic": "*"}, "threshold": 50.0},
+    ]
+    rows = groups(spark, [group(0, 9, topic=name) for name in (*TOPICS, "orders_us")])
+    asked = variants("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
+    found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
+    assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in found} == {
+        ("orders_eu", "critical", 5.0),
+        ("orders_us", "critical", 5.0),
+    }
+    for topic in TOPICS:
+        assert sum(each.applies_to({**COLUMNS, "topic": topic}) for each in asked) <= 1
+
+
+def test_without_rules_there_are_no_alerts(spark: SparkSession) -> None:
+    found = evaluate([], groups(spark, [group(0, 9)]), minutes(0, 1))
+    assert found.columns == ALERTS.column_names
+    assert found.collect() == []
+
+
+def test_every_kind_looks_at_rows_that_there_are() -> None:
+    assert {kind.source for kind in KINDS.values()} == {*SOURCES, "pipeline"}
+
+
+def test_ticks_and_one_window_give_the_same_rows(spark: SparkSession) -> None:
+    """Many series at random; snapshots lie four minutes apart, so the reach of growth cuts too."""
+    chance, step, snapshots = random.Random(20261119), 4, 14
+    rows = [
+        group(
+            number * step,
+            lag,
+            topic=f"topic-{series}" if series % 2 else f"%RETRY%g-{series}",
+            consumer_group=f"g-{series}",
+            lost=lag,
+            complete=chance.random() < 0.7,
+            online=chance.choice([True, False, False, None]),
+        )
+        for series in range(30)
+        for number in range(snapshots)
+        for lag in chance.choices([None, 0, 150, 250], weights=[1, 1, 3, 3])
+    ]
+    asked = [
+        *named("lag", 100.0),
+        *named("lag", 200.0, "higher"),
+        *named("nobody_online"),
+        *named("lost"),
+        *named("retry_growth"),
+    ]
+
+    def computed(first: float, last: float) -> list[Any]:
+        window = minutes(first, last)
+        ((_, (given,)),) = tables_to_read(asked, window)
+        kept = [row for row in rows if minute(row["at"]) in given]
+        return evaluate(asked, groups(spark, kept), window).collect()
+
+    edges = [0, step, 2 * step, 5 * step, 9 * step, snapshots * step]
+    at_once = computed(0, edges[-1])
+    ticks = [row for first, last in pairwise(edges) for row in computed(first, last)]
+    assert {row.rule for row in at_once} == {rule.name for rule in asked}
+    assert sorted(ticks) == sorted(at_once)

@@ -1,0 +1,213 @@
+"""Rules on what stands beside a group's row: a few rows of each table, and what is not known.
+
+One simplification would look right and break: taking a look that asked no member for one at which
+nothing was wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake.tables import progress
+from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
+from spark.alerts.group_features import GROUP_FEATURES
+from tests.spark.alerts.test_evaluation import named
+from tests.support.table_rows import frame, minute, minutes, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+GROUP = {"consumer_group": "billing", "topic": "orders"}
+SUBJECT = "lab/billing/orders"
+DAY = 24 * 60
+
+Rows = Mapping[str, Sequence[dict[str, Any]]]
+
+
+def said(
+    spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
+) -> dict[float, Any]:
+    """What a rule of a kind says of billing's rows at some minutes: value, False or None."""
+    added = [table for each in GROUP_FEATURES for table in (each.table, *each.also_reads)]
+    tables = {table.name: table for table in (progress.GROUPS, *added)}
+    own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
+    given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
+    frames = {name: frame(spark, table, given.get(name, ())) for name, table in tables.items()}
+    asked, window = named(kind), minutes(0, 60)
+    wanted = {table.name for table, _ in tables_to_read(asked, window)}
+    frames = {name: rows for name, rows in frames.items() if name in wanted}
+    subject = f"lab/billing/{own['topic']}"
+    subjects = spark.createDataFrame([(kind, subject)], "rule string, subject string")
+    holds = {
+        row.snapshot_id: row.holds
+        for row in evaluate_subjects(asked, frames, window, subjects).collect()
+    }
+    values = {row.observed_at: row for row in evaluate(asked, frames, window).collect()}
+    true = {row.observed_at.minute: row.value for row in values.values()}
+    assert {row.subject for row in values.values()} <= {subject}
+    return {
+        minute: true[minute] if holds[snapshot_id(minute)] else holds[snapshot_id(minute)]
+        for minute in at
+    }
+
+
+def event(at: float, kind: str, messages: int | None, queue_id: int = 0) -> dict[str, Any]:
+    return {"at": at, "kind": kind, "messages": messages, "queue_id": queue_id, **GROUP}
+
+
+def test_a_rewind_is_the_sum_over_its_queues(spark: SparkSession) -> None:
+    events = [
+        event(1, "REWOUND", 300),
+        event(1, "REWOUND", 40, queue_id=1),
+        event(1, "SKIPPED", 7, queue_id=2),
+        event(2, "FIRST_COMMIT", None),
+        {**event(1, "REWOUND", 9), "consumer_group": "other"},
+    ]
+    found = said(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
+    assert found == {0: False, 1: 340.0, 2: False}
+
+
+def test_without_all_brokers_nobody_knows_of_no_rewind(spark: SparkSession) -> None:
+    found = said(spark, "rewound", {}, complete=False)
+    assert found == {0: None}
+
+
+def queue(at: float, queue_id: int, state: str) -> dict[str, Any]:
+    return {"at": at, "queue_id": queue_id, "state": state, **GROUP}
+
+
+ASSIGNED = [
+    queue(0, 0, "OK"),
+    queue(0, 1, "CONTESTED"),
+    queue(0, 2, "CONTESTED"),
+    queue(0, 3, "UNOWNED"),
+    queue(2, 0, "OK"),
+]
+"""At minute 1 nobody was asked."""
+
+
+@pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])
+def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, worst: float) -> None:
+    found = said(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
+    assert found == {0: worst, 1: None, 2: False}
+
+
+def test_idle_members_are_counted_where_members_told(spark: SparkSession) -> None:
+    idle = [
+        {"at": 0, "client_id": client, "reason": "MORE_CLIENTS_THAN_QUEUES", **GROUP}
+        for client in ("a", "b")
+    ]
+    rows = {"progress.assignments": ASSIGNED, "progress.idle_clients": idle}
+    assert said(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
+
+
+def also_reads(**topics: str) -> dict[str, Any]:
+    """What a member told; a topic's name to its tags."""
+    given = [
+        {"topic": topic, "expression_type": "TAG", "expression": tags}
+        for topic, tags in topics.items()
+    ]
+    return {"client_id": "c", "subscriptions": given}
+
+
+def test_differing_subscriptions_are_told_once_a_group(spark: SparkSession) -> None:
+    """Of its topics the first in which members differ; all of them know what is so."""
+    silent = {"client_id": "d", "subscriptions": None}
+    both = [also_reads(audit="*", orders="A"), also_reads(audit="*", orders="B"), silent]
+    one = [also_reads(audit="*"), also_reads(audit="*", orders="*")]
+    same = [also_reads(audit="*", orders="*"), also_reads(audit="*", orders="*")]
+    told = [
+        {"at": 0, "consistent": False, "differences": ["EXPRESSION", "TOPICS"], "evidence": both},
+        {"at": 1, "consistent": True, "differences": [], "evidence": same},
+        {"at": 2, "consistent": None, "differences": None, "evidence": [*same, silent]},
+        {"at": 4, "consistent": False, "differences": ["TOPICS"], "evidence": one},
+        {"at": 5, "consistent": False, "differences": ["MESSAGE_MODEL"], "evidence": same},
+    ]
+    rows = {"progress.subscriptions": [{"consumer_group": "billing"} | row for row in told]}
+    kind, at = "inconsistent_subscription", (0, 1, 2, 3, 4, 5)
+    of_orders = {0: 2.0, 1: False, 2: None, 3: None, 4: 1.0, 5: False}
+    assert said(spark, kind, rows, at) == of_orders
+    of_audit = {0: False, 1: False, 2: None, 3: None, 4: False, 5: 1.0}
+    assert said(spark, kind, rows, at, topic="audit") == of_audit
+
+
+def hourly(at: float, tps: float) -> dict[str, Any]:
+    names = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
+    return {"at": at, "stats_key": "orders@billing", "tps": tps, **names, **GROUP}
+
+
+def test_throughput_is_compared_with_the_same_hour_of_former_days(spark: SparkSession) -> None:
+    former = [
+        hourly(-1 * DAY + 10, 100),
+        hourly(-2 * DAY - 5, 5000),  # a day unlike the others does not move the median
+        hourly(-3 * DAY + 3, 80),
+        hourly(-1 * DAY + 300, 1),  # another time of day
+        hourly(-8 * DAY, 1),  # too long ago
+    ]
+    now = [hourly(0, 40), hourly(1, 60)]
+    rows = {"progress.throughput": [*former, *now]}
+    found = said(spark, "throughput_drop", rows, at=(0, 1, 2))
+    assert found == {0: 0.4, 1: False, 2: None}
+
+
+def broker(at: float, address: str, booted: float | None) -> dict[str, Any]:
+    booted_at = None if booted is None else minute(booted)
+    return {"at": at, "broker_id": 0, "address": address, "booted_at": booted_at}
+
+
+def test_a_broker_that_was_started_within_the_hour_has_not_counted_for_one(
+    spark: SparkSession,
+) -> None:
+    """Broker b was started half an hour before minute 0; its counters start with it (C3)."""
+    former = [hourly(day * DAY + at, 100) for day in (-1, -2, -3) for at in (0, 30)]
+    looks = (1, 29, 31, 32)
+    rows = {
+        "progress.throughput": [*former, *(hourly(at, 2) for at in looks)],
+        "raw.brokers": [
+            *(broker(at, "a:1", -900) for at in looks),
+            *(broker(at, "b:1", -30) for at in looks[:-1]),
+            broker(32, "b:1", None),
+        ],
+    }
+    found = said(spark, "throughput_drop", rows, at=looks)
+    assert found == {1: None, 29: None, 31: 0.02, 32: 0.02}
+
+
+@pytest.mark.parametrize(
+    ("days", "complete"), [((-1 * DAY, -2 * DAY), True), ((-1 * DAY, -2 * DAY, -3 * DAY), False)]
+)
+def test_of_too_few_days_or_brokers_no_drop_is_told(
+    spark: SparkSession, days: Sequence[float], complete: bool
+) -> None:
+    rows = {"progress.throughput": [hourly(0, 1), *(hourly(day, 100) for day in days)]}
+    assert said(spark, "throughput_drop", rows, complete=complete) == {0: None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("rewound", False),
+        ("contested_queues", None),
+        ("idle_clients", None),
+        ("throughput_drop", None),
+    ],
+)
+def test_a_table_without_rows_need_not_be_read(
+    spark: SparkSession, kind: str, verdict: bool | None
+) -> None:
+    row = {"at": 0, "complete": True, "online": True, **GROUP}
+    groups = {"progress.groups": frame(spark, progress.GROUPS, [row])}
+    subjects = spark.createDataFrame([(kind, SUBJECT)], "rule string, subject string")
+    (found,) = evaluate_subjects(named(kind), groups, minutes(0, 1), subjects).collect()
+    assert found.holds is verdict
+
+
+def test_only_what_a_rule_asks_is_read() -> None:
+    window = minutes(0, 1)
+    assert [table.name for table, _ in tables_to_read(named("lag", 1.0), window)] == [
+        "progress.groups"
+    ]
+    (_, windows) = tables_to_read(named("throughput_drop"), window)[1]
+    assert len(windows) == 8
+    assert windows[0] == window

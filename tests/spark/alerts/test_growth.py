@@ -1,0 +1,130 @@
+"""Growth since the minutes before, or since the last look before an outage, and nothing else."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake.history import LoadedSnapshot, complete_before
+from lake.window import Window
+from settings.constants import MEMORY
+from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, windows_to_compare, with_growth
+from spark.columns import inside
+from tests.support.table_rows import minute, minutes, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+ASKED = ["dead_growth > 0"]
+
+Row = tuple[float, str, int | None, bool]
+"""(minute, topic, dead letters, whether that is all of them)."""
+
+
+def looks(*statuses: tuple[float, str]) -> list[LoadedSnapshot]:
+    return [
+        LoadedSnapshot(snapshot_id(at), "lab", minute(at), status, frozenset({"broker-a"}))
+        for at, status in statuses
+    ]
+
+
+def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    schema = "snapshot_id string, observed_at timestamp, topic string, dead int, complete boolean"
+    return spark.createDataFrame(
+        [(snapshot_id(at), minute(at), topic, dead, all_) for at, topic, dead, all_ in rows], schema
+    )
+
+
+def growth(
+    spark: SparkSession, rows: Sequence[Row], window: Window, outages: Outages
+) -> list[tuple[str, str, int | None]]:
+    """What is told of a window, from those rows only that are asked for."""
+    asked_for = windows_to_compare(ASKED, window, outages)
+    kept = [row for row in rows if any(minute(row[0]) in each for each in asked_for)]
+    if not kept:
+        return []
+    found = with_growth(frame(spark, kept), ["topic"], ASKED, outages).where(inside(window))
+    return sorted(
+        (row.snapshot_id, row.topic, row.dead_growth)
+        for row in found.select("snapshot_id", "topic", F.col("dead_growth")).collect()
+    )
+
+
+def test_what_came_while_a_broker_was_silent_for_long_is_told_when_it_is_back(spark: SparkSession):
+    """3 dead letters at minute 0; 7 more come while a broker is silent from 1 to 20."""
+    seen = [(0, "COMPLETE"), *((at, "PARTIAL") for at in range(1, 21)), (21, "COMPLETE")]
+    rows = [(at, "%DLQ%g", 3 if at < 21 else 10, status == "COMPLETE") for at, status in seen]
+    outages = complete_before(looks(*seen), minutes(21, 22), HISTORY)
+    assert {key: look.snapshot_id for key, look in outages.items()} == {
+        snapshot_id(21): snapshot_id(0)
+    }
+    assert windows_to_compare(ASKED, minutes(21, 22), outages) == [
+        Window(minute(0), minute(0) + timedelta(microseconds=1)),
+        Window(minute(11), minute(22)),
+    ]
+    assert growth(spark, rows, minutes(21, 22), outages) == [(snapshot_id(21), "%DLQ%g", 7)]
+    assert growth(spark, rows, minutes(21, 22), NO_OUTAGE) == [(snapshot_id(21), "%DLQ%g", None)]
+
+
+def test_an_outage_is_longer_than_minutes_and_shorter_than_a_day():
+    def before(*seen: tuple[float, str]) -> list[str]:
+        known = looks(*seen)
+        last = known[-1].observed_at
+        found = complete_before(known, Window(last, last + timedelta(seconds=1)), HISTORY)
+        return [look.snapshot_id for look in found.values()]
+
+    assert before((0, "COMPLETE"), (10, "COMPLETE")) == []
+    assert before((0, "COMPLETE"), (10.1, "COMPLETE")) == [snapshot_id(0)]
+    assert before((0, "COMPLETE"), (5, "COMPLETE"), (10.1, "COMPLETE")) == []
+    assert before((0, "COMPLETE"), (5, "PARTIAL"), (10.1, "PARTIAL")) == [snapshot_id(0)]
+    assert before((0, "PARTIAL"), (30, "COMPLETE")) == []
+    day = MEMORY / timedelta(minutes=1)
+    assert before((0, "COMPLETE"), (day, "COMPLETE")) == [snapshot_id(0)]
+    assert before((0, "COMPLETE"), (day + 1, "COMPLETE")) == []
+
+
+def test_files_of_one_broker_neither_end_an_outage_nor_have_one():
+    first, store, last = looks((0, "COMPLETE"), (15, "COMPLETE"), (30, "COMPLETE"))
+    store = replace(store, source="store")
+    assert complete_before([first, store, last], minutes(0, 60), HISTORY) == {
+        last.snapshot_id: first
+    }
+
+
+def test_a_topic_that_the_last_whole_look_did_not_hold_has_not_grown(spark: SparkSession):
+    rows: list[Row] = [(0, "old", 5, True), (30, "new", 1, True), (60, "old", 9, True)]
+    seen = looks((0, "COMPLETE"), (30, "COMPLETE"), (60, "COMPLETE"))
+    outages = complete_before(seen, minutes(0, 61), HISTORY)
+    assert growth(spark, rows, minutes(0, 61), outages) == [
+        (snapshot_id(0), "old", None),
+        (snapshot_id(30), "new", None),
+        (snapshot_id(60), "old", None),
+    ]
+
+
+def test_ticks_and_one_window_tell_the_same_growth(spark: SparkSession):
+    chance, step, number = random.Random(20261123), 4, 20
+    statuses = [
+        (at * step, chance.choice(["COMPLETE", "PARTIAL", "PARTIAL"])) for at in range(number)
+    ]
+    known = looks(*statuses)
+    rows: list[Row] = [
+        (at, f"topic-{series}", chance.choice([None, at, 2 * at]), chance.random() < 0.5)
+        for at, status in statuses
+        for series in range(12)
+        if chance.random() < 0.8
+    ]
+
+    def told(window: Window) -> list[tuple[str, str, int | None]]:
+        return growth(spark, rows, window, complete_before(known, window, HISTORY))
+
+    edges = [0, step, 3 * step, 4 * step, 11 * step, number * step]
+    at_once = told(minutes(0, edges[-1]))
+    ticks = [row for start, end in pairwise(edges) for row in told(minutes(start, end))]
+    assert sorted(ticks, key=str) == sorted(at_once, key=str)
+    far = complete_before(known, minutes(0, edges[-1]), HISTORY)
+    assert any(row[0] in far and row[2] is not None for row in at_once)

@@ -1,0 +1,163 @@
+"""``progress.capacity``: what members told, what they could carry, and what the peak takes."""
+
+import pytest
+
+from lake.tables import progress, raw
+from spark.progress.capacity import Machine, capacity
+from tests.support.table_rows import frame, minutes
+
+pytestmark = pytest.mark.spark
+
+NOW = 70
+
+
+def member(client_id, threads, ok_tps, rt_ms, failed_tps=0.0, queues=2, orderly=False):
+    return client_id, threads, ok_tps, rt_ms, failed_tps, queues, orderly
+
+
+def load(queues, produce_tps, clients=2, readable_lag=600, **other):
+    row = {"queues": queues, "produce_tps": produce_tps, "clients": clients}
+    return row | {"readable_lag": readable_lag} | other
+
+
+GROUPS = {
+    # group: its members, what is asked of it
+    # Two of 20 threads at 100 ms carry 200 a second each; 450 at the peak take three.
+    "plain": ([member("a", 20, 100.0, 100.0), member("b", 20, 50.0, 100.0)], load(4, 100.0)),
+    # Clients report every queue as locked. 2 queues of a concurrent one keep 20 threads busy.
+    "concurrent": ([member("a", 20, 9.0, 200.0)], load(2, 10.0, clients=1)),
+    # 10 queues held make 10 threads of 20: 100 a second.
+    "ordered": ([member("a", 20, 10.0, 100.0, queues=10, orderly=True)], load(10, 50.0, clients=1)),
+    "too many": ([member("a", 1, 1.0, 1000.0)], load(3, 4.0, clients=5)),
+    "failing": ([member("a", 1, 1.0, 100.0, failed_tps=2.0)], load(1, 1.0, clients=1)),
+    "failures not told": ([member("a", 1, 1.0, 100.0, failed_tps=None)], load(1, 1.0)),
+    # 100 calls of 10 ms and 300 of 50 ms.
+    "unequal": ([member("a", 8, 100.0, 10.0), member("b", 8, 300.0, 50.0)], load(8, 1.0)),
+    "never called": ([member("a", 20, 0.0, 0.0)], load(4, 1.0)),
+    "no threads": ([member("a", None, 5.0, 10.0)], load(4, 1.0)),
+    # A quarter matches: 100 of 400 a second, 150 of 600 messages.
+    "filtered": (
+        [member("a", 10, 10.0, 50.0)],
+        load(4, 400.0, clients=1, match_ratio=0.25, filtered_lag=150),
+    ),
+    "drained": ([member("a", 10, 10.0, 50.0)], load(2, 1000.0, clients=1, readable_lag=0)),
+    "no history": ([member("a", 10, 10.0, 50.0)], load(2, None, clients=1)),
+}
+
+
+@pytest.fixture(scope="module")
+def computed(spark):
+    clients, topics, queues, groups = [], [], [], []
+    for group, (members, asked) in GROUPS.items():
+        pair = {"at": NOW, "consumer_group": group, "topic": "orders"}
+        groups.append(pair | asked)
+        for client_id, threads, ok_tps, rt_ms, failed_tps, held, orderly in members:
+            mine = pair | {"client_id": client_id}
+            clients.append(
+                {k: v for k, v in mine.items() if k != "topic"}
+                | {"thread_count": threads, "consume_orderly": orderly}
+            )
+            topics.append(
+                mine
+                | {
+                    "consume_ok_tps": ok_tps,
+                    "consume_failed_tps": failed_tps,
+                    "consume_rt_ms": rt_ms,
+                }
+            )
+            queues += [mine | {"queue_id": number, "locked": True} for number in range(held)]
+            queues.append(mine | {"queue_id": held, "locked": True, "dropped": True})
+    for at, produce_tps in ((9, 9000.0), (30, 450.0)):
+        groups.append(
+            {"at": at, "consumer_group": "plain", "topic": "orders"} | load(4, produce_tps)
+        )
+    groups.append({"at": NOW, "consumer_group": "told nothing", "topic": "orders"} | load(4, 1.0))
+    found = capacity(
+        frame(spark, raw.CLIENTS, clients),
+        frame(spark, raw.CLIENT_TOPICS, topics),
+        frame(spark, raw.CLIENT_QUEUES, queues),
+        frame(spark, progress.GROUPS, groups),
+        minutes(60, 120),
+        Machine(cores=4, compute_ms=20.0),
+    ).collect()
+    assert len(found) == len(GROUPS)
+    return {row["consumer_group"]: row.asDict(recursive=True) for row in found}
+
+
+EXPECTED = {
+    "plain": {
+        "clients": 2,
+        "clients_told": 2,
+        "threads": 40,
+        "threads_per_client": 20,
+        "consume_tps": 150,
+        "consume_tps_per_client": 75,
+        "consume_rt_ms": 100,
+        "best_threads": 20,  # 4 cores x (80 + 20) / 20
+        "capacity_tps_per_client": 200,
+        "capacity_tps": 400,
+        "peak_tps": 450,  # half an hour before; what is older than an hour does not count
+        "clients_needed": 3,
+        "queues": 4,
+        "capacity_limit_tps": 800,
+        "is_ordered": False,
+    },
+    "concurrent": {"is_ordered": False, "capacity_tps_per_client": 100, "clients_needed": 1},
+    "ordered": {
+        "is_ordered": True,
+        "capacity_tps_per_client": 100,
+        "clients_needed": 1,
+        "capacity_limit_tps": 100,
+    },
+    "too many": {"capacity_tps": 3, "clients_needed": 4, "capacity_limit_tps": 3},
+    "failing": {"consume_tps": 3},
+    "failures not told": {"consume_tps": None, "capacity_tps_per_client": 10},
+    "unequal": {"consume_rt_ms": 40, "capacity_tps_per_client": 480},
+    "never called": {
+        "threads": 20,
+        "consume_tps": 0,
+        "consume_rt_ms": None,
+        "best_threads": None,
+        "capacity_tps_per_client": None,
+        "clients_needed": None,
+    },
+    "no threads": {"threads": None, "consume_tps": 5, "capacity_tps_per_client": None},
+    "filtered": {"capacity_tps_per_client": 200, "peak_tps": 100, "clients_needed": 1},
+    "no history": {"peak_tps": None, "clients_needed": None, "capacity_tps": 200},
+}
+
+
+@pytest.mark.parametrize("group", EXPECTED)
+def test_what_members_carry(computed, group):
+    expected = EXPECTED[group]
+    assert {name: computed[group][name] for name in expected} == expected
+
+
+DRAINS = {
+    # 600 messages, 200 a second for each member, 100 a second come in
+    "plain": [(1, 6.0), (2, 2.0), (3, 600 / 500), (4, 600 / 700)],
+    "too many": [(1, None), (3, None)],
+    "filtered": [(1, 1.5), (2, 0.5), (4, 150 / 700)],
+    "drained": [(1, 0.0), (2, 0.0)],
+    "no history": [(1, None), (2, None)],
+}
+
+
+@pytest.mark.parametrize("group", DRAINS)
+def test_the_time_to_drain_with_so_many_members(computed, group):
+    found = [
+        (each["clients"], each["drain_seconds"]) for each in computed[group]["drain_by_clients"]
+    ]
+    assert found == DRAINS[group]
+
+
+def test_what_each_member_told(computed):
+    first = computed["ordered"]["members"][0]
+    assert first == {
+        "client_id": "a",
+        "threads": 20,
+        "queues": 10,
+        "consume_tps": 10.0,
+        "consume_rt_ms": 100.0,
+        "capacity_tps": 100.0,
+    }

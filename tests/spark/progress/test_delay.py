@@ -1,0 +1,427 @@
+"""When messages were stored: each rule on observations that can be checked by eye.
+
+Then all at once against the contract's paragraph in plain Python, and against a made-up truth.
+
+Tempting simplifications these tests break: interpolating over a fall of ``max_offset`` (messages of
+the deleted topic), from the first observation of a plateau instead of its last, and taking what a
+later observation knows.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from lake.tables import progress
+from lake.window import Window
+from spark.progress.queues import queues
+from spark.progress.timeline import thinned, timeline
+from tests.support.table_rows import frame, minute, minutes, raw_frames
+
+pytestmark = pytest.mark.spark
+
+ALL = minutes(-10_000, 10_000)
+
+
+class Seen(NamedTuple):
+    """One observation of a queue: minute, max_offset, store time of the newest as a minute."""
+
+    at: float
+    maximum: int | None
+    stored: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """Observations of a queue, and where a consumer stands at each of them."""
+
+    seen: Sequence[Seen]
+    committed: int | None
+    pulled: int | None = None
+    minimum: int = 0
+    asked: float | None = None
+    topic: str = ""
+
+
+def raw_of(cases: Iterable[Case], spark: SparkSession):
+    """All cases as raw rows, each on a topic of its own."""
+    written, read = [], []
+    for case in cases:
+        queue = {"topic": case.topic, "queue_id": 0}
+        for seen in case.seen:
+            written.append(
+                queue
+                | {
+                    "at": seen.at,
+                    "min_offset": min(case.minimum, seen.maximum or 0),
+                    "max_offset": seen.maximum,
+                    "newest_stored_at": None if seen.stored is None else minute(seen.stored),
+                }
+            )
+            read.append(
+                queue
+                | {
+                    "at": seen.at,
+                    "consumer_group": "billing",
+                    "consumer_offset": case.committed,
+                    "pull_offset": case.pulled,
+                    "first_unconsumed_at": None if case.asked is None else minute(case.asked),
+                    "offset_store": "broker",
+                }
+            )
+    return raw_frames(spark, queue_offsets=written, consumer_offsets=read)
+
+
+def rows_of(frame: DataFrame) -> dict[tuple[Any, Any], dict[str, Any]]:
+    """Rows by topic and instant, whole."""
+    found = [
+        {
+            name: value.astimezone(UTC) if isinstance(value, datetime) else value
+            for name, value in row.asDict().items()
+        }
+        for row in frame.collect()
+    ]
+    return {(row["topic"], row["observed_at"]): row for row in found}
+
+
+def on_topics(cases: Iterable[Case]) -> list[Case]:
+    return [replace(case, topic=f"topic-{number}") for number, case in enumerate(cases)]
+
+
+GROWS = (Seen(0, 100), Seen(10, 200, 10))
+
+RULES = {
+    # message 149 is the 50th of 100 between minutes 0 and 10
+    "between two observations": (Case(GROWS, 149), (5, "interpolated", 10)),
+    "the store time of the newest ends the step": (
+        Case((Seen(0, 100), Seen(10, 200, 4)), 149),
+        (2, "interpolated", 4),
+    ),
+    "the newest of a step is exact": (
+        Case((Seen(0, 100), Seen(10, 200, 9), Seen(12, 300, 12)), 199),
+        (9, "exact", 0),
+    ),
+    "a plateau counts from its last observation": (
+        Case((Seen(0, 100), Seen(6, 100), Seen(10, 200, 10)), 149),
+        (8, "interpolated", 4),
+    ),
+    "and to the first of the next": (
+        Case((Seen(0, 100), Seen(10, 200, 10), Seen(15, 200, 10), Seen(20, 201, 20)), 149),
+        (5, "interpolated", 10),
+    ),
+    "a clock ahead is cut": (
+        Case((Seen(0, 100), Seen(10, 200, 11), Seen(12, 200, 11)), 149),
+        (5, "interpolated", 10),
+    ),
+    "a store time before the step is none": (
+        Case((Seen(4, 100), Seen(10, 200, 3), Seen(12, 300, 12)), 199),
+        (10, "interpolated", 6),
+    ),
+    "no store time": (
+        Case((Seen(4, 100), Seen(10, 200), Seen(12, 300, 12)), 199),
+        (10, "interpolated", 6),
+    ),
+    "before history": (
+        Case((Seen(0, 100, -30), Seen(10, 120, 10)), 50),
+        (-30, "at_least", None),
+    ),
+    "before history, without a store time": (
+        Case((Seen(0, 100), Seen(10, 120, 10)), 50),
+        (0, "at_least", None),
+    ),
+    "the newest when history began": (
+        Case((Seen(0, 100, -30), Seen(10, 120, 10)), 99),
+        (-30, "exact", 0),
+    ),
+    "at least nothing is nothing": (Case((Seen(0, 100),), 50), (None, None, None)),
+    "at least nothing by a clock ahead": (Case((Seen(0, 100, 3),), 50), (None, None, None)),
+    # message 29 is the 30th of 60 between minutes 6 and 10
+    "just after a fall": (
+        Case((Seen(0, 10), Seen(6, 1000), Seen(10, 60, 10)), 29),
+        (8, "interpolated", 4),
+    ),
+    "a fall cuts what was before": (
+        Case((Seen(0, 10), Seen(1, 20), Seen(6, 1000), Seen(10, 10), Seen(12, 20, 12)), 14),
+        (11, "interpolated", 2),
+    ),
+    "a hole in an observation is none": (
+        Case((Seen(0, 100), Seen(5, None), Seen(10, 200, 10)), 149),
+        (5, "interpolated", 10),
+    ),
+    # message 150 is the first that can still be read
+    "lost messages": (Case(GROWS, 20, minimum=149), (5, "interpolated", 10)),
+    "asked": (Case(GROWS, 149, asked=3), (3, "exact", 0)),
+    "asked by a clock ahead": (
+        Case((*GROWS, Seen(11, 200, 10)), 198, asked=10.5),
+        (10.5, "exact", 0),
+    ),
+    "ahead of the broker": (Case(GROWS, 250), (None, None, None)),
+    "never committed": (Case(GROWS, None), (None, None, None)),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(spark):
+    """What is computed of the last observation of each rule's case."""
+    cases = on_topics(case for case, _ in RULES.values())
+    found = rows_of(queues(raw_of(cases, spark), ALL))
+    return {
+        name: found[case.topic, minute(case.seen[-1].at)]
+        for name, case in zip(RULES, cases, strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_when_the_first_unconsumed_message_was_stored(answers, name):
+    case, (at, source, error) = RULES[name]
+    row = answers[name]
+    assert row["consumer_at"] == (None if at is None else minute(at))
+    assert row["delay_source"] == source
+    assert row["delay_error_ms"] == (None if error is None else error * 60_000)
+    age = None if at is None else (case.seen[-1].at - at) * 60_000
+    assert row["delay_ms"] == age
+
+
+def test_spans_follow_from_the_instants(spark):
+    """100 messages a 10 minutes; 150 committed, 170 handed out: 1-based, the 51st and the 71st."""
+    case = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=169, topic="t")
+    done = Case((Seen(0, 100), Seen(10, 200, 10)), 149, pulled=200, topic="all-out")
+    found = rows_of(queues(raw_of([case, done], spark), ALL))
+    names = ("lag_span_ms", "inflight_span_ms", "available_span_ms")
+    row = found["t", minute(10)]
+    assert (row["consumer_at"], row["pull_at"], row["newest_at"]) == (
+        minute(5),
+        minute(7),
+        minute(10),
+    )
+    assert [row[name] for name in names] == [300_000, 120_000, 180_000]
+    assert [found["all-out", minute(10)][name] for name in names] == [300_000, 300_000, 0]
+    assert found["all-out", minute(10)]["pull_at"] is None
+
+
+def test_a_message_asked_for_is_the_same_to_both_offsets(spark):
+    case = Case(GROWS, 149, pulled=149, asked=3, topic="t")
+    row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
+    assert row["consumer_at"] == row["pull_at"] == minute(3)
+    assert (row["inflight_span_ms"], row["available_span_ms"]) == (0, 7 * 60_000)
+
+
+def test_the_timeline_has_a_row_per_step(spark):
+    """A plateau is one row, however long; what it ended with stands in the next step's row."""
+    case = Case(
+        (
+            Seen(0, 100, -1),
+            Seen(1, 100, -1),
+            Seen(2, None),
+            Seen(3, 100, -1),
+            Seen(4, 160, 4),
+            Seen(5, 20, 5),
+            Seen(6, 20, 5),
+        ),
+        None,
+        topic="t",
+    )
+    found = rows_of(timeline(raw_of([case], spark).queue_offsets, minutes(0, 60)))
+    names = ("max_offset", "newest_stored_at", "previous_max_offset", "previous_at")
+    assert {at: tuple(row[name] for name in names) for (_, at), row in found.items()} == {
+        minute(0): (100, minute(-1), None, None),
+        minute(4): (160, minute(4), 100, minute(3)),
+        minute(5): (20, minute(5), 160, minute(4)),
+    }
+
+
+def test_thin_history_has_a_step_per_five_minutes_and_run(spark):
+    steps = [
+        {"max_offset": 10, "observed_at": minute(1)},
+        {"max_offset": 20, "observed_at": minute(3), "previous_max_offset": 10, "previous_at": 2},
+        {"max_offset": 5, "observed_at": minute(4), "previous_max_offset": 20, "previous_at": 3},
+        {"max_offset": 9, "observed_at": minute(4.5), "previous_max_offset": 5, "previous_at": 4},
+        {"max_offset": 12, "observed_at": minute(6), "previous_max_offset": 9, "previous_at": 5},
+        # Deleted, created again and written past its former end, all within five minutes.
+        {"max_offset": 7, "observed_at": minute(11), "previous_max_offset": 12, "previous_at": 6},
+        {"max_offset": 15, "observed_at": minute(12), "previous_max_offset": 7, "previous_at": 11},
+        {"max_offset": 18, "observed_at": minute(13), "previous_max_offset": 15, "previous_at": 12},
+    ]
+    rows = [
+        {"topic": "t", "queue_id": 0}
+        | step
+        | {"previous_at": minute(step["previous_at"]) if "previous_at" in step else None}
+        for step in steps
+    ]
+    once = thinned(frame(spark, progress.TIMELINE, rows))
+    names = ("max_offset", "previous_max_offset", "previous_at")
+    expected = {
+        minute(3): (20, None, None),
+        minute(4.5): (9, 20, minute(3)),
+        minute(6): (12, 9, minute(5)),
+        minute(11): (7, 12, minute(6)),
+        minute(13): (18, 7, minute(11)),
+    }
+    for made in (once, thinned(once)):
+        found = {at: tuple(row[name] for name in names) for (_, at), row in rows_of(made).items()}
+        assert found == expected
+
+
+# Random histories
+
+
+def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] | None:
+    """The contract's paragraph, word for word: stored, source and error of message x in minutes.
+
+    Args:
+        history: observations up to the row's own.
+        x: an offset below the last `maximum`.
+    """
+    known = [(seen.maximum, seen) for seen in history if seen.maximum is not None]
+    falls = [i for i in range(1, len(known)) if known[i][0] < known[i - 1][0]]
+    run = known[falls[-1] :] if falls else known
+    left = [(maximum, seen.at) for maximum, seen in run if maximum <= x]
+    m0, t0 = left[-1] if left else (None, None)
+    if not left and falls:
+        m0, t0 = 0, known[falls[-1] - 1][1].at
+    m1, (t1, _, s1) = next((maximum, seen) for maximum, seen in run if maximum > x)
+    if s1 is None or (t0 is not None and s1 < t0):
+        is_told, s1 = False, t1
+    else:
+        is_told, s1 = True, min(s1, t1)
+    if is_told and x == m1 - 1:
+        return s1, "exact", 0
+    if t0 is None or m0 is None:
+        return None if history[-1].at <= s1 else (s1, "at_least", None)
+    return t0 + (s1 - t0) * (x - m0 + 1) / (m1 - m0), "interpolated", s1 - t0
+
+
+def a_history(rng: random.Random) -> Case:
+    """Few observations of anything: plateaus, falls, holes, and clocks that lie."""
+    seen, at, maximum = [], 0, rng.choice((0, 0, rng.randrange(30)))
+    for _ in range(rng.randint(1, 9)):
+        at += rng.choice((1, 1, 2, 7))
+        maximum = rng.choice((maximum, maximum, rng.randrange(60), maximum + rng.randrange(1, 40)))
+        told = rng.choice((None, at - 0.5, at, at + 1, at - 3, at - 20))
+        seen.append(Seen(at, None if rng.random() < 0.1 else maximum, told))
+    return Case(
+        seen,
+        rng.choice((None, 0, *[rng.randrange(60)] * 5)),
+        pulled=rng.choice((None, *[rng.randrange(60)] * 3)),
+        minimum=rng.choice((0, 0, rng.randrange(30))),
+    )
+
+
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_any_history_gives_what_the_contract_says_however_it_is_split(spark, seed):
+    """All at once, and from the middle on with the timeline of before: the same rows.
+
+    Of some queues more than the last observation from before the middle is read, with holes.
+    """
+    rng = random.Random(seed)
+    cases = on_topics(a_history(rng) for _ in range(300))
+    raw = raw_of(cases, spark)
+    whole = rows_of(queues(raw, ALL))
+    for case in cases:
+        for number, seen in enumerate(case.seen):
+            _check(whole[case.topic, minute(seen.at)], case.seen[: number + 1])
+
+    middle = minutes(8, 10_000)
+    before = timeline(raw.queue_offsets, Window(ALL.start, middle.start))
+    late = raw_of((replace(case, seen=_read(rng, case, _last(case, 8))) for case in cases), spark)
+    split = rows_of(queues(late, middle, timeline=before))
+    names = ("consumer_at", "pull_at", "delay_ms", "delay_source", "delay_error_ms")
+    expected = {key: row for key, row in whole.items() if key[1] in middle}
+    assert split.keys() == expected.keys()
+    for key, row in expected.items():
+        assert [split[key][name] for name in names] == [row[name] for name in names], (seed, key)
+
+
+def _last(case: Case, at: float) -> float:
+    """When the queue was last seen before a minute."""
+    known = [seen.at for seen in case.seen if seen.maximum is not None and seen.at < at]
+    return max(known, default=at)
+
+
+def _since(case: Case, at: float) -> list[Seen]:
+    return [seen for seen in case.seen if seen.at >= at]
+
+
+def _read(rng: random.Random, case: Case, since: float) -> list[Seen]:
+    share = rng.choice((0, 0.5))
+    return [seen for seen in case.seen if seen.at >= since or rng.random() < share]
+
+
+def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
+    now, committed = row["observed_at"], row["consumer_offset"]
+    found = stored(history, max(committed, row["min_offset"])) if row["readable_lag"] else None
+    at, source, error = found or (None, None, None)
+    assert _close(row["consumer_at"], at), (history, row)
+    if row["readable_lag"] == 0 and row["lag"] >= 0:
+        assert (row["delay_ms"], row["delay_source"], row["delay_error_ms"]) == (0, "exact", 0)
+    elif at is None or (source != "interpolated" and now == row["consumer_at"]):
+        assert (row["delay_ms"], row["delay_source"], row["delay_error_ms"]) == (None, None, None)
+    else:
+        assert row["delay_source"] == source
+        age = (now - row["consumer_at"]) / timedelta(milliseconds=1)
+        assert row["delay_ms"] == pytest.approx(age, abs=1)
+        assert row["delay_error_ms"] == (None if error is None else pytest.approx(error * 60_000))
+    pulled = row["pull_offset"]
+    pulled = stored(history, pulled) if (row["available"] or 0) > 0 else None
+    assert _close(row["pull_at"], pulled[0] if pulled else None), (history, row)
+    for name in ("lag_span_ms", "inflight_span_ms", "available_span_ms"):
+        assert row[name] is None or row[name] >= 0
+
+
+def _close(found: datetime | None, at: float | None) -> bool:
+    if found is None or at is None:
+        return found is None and at is None
+    return abs(found - minute(at)) <= timedelta(microseconds=2)
+
+
+# A made-up truth
+
+
+def a_truth(rng: random.Random) -> tuple[Case, list[float]]:
+    """Messages with the minute each was stored in, seen every minute; the consumer hangs."""
+    rates = [rng.choice((0, 0, 1, 3, 20)) for _ in range(40)]
+    times = sorted(at + rng.random() for at, rate in enumerate(rates) for _ in range(rate))
+    times = [int(time * 60_000) / 60_000 for time in times]
+    seen = []
+    for at in range(rng.randrange(20), 41):
+        stored_by_now = [time for time in times if time <= at]
+        newest = stored_by_now[-1] if stored_by_now and rng.random() < 0.8 else None
+        seen.append(Seen(at, len(stored_by_now), newest))
+    return Case(seen, rng.randrange(len(times) + 1)), times
+
+
+@pytest.mark.parametrize("thin", [False, True], ids=["full history", "thinned"])
+def test_a_delay_lies_within_its_error_of_the_truth_and_only_grows(spark, thin):
+    rng = random.Random(4711)
+    truths = [a_truth(rng) for _ in range(150)]
+    cases = on_topics(case for case, _ in truths)
+    raw = raw_of(cases, spark)
+    if thin:
+        history = thinned(timeline(raw.queue_offsets, minutes(-1, 30)))
+        late = raw_of((replace(case, seen=_since(case, 29)) for case in cases), spark)
+        found = rows_of(queues(late, minutes(30, 60), timeline=history))
+    else:
+        found = rows_of(queues(raw, ALL))
+    kinds = set()
+    for case, (_, times) in zip(cases, truths, strict=True):
+        before = 0
+        for seen in case.seen:
+            row = found.get((case.topic, minute(seen.at)))
+            if row is None or not row["readable_lag"] or row["delay_ms"] is None:
+                continue
+            truth = (seen.at - times[case.committed or 0]) * 60_000
+            kinds.add(row["delay_source"])
+            if row["delay_source"] == "at_least":
+                assert row["delay_ms"] <= truth + 1
+            else:
+                assert abs(row["delay_ms"] - truth) <= row["delay_error_ms"] + 1
+            assert row["delay_ms"] >= before
+            before = row["delay_ms"]
+    assert kinds == {"exact", "interpolated", "at_least"}

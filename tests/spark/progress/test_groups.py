@@ -1,0 +1,379 @@
+"""``progress.groups``: sums of the known, and unknowns that stay visible."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.plan_frames import unreachable_frame
+from lake.tables.raw import QUEUE_OFFSETS
+from lake.unreachable_brokers import UnreachableBroker
+from rocketmq.names import version_order
+from spark.progress.groups import groups
+from spark.progress.queues import queues
+from tests.support.table_rows import frame, minutes, raw_frames, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+
+def compute(
+    spark: SparkSession,
+    *,
+    silent: Sequence[UnreachableBroker] = (),
+    window: tuple[float, float] = (0, 60),
+    quarantined: Sequence[dict[str, Any]] = (),
+    **rows: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str], dict[str, Any]]:
+    raw = raw_frames(spark, **rows)
+    found = groups(
+        queues(raw, minutes(*window)),
+        raw,
+        unreachable_frame(spark, silent),
+        minutes(*window),
+        listed=raw.queue_offsets.unionByName(frame(spark, QUEUE_OFFSETS, quarantined)),
+    )
+    rows_found = [row.asDict() for row in found.collect()]
+    result = {(row["consumer_group"], row["topic"]): row for row in rows_found}
+    assert len(result) == len(rows_found), "a pair has one row"
+    return result
+
+
+def written(maximum: int, **other: Any) -> dict[str, Any]:
+    row = {"at": 0, "topic": "orders", "queue_id": 0, "min_offset": 0, "max_offset": maximum}
+    return row | other
+
+
+def read(committed: int | None, **other: Any) -> dict[str, Any]:
+    row = {
+        "at": 0,
+        "topic": "orders",
+        "queue_id": 0,
+        "consumer_group": "billing",
+        "consumer_offset": committed,
+        "offset_store": "broker",
+    }
+    return row | other
+
+
+def member(client_id: str, *topics: str, **other: Any) -> dict[str, Any]:
+    subscriptions = [
+        {"topic": topic, "expression_type": "TAG", "expression": "*", "tags": []}
+        for topic in topics
+    ]
+    row = {
+        "at": 0,
+        "consumer_group": "billing",
+        "client_id": client_id,
+        "message_model": "CLUSTERING",
+        "consume_type": "CONSUME_PASSIVELY",
+        "version": "V5_3_3",
+        "subscriptions": subscriptions,
+    }
+    return {name: value for name, value in (row | other).items() if name != "broker"}
+
+
+def existing(*topics: str) -> list[dict[str, Any]]:
+    row = {"at": 0, "read_queues": 1, "write_queues": 1, "perm": 6, "kind": "normal"}
+    return [row | {"topic": name} for name in topics]
+
+
+SNAPSHOT = {"at": 0, "status": "COMPLETE"}
+
+
+def test_sums_take_known_queues_and_zero_for_a_negative_count(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100), written(100, queue_id=1), written(100, queue_id=2)],
+        consumer_offsets=[read(60), read(130, queue_id=1), read(None, queue_id=2)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["lag_upper"]) == (40, 140)
+    assert (row["queues"], row["queues_unknown"], row["queues_never_committed"]) == (3, 0, 1)
+    assert row["complete"] is True
+    assert (row["max_queue_lag"], row["worst_broker"], row["worst_queue_id"]) == (40, "broker-a", 0)
+    assert row["skew"] == 2.0
+    assert row["inflight"] is None
+
+
+def test_a_group_that_never_committed_has_no_lag_but_is_there(spark):
+    row = compute(spark, queue_offsets=[written(500)], consumer_offsets=[read(None)])[
+        "billing", "orders"
+    ]
+    assert (row["lag"], row["lag_upper"], row["queues_never_committed"]) == (None, 500, 1)
+
+
+def test_a_silent_broker_hides_as_many_queues_as_it_last_had(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100, at=1)],
+        consumer_offsets=[
+            read(90),
+            read(90, broker="broker-b"),
+            read(90, broker="broker-b", queue_id=1),
+            read(95, at=1),
+            read(7, broker="broker-b", consumer_group="only-there"),
+        ],
+        snapshots=[{"at": 1, "status": "PARTIAL"}],
+        silent=[UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))],
+        window=(1, 2),
+    )
+    seen = rows["billing", "orders"]
+    assert (seen["lag"], seen["queues"], seen["queues_unknown"], seen["complete"]) == (
+        5,
+        3,
+        2,
+        False,
+    )
+    hidden = rows["only-there", "orders"]
+    assert (hidden["lag"], hidden["queues"], hidden["queues_unknown"]) == (None, 1, 1)
+    assert hidden["online"] is None and hidden["clients"] is None
+
+
+def test_a_quarantined_queue_counts_as_unknown(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100)],
+        quarantined=[written(50, queue_id=1, min_offset=60)],
+        consumer_offsets=[read(60), read(50, queue_id=1)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["queues_unknown"]) == (40, 2, 1)
+
+
+def test_a_topic_that_was_not_read_counts_as_unknown(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(50, topic="payments")],
+    )
+    row = rows["billing", "payments"]
+    assert (row["lag"], row["queues"], row["queues_unknown"]) == (None, 1, 1)
+
+
+def test_a_commit_that_outlived_its_queue_is_no_queue(spark):
+    rows = compute(
+        spark,
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(50, queue_id=5)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["queues_unknown"], row["complete"]) == (40, 1, 0, True)
+
+
+def test_members_and_their_lowest_version(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(60, consumer_group="gone")],
+        clients=[
+            member("c1", "orders", "payments", version="V5_3_3"),
+            member("c2", "orders", version="V4_9_7"),
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert (row["clients"], row["online"], row["client_version"]) == (2, True, "V4_9_7")
+    assert rows["billing", "payments"]["clients"] == 1
+    assert rows["billing", "payments"]["queues"] == 0
+    gone = rows["gone", "orders"]
+    assert (gone["clients"], gone["online"], gone["lag"]) == (0, False, 40)
+
+
+@pytest.mark.parametrize("asked", ["billing", "another billing third"])
+def test_nobody_known_online_where_the_question_failed(spark, asked):
+    problem = {
+        "endpoint": "127.0.0.1:1",
+        "operation": f"GET_CONSUMER_CONNECTION_LIST {asked}",
+        "code": None,
+        "message": "timed out",
+    }
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"status": "PARTIAL", "problems": [problem]}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(60, consumer_group="other")],
+    )
+    assert rows["billing", "orders"]["online"] is None
+    assert rows["other", "orders"]["online"] is False
+
+
+def test_files_do_not_tell_who_is_online(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"source": "store"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["lag"], row["complete"]) == (40, True)
+    assert (row["online"], row["clients"]) == (None, None)
+
+
+def test_what_clients_files_tell_is_no_observation_of_a_group(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE", "source": "local_offsets"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[
+            read(60),
+            read(30, at=1, client_id="c1", offset_store="client_file"),
+            read(30, at=1, client_id="c1", offset_store="client_file", consumer_group="other"),
+        ],
+    )
+    assert rows.keys() == {("billing", "orders")}
+    assert rows["billing", "orders"]["queues_unknown"] == 0
+
+
+def test_retry_lag_and_dead_letters(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=existing("orders", "%RETRY%billing", "%DLQ%billing"),
+        queue_offsets=[
+            written(100),
+            written(9, topic="%RETRY%billing"),
+            written(12, topic="%DLQ%billing", min_offset=5),
+        ],
+        consumer_offsets=[
+            read(60),
+            read(2, topic="%RETRY%billing"),
+            read(60, consumer_group="other"),
+        ],
+    )
+    assert rows["billing", "orders"]["retry_lag"] == 7
+    assert rows["billing", "orders"]["dlq_messages"] == 7
+    # A complete snapshot without these topics says that there is nothing in them.
+    assert rows["other", "orders"]["retry_lag"] == 0
+    assert rows["other", "orders"]["dlq_messages"] == 0
+
+
+def test_no_zero_for_retries_and_dead_letters_that_are_there_and_not_known(spark):
+    """Retries that nobody committed on, and a dead-letter queue in quarantine."""
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=existing("orders", "%RETRY%billing", "%DLQ%billing", "%RETRY%other"),
+        queue_offsets=[
+            written(100),
+            written(5, topic="%RETRY%billing"),
+            written(0, topic="%RETRY%other"),
+        ],
+        consumer_offsets=[read(60), read(60, consumer_group="other")],
+    )
+    billing, other = rows["billing", "orders"], rows["other", "orders"]
+    assert (billing["retry_lag"], billing["dlq_messages"]) == (None, None)
+    assert (other["retry_lag"], other["dlq_messages"]) == (0, 0)
+
+
+def test_no_zero_for_retries_and_dead_letters_of_an_empty_snapshot(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE"}],
+        silent=[UnreachableBroker(snapshot_id(1), "broker-a", snapshot_id(0))],
+        window=(1, 2),
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["queues"], row["queues_unknown"]) == (1, 1)
+    assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
+
+
+@pytest.mark.parametrize("end", ["min_offset", "max_offset"])
+def test_a_queue_of_which_one_end_is_not_known_is_not_known(spark, end):
+    row = compute(
+        spark,
+        queue_offsets=[written(100), written(100, queue_id=1) | {end: None}],
+        consumer_offsets=[read(90), read(50, queue_id=1)],
+    )["billing", "orders"]
+    assert (row["lag"], row["readable_lag"], row["lag_upper"]) == (10, 10, 10)
+    assert (row["queues"], row["queues_unknown"], row["complete"]) == (2, 1, False)
+    assert (row["max_queue_lag"], row["worst_queue_id"]) == (10, 0)
+
+
+def test_no_zero_for_retry_and_dead_letters_of_a_partial_snapshot(spark):
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"status": "PARTIAL"}],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
+
+
+def test_a_broadcasting_group_is_as_far_as_its_worst_client(spark):
+    clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        clients=clients,
+        queue_offsets=[written(100), written(100, queue_id=1)],
+        consumer_offsets=[
+            read(90, client_id="c1", offset_store="client_file"),
+            read(20, client_id="c2", offset_store="client_file"),
+            read(95, client_id="c2", offset_store="client_file", queue_id=1),
+            read(0, queue_id=1),  # committed once, when the group was a cluster
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["message_model"]) == (85, 2, "BROADCASTING")
+
+
+def test_broadcast_progress_that_only_clients_know_is_unknown(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        clients=[member("c1", "orders", message_model="BROADCASTING")],
+        queue_offsets=[written(100), written(100, queue_id=1)],
+    )
+    row = rows["billing", "orders"]
+    assert (row["lag"], row["queues"], row["queues_unknown"], row["complete"]) == (
+        None,
+        2,
+        2,
+        False,
+    )
+    assert row["online"] is True
+
+
+def test_what_is_not_known_of_the_worst_client_of_a_broadcasting_group_is_unknown(spark):
+    """Nor what one broker keeps of its clients, and another does not."""
+    rows = compute(
+        spark,
+        clients=[member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
+        + [member("c3", "orders", consumer_group="audit", message_model="BROADCASTING")],
+        queue_offsets=[written(100), written(100, queue_id=1)],
+        consumer_offsets=[
+            read(10, client_id="c1", offset_store="client_file"),
+            read(90, client_id="c2", offset_store="client_file"),
+            read(95, client_id="c2", offset_store="client_file", queue_id=1),
+            read(70, consumer_group="audit", offset_store="broker_broadcast"),
+        ],
+    )
+    names = ("lag", "queues", "queues_unknown", "complete")
+    assert [rows["billing", "orders"][name] for name in names] == [90, 2, 1, False]
+    assert [rows["audit", "orders"][name] for name in names] == [30, 2, 1, False]
+
+
+def test_the_lowest_version_is_the_lowest_in_the_order_of_versions(spark):
+    versions = ["317", "V3", "V4_9_7", "V4_9_7_SNAPSHOT", "V4_9_10", "V5_0_0", "HIGHER_VERSION"]
+    pairs = {f"{one}-{other}": (one, other) for one in versions for other in versions}
+    rows = compute(
+        spark,
+        clients=[
+            member(f"client-{version}", "orders", consumer_group=group, version=version)
+            for group, pair in pairs.items()
+            for version in pair
+        ],
+    )
+    for group, pair in pairs.items():
+        assert rows[group, "orders"]["client_version"] == min(pair, key=version_order)
+
+
+def test_a_sum_beyond_64_bits_is_unknown(spark):
+    huge = 2**63 - 1
+    row = compute(
+        spark,
+        queue_offsets=[written(huge), written(huge, queue_id=1)],
+        consumer_offsets=[read(0), read(0, queue_id=1)],
+    )["billing", "orders"]
+    assert (row["lag"], row["max_queue_lag"]) == (None, huge)

@@ -1,0 +1,434 @@
+"""Health: each state on a few observations, and its independence of how history is split."""
+
+import random
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from assets.plan_frames import observations_frame
+from lake.recent_observations import Observation
+from lake.tables import progress, raw
+from settings.health_thresholds import DEFAULTS, Override
+from spark.progress.health import with_health
+from tests.support.table_rows import frame, minutes, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+LAST = 9
+"""The minute of the newest observation of a case; it has one a minute."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue at an observation.
+
+    Attributes:
+        commit: next offset to consume, None when never committed.
+        maximum: next offset to be written.
+        pull: next offset to hand out.
+        minimum: first offset stored.
+        cached: messages of it that a client reports to hold.
+    """
+
+    commit: int | None
+    maximum: int
+    pull: int | None = None
+    minimum: int = 0
+    cached: int | None = None
+
+    @property
+    def lost(self):
+        return None if self.commit is None else max(0, self.minimum - self.commit)
+
+    @property
+    def upper(self):
+        return self.maximum - max(self.commit or 0, self.minimum)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An observation of a group: its queues by id, none when nothing is known."""
+
+    queues: tuple[Queue, ...] = ()
+    online: bool | None = True
+    tps: float | None = None
+    model: str = "CLUSTERING"
+    store: str = "broker"
+    clients: int | None = 1
+
+
+def lags(*values, online=True, tps=None, start=1000):
+    """One queue, consumed on and on, with that lag at each observation."""
+    return [
+        Seen((Queue(start + 100 * at, start + 100 * at + lag),), online, tps)
+        for at, lag in enumerate(values)
+    ]
+
+
+def stands(*maxima, commit: int | None = 50, pulls=(), online: bool | None = True, **other):
+    """One queue with the same commit at each observation."""
+    pulls = pulls or [None] * len(maxima)
+    return [
+        Seen((Queue(commit, high, pull, **other),), online)
+        for high, pull in zip(maxima, pulls, strict=True)
+    ]
+
+
+def offline(observations, since):
+    """The same, with no client online from one of them on."""
+    return [
+        replace(seen, online=False) if at >= since else seen for at, seen in enumerate(observations)
+    ]
+
+
+UNKNOWN = Seen()
+MOVING = Queue(500, 500)
+
+CASES = {
+    # New losses come before any other state; earlier losses do not count.
+    "loses": (
+        [Seen((Queue(10, 100, minimum=low),)) for low in (0, 15, 40)],
+        "LOSING",
+        "expired messages 30, were 0 over 3 observations (120 s): broker-a/0: 30 expired, were 0",
+    ),
+    "loses and is hidden": (
+        [Seen((Queue(10, 100, minimum=low),)) for low in (0, 15)] + [UNKNOWN],
+        "LOSING",
+        "expired messages 5, were 0",
+    ),
+    "loses after its first commit": (
+        [
+            Seen((Queue(commit, 100, minimum=low),))
+            for commit, low in ((None, 0), (10, 0), (10, 60))
+        ],
+        "LOSING",
+        "expired messages 50, were 0",
+    ),
+    "lost long ago": ([Seen((Queue(10, 100, minimum=40),))] * 3, "STALLED", None),
+    # Unknown.
+    "hidden now": (
+        [*lags(5, 5, 5, 5), UNKNOWN],
+        "UNKNOWN",
+        "2 of 2 queues unknown",
+    ),
+    "known twice": (lags(5, 5), "UNKNOWN", "only 2 of 2 observations known"),
+    "known twice, hidden once": (
+        [*lags(5), UNKNOWN, *lags(5)],
+        "UNKNOWN",
+        "only 2 of 3 observations known",
+    ),
+    "known three times": (lags(5, 5, 5), "OK", "readable lag 5, was 5 over 3 observations (120 s)"),
+    "hidden in between": ([*lags(9, 8), UNKNOWN, *lags(7)], "CATCHING_UP", "readable lag 7, was 9"),
+    # No client online.
+    "stopped": (
+        stands(*[80] * 10, online=False),
+        "STOPPED",
+        "no client online and no commit advances: readable lag 30, most on broker-a/0 (30), "
+        "over 10 observations (540 s)",
+    ),
+    "stopped a minute ago": (offline(lags(*[9] * 10), since=9), "OK", None),
+    "stopped two minutes ago": (
+        [*lags(*[9] * 8), *[Seen((Queue(1700, 1800 + at),), False) for at in (0, 9)]],
+        "STOPPED",
+        None,
+    ),
+    "consumed by an unknown client": (offline(lags(*[9] * 10), since=0), "OK", None),
+    "stopped with nothing left": (stands(*[50] * 10, online=False), "IDLE", None),
+    "online unknown": (stands(*[80] * 10, online=None), "OK", None),
+    # A queue stands.
+    "blocked": (
+        stands(80, 90, 100, pulls=(80, 90, 100)),
+        "BLOCKED",
+        "broker-a/0: commit stays at 50, 50 unconsumed messages, "
+        "pull offset advanced from 80 to 100",
+    ),
+    "holds messages": (
+        stands(80, 80, 80, pulls=(60, 60, 60), cached=10),
+        "BLOCKED",
+        "broker-a/0: commit stays at 50, 30 unconsumed messages, 10 in the cache of client",
+    ),
+    "hung from the start": (
+        stands(80, 90, 99, commit=None, pulls=(80, 90, 99)),
+        "BLOCKED",
+        "broker-a/0: never committed, 99 unconsumed messages, pull offset advanced from 80 to 99",
+    ),
+    "stalled": (
+        stands(80, 90, 100, pulls=(80, 80, 80)),
+        "STALLED",
+        "broker-a/0: commit stays at 50, 50 unconsumed messages",
+    ),
+    "one queue stalled": (
+        [Seen((replace(MOVING, commit=at), Queue(7, 9))) for at in (400, 410, 420)],
+        "STALLED",
+        "broker-a/1: commit stays at 7, 2 unconsumed messages",
+    ),
+    "six queues stalled": (
+        [Seen((Queue(7, 9),) * 6)] * 3,
+        "STALLED",
+        "; ".join(f"broker-a/{at}: commit stays at 7, 2 unconsumed messages" for at in range(5))
+        + "; and 1 more",
+    ),
+    "restarted broker forgets pulls": (stands(*[80] * 4, pulls=(80, 80, 50, 50)), "STALLED", None),
+    "rewound and going": (
+        [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 70)],
+        "FALLING_BEHIND|OK|CATCHING_UP",
+        None,
+    ),
+    "rewound and stalled": (
+        [*stands(100), *stands(*[100] * 3, commit=20)],
+        "STALLED",
+        "broker-a/0: commit stays at 20, 80 unconsumed messages",
+    ),
+    "stalls once more": (
+        [*stands(*[100] * 3, commit=20), *stands(100, commit=30), *stands(100, commit=20)],
+        "OK",
+        None,
+    ),
+    "never committed and no client online": (
+        stands(80, 90, 100, commit=None, online=False),
+        "UNKNOWN",
+        "no queue with a known lag",
+    ),
+    "commits from before it was broadcasting": (
+        [replace(seen, model="BROADCASTING") for seen in stands(80, 90, 100, pulls=(80, 90, 100))],
+        "OK",
+        None,
+    ),
+    # A quiet topic is no alarm.
+    "one new message": (
+        [*stands(*[50] * 9, pulls=[50] * 9), *stands(51, pulls=[51])],
+        "OK",
+        "readable lag 1, was 0",
+    ),
+    "commit with the next poll": (
+        [*stands(*[50] * 8, pulls=[50] * 8), *stands(51, 51, pulls=[51, 51])],
+        "OK",
+        None,
+    ),
+    "no commit with the poll after the next": (
+        [*stands(*[50] * 7, pulls=[50] * 7), *stands(51, 51, 51, pulls=[51] * 3)],
+        "BLOCKED",
+        None,
+    ),
+    "no traffic": (
+        stands(*[50] * 10),
+        "IDLE",
+        "no lag, nothing written or consumed, over 10 observations (540 s)",
+    ),
+    "busy without lag": (lags(*[0] * 10), "OK", "readable lag 0, was 0"),
+    # The trend.
+    "falls behind": (
+        lags(100, 200, 300, 300, 250, 400, 390, 500, 600, 701, tps=10.0),
+        "FALLING_BEHIND",
+        "readable lag 701, was 100 over 10 observations (540 s), up or level in 7 of 9 steps; "
+        "60 s of production are 600",
+    ),
+    "rises by a minute of production": (
+        lags(100, 200, 300, 300, 250, 400, 390, 500, 600, 700, tps=10.0),
+        "OK",
+        None,
+    ),
+    "rises in six steps": (
+        lags(0, 9, 99, 98, 999, 998, 1999, 1998, 2999, 3999, tps=1.0),
+        "OK",
+        None,
+    ),
+    "seven steps are enough": (lags(*range(0, 800, 100), tps=1.0), "FALLING_BEHIND", None),
+    "six are all there are": (lags(*range(0, 700, 100), tps=1.0), "OK", None),
+    "catches up": (lags(90, 99, 20), "CATCHING_UP", "readable lag 20, was 90"),
+    "has caught up": (lags(90, 20, 0), "OK", "readable lag 0, was 90"),
+    # One message a queue every 15 minutes, and two queues had theirs since the last observation.
+    "quiet, with its next messages": (
+        [*lags(*[0] * 9, tps=0.0), *lags(2, tps=0.03346, start=1900)],
+        "OK",
+        "readable lag 2, was 0",
+    ),
+    # Unsubscribed.
+    "unsubscribed": (
+        [replace(seen, clients=0) for seen in stands(80, 80, 80, 80)],
+        "UNSUBSCRIBED",
+        "no client subscribes to the topic: readable lag 30",
+    ),
+    "nobody subscribes because nobody is online": (
+        [replace(seen, clients=0) for seen in stands(80, 80, 80, 80, online=False)],
+        "STOPPED",
+        None,
+    ),
+}
+
+
+def rows_of(group, observations, last=LAST):
+    """Rows of progress.groups, progress.queues and raw.client_queues of a group's observations."""
+    groups, queues, client_queues = [], [], []
+    previous = {}
+    for at, seen in enumerate(observations, start=last + 1 - len(observations)):
+        pair = {"at": at, "consumer_group": group, "topic": "orders"}
+        committed = [queue for queue in seen.queues if queue.commit is not None]
+        readable = sum(queue.upper for queue in committed) if committed else None
+        worst = max(range(len(seen.queues)), key=lambda n: seen.queues[n].upper, default=None)
+        groups.append(
+            pair
+            | {
+                "readable_lag": readable,
+                "lag_upper": sum(queue.upper for queue in seen.queues) if seen.queues else None,
+                "lost": sum(queue.lost for queue in committed) if committed else None,
+                "queues": len(seen.queues) or 2,
+                "queues_unknown": 0 if seen.queues else 2,
+                "complete": bool(seen.queues),
+                "online": seen.online,
+                "clients": seen.clients,
+                "produce_tps": seen.tps,
+                "message_model": seen.model,
+                "worst_broker": "broker-a",
+                "worst_queue_id": worst,
+                "max_queue_lag": None if worst is None else seen.queues[worst].upper,
+            }
+        )
+        for number, queue in enumerate(seen.queues):
+            one = pair | {"broker": "broker-a", "queue_id": number}
+            queues.append(
+                one
+                | {
+                    "consumer_offset": queue.commit,
+                    "previous_consumer_offset": previous.get(number),
+                    "max_offset": queue.maximum,
+                    "pull_offset": queue.pull,
+                    "offset_store": seen.store,
+                    "lag_upper": queue.upper,
+                    "lost": queue.lost,
+                }
+            )
+            previous[number] = queue.commit
+            if queue.cached is not None:
+                client_queues.append(one | {"client_id": "client", "cached_messages": queue.cached})
+    return groups, queues, client_queues
+
+
+def rows_of_all(histories, last=LAST):
+    """The rows of many groups."""
+    parts = [rows_of(group, seen, last) for group, seen in histories.items()]
+    return [[row for part in parts for row in part[kind]] for kind in range(3)]
+
+
+def computed(spark, rows, first, end, numbers, overrides=()):
+    """Health by group and minute, from the window's observations and the nine before."""
+    groups, queues, client_queues = rows
+    inside = {number: snapshot_id(at) for at, number in numbers.items() if first <= at < end}
+    counts_for = {
+        at: {inside[number + ago]: ago for ago in range(10) if number + ago in inside}
+        for at, number in numbers.items()
+        if at < end and number > min(inside) - 10
+    }
+
+    def of(table, candidates):
+        return frame(spark, table, [row for row in candidates if row["at"] in counts_for])
+
+    bare = of(progress.GROUPS, [row for row in groups if row["at"] >= first])
+    found = with_health(
+        bare.drop(*[column.name for column in progress.HEALTH]),
+        of(progress.GROUPS, [row for row in groups if row["at"] < first]),
+        of(progress.QUEUES, queues),
+        of(raw.CLIENT_QUEUES, client_queues),
+        observations_frame(
+            spark,
+            [Observation(snapshot_id(at), numbers[at], counts_for[at]) for at in counts_for],
+        ),
+        minutes(first, end),
+        overrides=overrides,
+    )
+    assert found.columns == progress.GROUPS.column_names
+    result = {
+        (row.consumer_group, row.snapshot_id): (row.health, row.health_reason)
+        for row in found.collect()
+    }
+    assert len(result) == sum(first <= row["at"] < end for row in groups)
+    return result
+
+
+@pytest.fixture(scope="module")
+def newest(spark):
+    rows = rows_of_all({name: observations for name, (observations, _, _) in CASES.items()})
+    found = computed(spark, rows, LAST, LAST + 1, {at: at for at in range(LAST + 1)})
+    return {group: state for (group, _), state in found.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_first_state_that_holds_wins(newest, name):
+    _, state, reason = CASES[name]
+    health, why = newest[name]
+    assert health in state.split("|"), why
+    assert why.startswith(reason or ""), why
+    assert "null" not in why
+
+
+def test_overrides_replace_thresholds_of_matching_groups(spark):
+    hourly = {"consumer_group": ("batch-*",), "topic": ("orders",)}
+    overrides = [
+        Override(hourly, replace(DEFAULTS, standing_for=timedelta(hours=2))),
+        Override({"consumer_group": ("*-eight",)}, replace(DEFAULTS, rising_steps=8)),
+        Override({"consumer_group": ("*",)}, replace(DEFAULTS, known=4)),
+    ]
+    stalled, rising = stands(80, 80, 80, 80), lags(*range(0, 800, 100), tps=1.0)
+    histories = {
+        "batch-a": stalled,
+        "other": stalled,
+        "rises": rising,
+        "rises-eight": rising,
+        "rises-batch-eight": rising,
+        "batch-young": lags(5, 5, 5),
+        "young": lags(5, 5, 5),
+    }
+    rows = rows_of_all(histories)
+    numbers = {at: at for at in range(LAST + 1)}
+    found = computed(spark, rows, LAST, LAST + 1, numbers, overrides)
+    assert {group: health for (group, _), (health, _) in found.items()} == {
+        "batch-a": "OK",
+        "other": "STALLED",
+        "rises": "FALLING_BEHIND",
+        "rises-eight": "OK",
+        "rises-batch-eight": "OK",
+        "batch-young": "OK",
+        "young": "UNKNOWN",
+    }
+
+
+def history(seed):
+    """Forty minutes of a group with random events of every kind."""
+    chance = random.Random(seed)
+    queues = [Queue(0, 0, 0) for _ in range(3)]
+    online, working = True, True
+    for _ in range(40):
+        online = chance.random() < 0.9 if online else chance.random() < 0.3
+        working = chance.random() < 0.8 if working else chance.random() < 0.2
+        for at, queue in enumerate(queues):
+            high = queue.maximum + chance.choice([0, 0, 10, 50])
+            eager = online and (working or at == 0)
+            commit = chance.randint(queue.commit or 0, high) if eager else queue.commit
+            if chance.random() < 0.03:
+                commit = chance.choice([0, None])
+            pull = min(high, max(commit or 0, queue.pull or 0) + chance.choice([0, 20]))
+            low = max(queue.minimum, high - 300)
+            queues[at] = Queue(commit, high, pull, low, chance.choice([None, None, 0, 3]))
+        hidden = chance.random() < 0.1
+        known = () if hidden else tuple(queues[: chance.choice([3, 3, 3, 2])])
+        yield Seen(known, chance.choice([online, online, online, None]), chance.uniform(0, 3))
+
+
+def test_health_does_not_depend_on_how_history_is_split(spark):
+    last = 39
+    rows = rows_of_all({f"group-{seed}": list(history(seed)) for seed in range(30)}, last)
+    # A long gap lies before minute 25: numbers jump there.
+    numbers = {at: at if at < 25 else at + 10 for at in range(last + 1) if at not in (11, 12)}
+    rows = [[row for row in kind if row["at"] in numbers] for kind in rows]
+    # Of some observations a group has no row at all.
+    rows[0] = [row for row in rows[0] if (row["at"] * 7 + len(row["consumer_group"])) % 19]
+    whole = computed(spark, rows, 0, last + 1, numbers)
+    states = {health for health, _ in whole.values()}
+    assert states >= {"LOSING", "UNKNOWN", "STOPPED", "BLOCKED", "STALLED", "CATCHING_UP", "OK"}
+    cuts = [0, 7, 19, 20, 28, 29, last + 1]
+    parts = {}
+    for first, end in pairwise(cuts):
+        parts |= computed(spark, rows, first, end, numbers)
+    assert parts == whole

@@ -1,0 +1,204 @@
+"""``progress.queues`` on rows that can be checked by eye.
+
+Tempting simplifications these tests break: clamping lag at zero (hides a commit ahead of the
+broker), taking NULL for 0 (a queue never committed is not a queue fully consumed), and comparing
+with the previous snapshot instead of the queue's own previous observation.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.progress.queues import queues
+from tests.support.table_rows import minute, minutes, raw_frames
+
+pytestmark = pytest.mark.spark
+
+
+def compute(
+    spark: SparkSession,
+    written: list[dict[str, Any]],
+    read: list[dict[str, Any]],
+    brokers: list[dict[str, Any]] | None = None,
+    window: tuple[float, float] = (0, 60),
+) -> list[dict[str, Any]]:
+    raw = raw_frames(
+        spark,
+        queue_offsets=[{"at": 0, "topic": "orders", "queue_id": 0} | row for row in written],
+        consumer_offsets=[
+            {
+                "at": 0,
+                "topic": "orders",
+                "queue_id": 0,
+                "consumer_group": "billing",
+                "offset_store": "broker",
+            }
+            | row
+            for row in read
+        ],
+        brokers=[{"at": 0, "broker_id": 0, "version": "V5_3_3"} | row for row in brokers or []],
+    )
+    rows = [row.asDict() for row in queues(raw, minutes(*window)).collect()]
+    return sorted(rows, key=lambda row: row["observed_at"])
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "committed", "pulled", "expected"),
+    [
+        pytest.param(0, 100, 60, 90, (40, 30, 10, 0, 40, 40, "OK"), id="part in flight"),
+        pytest.param(0, 100, 100, 100, (0, 0, 0, 0, 0, 0, "OK"), id="all consumed"),
+        pytest.param(0, 100, 60, None, (40, None, None, 0, 40, 40, "OK"), id="pull not known"),
+        pytest.param(
+            10,
+            100,
+            None,
+            50,
+            (None, None, 50, None, None, 90, "NEVER_COMMITTED"),
+            id="never committed",
+        ),
+        pytest.param(70, 100, 60, 90, (40, 30, 10, 10, 30, 30, "LOST"), id="expired unread"),
+        pytest.param(100, 100, 60, 60, (40, 0, 40, 40, 0, 0, "LOST"), id="all expired unread"),
+        pytest.param(
+            0, 100, 120, 120, (-20, 0, -20, 0, 0, 0, "AHEAD_OF_BROKER"), id="ahead of broker"
+        ),
+    ],
+)
+def test_counts_and_condition(spark, minimum, maximum, committed, pulled, expected):
+    written = [{"min_offset": minimum, "max_offset": maximum}]
+    (row,) = compute(spark, written, [{"consumer_offset": committed, "pull_offset": pulled}])
+    names = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper", "condition")
+    assert tuple(row[name] for name in names) == expected
+
+
+STORED = minute(-2)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "stored", "asked", "delay", "source"),
+    [
+        pytest.param((0, 100, 100), STORED, None, 0, "exact", id="nothing left"),
+        pytest.param((0, 100, 99), STORED, None, 120_000, "exact", id="only the newest is left"),
+        pytest.param((0, 100, 60), STORED, None, 120_000, "at_least", id="older ones"),
+        pytest.param((0, 100, 60), STORED, minute(-5), 300_000, "exact", id="asked"),
+        pytest.param((99, 100, 60), STORED, None, 120_000, "exact", id="all but the newest lost"),
+        pytest.param((100, 100, 60), STORED, None, 0, "exact", id="nothing readable left"),
+        pytest.param((0, 100, 120), STORED, None, None, None, id="ahead of the broker"),
+        pytest.param((0, 100, None), STORED, None, None, None, id="never committed"),
+        pytest.param((0, 100, 99), None, None, None, None, id="the broker did not tell"),
+        pytest.param((0, 100, 99), minute(1), None, None, None, id="the broker's clock is ahead"),
+    ],
+)
+def test_delay(spark, offsets, stored, asked, delay, source):
+    minimum, maximum, committed = offsets
+    written = [{"min_offset": minimum, "max_offset": maximum, "newest_stored_at": stored}]
+    read = [{"consumer_offset": committed, "first_unconsumed_at": asked}]
+    (row,) = compute(spark, written, read)
+    assert (row["delay_ms"], row["delay_source"]) == (delay, source)
+    assert row["delay_error_ms"] == (0 if source == "exact" else None)
+
+
+def test_spans_are_zero_where_the_count_is(spark):
+    written = [{"min_offset": 0, "max_offset": 100, "newest_stored_at": minute(-1)}]
+    everything_out = {
+        "consumer_offset": 60,
+        "pull_offset": 100,
+        "first_unconsumed_at": minute(-4),
+        "consumer_group": "everything-out",
+    }
+    nothing_out = everything_out | {"pull_offset": 60, "consumer_group": "nothing-out"}
+    rows = {
+        row["consumer_group"]: row for row in compute(spark, written, [everything_out, nothing_out])
+    }
+    spans = ("lag_span_ms", "inflight_span_ms", "available_span_ms")
+    assert [rows["everything-out"][name] for name in spans] == [180_000, 180_000, 0]
+    assert [rows["nothing-out"][name] for name in spans] == [180_000, 0, 180_000]
+
+
+def test_rates_and_drain_against_the_previous_observation(spark):
+    written = [
+        {"at": 0, "min_offset": 0, "max_offset": 100},
+        {"at": 2, "min_offset": 0, "max_offset": 220},
+    ]
+    read = [
+        {"at": 0, "consumer_offset": 10, "pull_offset": 30},
+        {"at": 2, "consumer_offset": 190, "pull_offset": 20},
+    ]
+    first, second = compute(spark, written, read)
+    rates = ("produce_tps", "consume_tps", "pull_tps", "drain_seconds")
+    assert [first[name] for name in rates] == [None] * 4
+    # 120 written and 180 read in 120 s; the pull offset went back; 30 left at half a message a
+    # second more than is written.
+    assert [second[name] for name in rates] == [1.0, 1.5, None, 60.0]
+
+
+def test_no_rate_over_a_long_hole_but_a_condition_still(spark):
+    written = [
+        {"at": 0, "min_offset": 0, "max_offset": 100},
+        {"at": 11, "min_offset": 0, "max_offset": 40},
+    ]
+    read = [{"at": 0, "consumer_offset": 10}, {"at": 11, "consumer_offset": 40}]
+    row = compute(spark, written, read)[1]
+    assert row["consume_tps"] is None
+    assert row["condition"] == "RECREATED"
+    assert (row["previous_max_offset"], row["previous_consumer_offset"]) == (100, 10)
+
+
+def test_a_commit_that_goes_back_is_rewound_and_has_no_rate(spark):
+    written = [{"at": at, "min_offset": 0, "max_offset": 100} for at in (0, 1)]
+    read = [{"at": 0, "consumer_offset": 90}, {"at": 1, "consumer_offset": 20}]
+    row = compute(spark, written, read)[1]
+    assert (row["condition"], row["consume_tps"], row["produce_tps"]) == ("REWOUND", None, 0.0)
+
+
+def test_snapshots_before_the_window_are_previous_observations_only(spark):
+    written = [{"at": at, "min_offset": 0, "max_offset": 60 * at} for at in (1, 2)]
+    read = [{"at": at, "consumer_offset": 0} for at in (1, 2)]
+    (row,) = compute(spark, written, read, window=(2, 3))
+    assert row["produce_tps"] == 1.0
+
+
+def test_system_topics_and_groups_stay_in_raw(spark):
+    written = [
+        {"topic": name, "min_offset": 0, "max_offset": 1}
+        for name in ("orders", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer")
+    ]
+    read = [
+        {"topic": "orders", "consumer_group": "CID_RMQ_SYS_TRANS", "consumer_offset": 0},
+        {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "consumer_offset": 0},
+        {"topic": "rmq_sys_wheel_timer", "consumer_offset": 0},
+    ]
+    assert compute(spark, written, read) == []
+
+
+@pytest.mark.parametrize(
+    ("retention_hours", "disk_ratio", "config", "expected"),
+    [
+        (72, 0.5, None, 71 * 3600.0),
+        (1, 0.5, None, 0.0),
+        # Over diskMaxUsedSpaceRatio a broker deletes expired files at once, and no others.
+        (72, 0.75, {"diskMaxUsedSpaceRatio": "75"}, 71 * 3600.0),
+        (72, 0.84, {"diskMaxUsedSpaceRatio": "50"}, 71 * 3600.0),
+        (72, 0.85, None, 0.0),
+        (72, 0.6, {"diskSpaceCleanForciblyRatio": "50"}, 0.0),
+        (72, 0.85, {"diskSpaceCleanForciblyRatio": "95"}, 0.0),
+        (72, 0.85, {"diskSpaceCleanForciblyRatio": "much"}, 0.0),
+        (72, 0.95, {"cleanFileForciblyEnable": "false"}, 71 * 3600.0),
+        (None, 0.85, None, 0.0),
+        (None, None, None, None),
+    ],
+)
+def test_loss_in_seconds(spark, retention_hours, disk_ratio, config, expected):
+    written = [{"min_offset": 0, "max_offset": 100}]
+    asked = minute(0) - timedelta(hours=1)
+    (row,) = compute(
+        spark,
+        written,
+        [{"consumer_offset": 60, "first_unconsumed_at": asked}],
+        [
+            {"broker_id": 0, "retention_hours": retention_hours, "disk_ratio": disk_ratio}
+            | {"config": config}
+        ],
+    )
+    assert row["loss_in_seconds"] == expected

@@ -1,0 +1,148 @@
+"""``progress.subscriptions``: what counts as a difference between members, and what does not."""
+
+import pytest
+
+from lake.tables.raw import CLIENTS
+from spark.progress.subscriptions import subscriptions
+from tests.support.table_rows import frame, minutes
+
+pytestmark = pytest.mark.spark
+
+
+def asks(topic, expression="*", kind="TAG", tags=()):
+    return {
+        "topic": topic,
+        "expression_type": kind,
+        "expression": expression,
+        "tags": list(tags),
+    }
+
+
+def member(client_id, *subscriptions, **other):
+    row = {
+        "at": 0,
+        "client_id": client_id,
+        "message_model": "CLUSTERING",
+        "allocation_strategy": "AVG",
+        "subscriptions": list(subscriptions),
+        "subscriptions_source": "client",
+    }
+    return row | other
+
+
+ORDERS = asks("orders")
+GROUPS = {
+    "one member": ([member("a", ORDERS)], True, []),
+    "the same": ([member("a", ORDERS), member("b", ORDERS)], True, []),
+    "the order of tags": (
+        [member("a", asks("orders", "A || B")), member("b", asks("orders", " B||A "))],
+        True,
+        [],
+    ),
+    "no tags are all tags": (
+        [
+            member("a", asks("orders", "*")),
+            member("b", asks("orders", None)),
+            member("c", asks("orders", " ", None)),
+        ],
+        True,
+        [],
+    ),
+    "tags without their text": (
+        [member("a", asks("orders", None, tags=["A", "B"])), member("b", asks("orders", "B||A"))],
+        True,
+        [],
+    ),
+    "retry topics": (
+        [member("a", ORDERS, asks("%RETRY%retry topics")), member("b", ORDERS)],
+        True,
+        [],
+    ),
+    "tags": (
+        [member("a", asks("orders", "A")), member("b", asks("orders", "A||B"))],
+        False,
+        ["EXPRESSION"],
+    ),
+    "topics": ([member("a", ORDERS), member("b", ORDERS, asks("bills"))], False, ["TOPICS"]),
+    "topics and tags": (
+        [member("a", ORDERS), member("b", asks("orders", "A"), asks("bills"))],
+        False,
+        ["TOPICS", "EXPRESSION"],
+    ),
+    "the type of the same text": (
+        [member("a", asks("orders", "a")), member("b", asks("orders", "a", "SQL92"))],
+        False,
+        ["EXPRESSION_TYPE"],
+    ),
+    "SQL": (
+        [member("a", asks("orders", "x>1", "SQL92")), member("b", asks("orders", "x>2", "SQL92"))],
+        False,
+        ["EXPRESSION"],
+    ),
+    "the model": (
+        [member("a", ORDERS), member("b", ORDERS, message_model="BROADCASTING")],
+        False,
+        ["MESSAGE_MODEL"],
+    ),
+    "the strategy": (
+        [member("a", ORDERS), member("b", ORDERS, allocation_strategy="CONSISTENT_HASH")],
+        False,
+        ["ALLOCATION_STRATEGY"],
+    ),
+    "a strategy that is not known": (
+        [member("a", ORDERS), member("b", ORDERS, allocation_strategy=None)],
+        True,
+        [],
+    ),
+    "one did not tell": (
+        [member("a", ORDERS), member("b", asks("bills"), subscriptions_source="group")],
+        None,
+        [],
+    ),
+    "one did not tell, others differ": (
+        [
+            member("a", ORDERS),
+            member("b", asks("orders", "A")),
+            member("c", ORDERS, subscriptions_source="group"),
+        ],
+        False,
+        ["EXPRESSION"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def computed(spark):
+    rows = [
+        row | {"consumer_group": name}
+        for name, (members, _, _) in GROUPS.items()
+        for row in members
+    ]
+    rows += [member("a", ORDERS, consumer_group="nobody told", subscriptions_source="group")]
+    rows += [member("a", ORDERS, consumer_group="another time", at=70)]
+    found = subscriptions(frame(spark, CLIENTS, rows), minutes(0, 60)).collect()
+    assert len({row["consumer_group"] for row in found}) == len(found)
+    return {row["consumer_group"]: row for row in found}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_differences(computed, name):
+    _, consistent, differences = GROUPS[name]
+    row = computed[name]
+    assert (row["consistent"], row["differences"]) == (consistent, differences)
+    assert row["difference"] == (differences[0] if differences else None)
+
+
+def test_a_group_of_which_nobody_told_and_another_time_have_no_row(computed):
+    assert set(computed) == set(GROUPS)
+
+
+def test_evidence_is_what_each_member_told(computed):
+    evidence = [
+        row.asDict(recursive=True) for row in computed["one did not tell, others differ"].evidence
+    ]
+    assert [(each["client_id"], each["subscriptions"]) for each in evidence] == [
+        ("a", [{"topic": "orders", "expression_type": "TAG", "expression": "*"}]),
+        ("b", [{"topic": "orders", "expression_type": "TAG", "expression": "A"}]),
+        ("c", None),
+    ]

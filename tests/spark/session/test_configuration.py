@@ -1,0 +1,60 @@
+"""How a session is set for the size of its work."""
+
+import socket
+
+import pytest
+
+from lake.catalog import CatalogConfig
+from spark.session.configuration import (
+    COLLECTOR,
+    FEW_ROWS,
+    MANY_ROWS,
+    SparkResource,
+    UnreachableError,
+    java_options,
+    session_config,
+)
+
+
+@pytest.mark.parametrize(
+    ("environment", "chosen"),
+    [
+        ({}, True),
+        ({"JAVA_TOOL_OPTIONS": "-Xss4m -XX:+UseStringDeduplication"}, True),
+        ({"JAVA_TOOL_OPTIONS": "-Xss4m -XX:+UseG1GC"}, False),
+        ({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -Xss4m"}, False),
+    ],
+)
+def test_java_is_told_of_one_collector_only(environment, chosen):
+    assert (COLLECTOR in java_options(environment)) == chosen
+
+
+def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(UnreachableError, match=f"no Spark Connect server at {remote} .*refused"):
+        _ = SparkResource(spark_config={"spark.remote": f"{remote}/;session_id=x"}).spark_session
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnreachableError, match=r"no java .* install a JDK 17"):
+        _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
+
+
+@pytest.mark.spark
+def test_few_rows_are_interpreted_and_many_are_planned_anew(spark, spark_engine, session_home):
+    config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
+    resource = SparkResource(spark_config=config)
+
+    def settings(rows):
+        session = resource.session_for(rows)
+        return tuple(
+            session.conf.get(f"spark.sql.{name}")
+            for name in ("codegen.factoryMode", "codegen.wholeStage", "adaptive.enabled")
+        )
+
+    try:
+        few, more, many, again = map(settings, (FEW_ROWS, FEW_ROWS + 1, MANY_ROWS + 1, 1))
+    finally:
+        resource.session_for(1)  # the session is that of the other tests
+    assert few == again == ("NO_CODEGEN", "false", "false")
+    assert more == ("FALLBACK", "true", "false")
+    assert many == ("FALLBACK", "true", "true")

@@ -1,0 +1,350 @@
+"""A cluster's past made up minute by minute, with everything in it that goes wrong in real ones.
+
+Offsets follow from the time alone, so every number can be told in advance and two homes that land
+the same minutes hold the same bytes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lake.catalog import Lake
+from lake.landing import land
+from lake.tables import TABLES, alerting, progress, quality
+from rocketmq.records import (
+    Broker,
+    BrokerStats,
+    Client,
+    ClientQueue,
+    ClientTopic,
+    ConsumerGroup,
+    ConsumerOffset,
+    ConsumeStatsSample,
+    Problem,
+    QueueOffset,
+    QueueTag,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from settings.home import Home
+
+CLUSTER = "past"
+BROKERS = {"broker-a": "10.0.0.1:10911", "broker-b": "10.0.0.2:10911"}
+QUEUES = 3
+"""Queues of topic ``orders`` on each broker."""
+
+PRODUCED = 60
+"""Messages a minute and queue."""
+
+COMPUTED = (
+    progress.QUEUES,
+    progress.GROUPS,
+    progress.ASSIGNMENTS,
+    progress.IDLE_CLIENTS,
+    progress.SUBSCRIPTIONS,
+    progress.THROUGHPUT,
+    progress.CAPACITY,
+    progress.EVENTS,
+    quality.QUARANTINE,
+    alerting.ALERTS,
+    progress.TIMELINE,
+)
+"""The tables that a recomputation must give again, row by row."""
+
+
+@dataclass(frozen=True)
+class Minute:
+    """One snapshot of the past, and what is wrong with it.
+
+    Attributes:
+        at: minutes after the start of the history.
+        silent: a broker that does not answer.
+        corrupt: whether its landed files are damaged.
+        impossible: whether it holds rows that cannot be measurements.
+        broken: whether a pull offset lies behind the committed one.
+        deep: whether clients were asked for what only they know.
+    """
+
+    at: float
+    silent: str | None = None
+    corrupt: bool = False
+    impossible: bool = False
+    broken: bool = False
+    deep: bool = True
+
+
+RECREATED_AT = 64.0
+"""From this minute on, topic ``orders`` of broker-a has been deleted and created again."""
+
+REBALANCED_AT = 30.0
+"""From this minute on, one member of g-fast holds every queue."""
+
+PAST = (
+    Minute(2),
+    Minute(5),
+    Minute(9, silent="broker-b"),
+    Minute(40),
+    Minute(60, deep=False),
+    Minute(65),
+    Minute(67, impossible=True),
+    Minute(115, corrupt=True),
+    Minute(121, silent="broker-b"),
+    Minute(122, broken=True),
+    Minute(150),
+    Minute(179.999),
+)
+"""Three hours: holes, a broker silent twice, a topic created again, rows that cannot be."""
+
+
+def offsets(minute: float, broker: str, queue_id: int) -> tuple[int, int]:
+    """First and next offset of a queue of ``orders``."""
+    start = RECREATED_AT if broker == "broker-a" and minute >= RECREATED_AT else -30.0
+    written = int((minute - start) * PRODUCED) + queue_id
+    return max(0, written - 5000), written
+
+
+def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapshot:
+    """What a collector would have brought home that many minutes after `start`."""
+    at = start + timedelta(minutes=minute.at)
+    at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+    answering = [broker for broker in BROKERS if broker != minute.silent]
+    made = Snapshot(
+        cluster=cluster,
+        source="remote",
+        observed_at=at,
+        finished_at=at + timedelta(milliseconds=45),
+        status="PARTIAL" if minute.silent else "COMPLETE",
+        brokers_expected=len(BROKERS),
+        brokers_answered=len(answering),
+        requests=40,
+        bytes=123_456,
+        transport="plain",
+    )
+    for broker, address in BROKERS.items():
+        if broker in answering:
+            _answer(made, broker, address, minute.at)
+            if minute.deep:
+                _deep(made, broker, minute.at)
+        else:
+            made.brokers.append(Broker(broker, 0, address))
+            reason = "no response within 3.0 s"
+            made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, reason))
+    made.clients += _clients(minute.deep)
+    if minute.deep:
+        made.client_queues += _held_by_fast(minute.at)
+    if minute.impossible:
+        _spoil(made)
+    if minute.broken:
+        row = made.consumer_offsets[0]
+        row.pull_offset = (row.consumer_offset or 0) - 5
+    return made
+
+
+def _answer(made: Snapshot, broker: str, address: str, minute: float) -> None:
+    at = made.observed_at
+    made.brokers.append(
+        Broker(
+            broker,
+            0,
+            address,
+            version="V5_3_3",
+            role="ASYNC_MASTER",
+            disk_ratio=0.4,
+            dispatch_behind_bytes=0,
+            commit_log_min_offset=0,
+            commit_log_max_offset=10_000_000,
+            retention_hours=72,
+            put_tps=6.0,
+            get_tps=6.0,
+            config={"brokerName": broker},
+            booted_at=at - timedelta(days=3),
+        )
+    )
+    retry = "%RETRY%g-fast"
+    made.topics += [
+        Topic(broker, "orders", QUEUES, QUEUES, 6, "NORMAL", "normal"),
+        Topic(broker, "silence", 1, 1, 6, "NORMAL", "normal"),
+        Topic(broker, retry, 1, 1, 6, None, "retry"),
+    ]
+    made.consumer_groups += [
+        ConsumerGroup(broker, group, True, 16, 1, False, False)
+        for group in ("g-fast", "g-slow", "g-hung", "g-gone")
+    ]
+    made.queue_offsets += [
+        QueueOffset(broker, "silence", 0, 0, 0),
+        QueueOffset(broker, retry, 0, 0, 7, at - timedelta(minutes=1)),
+        QueueOffset(broker, "%DLQ%g-fast", 0, 1, 4, at - timedelta(minutes=2)),
+        QueueOffset(broker, "RMQ_SYS_TRACE_TOPIC", 0, 0, 9, at),
+    ]
+    made.consumer_offsets += [
+        ConsumerOffset(broker, "g-fast", retry, 0, None, 5, 6, "consume_stats"),
+        ConsumerOffset(broker, "TOOLS_CONSUMER", "orders", 0, None, 5, 6, "consume_stats"),
+    ]
+    for queue_id in range(QUEUES):
+        low, high = offsets(minute, broker, queue_id)
+        newest = at - timedelta(milliseconds=700)
+        made.queue_offsets.append(QueueOffset(broker, "orders", queue_id, low, high, newest))
+        read = {
+            "g-fast": (high - queue_id % 2, high),
+            "g-slow": (low + (high - low) // 2, high - 3),
+            "g-hung": (None, None),
+            "g-gone": (low - 10 if low > 10 else min(high, 7), None),
+        }
+        made.consumer_offsets += [
+            ConsumerOffset(broker, group, "orders", queue_id, None, committed, pulled, source)
+            for group, (committed, pulled) in read.items()
+            for source in [None if pulled is None else "consume_stats"]
+        ]
+        made.consumer_offsets.append(
+            ConsumerOffset(
+                broker,
+                "g-broadcast",
+                "orders",
+                queue_id,
+                None,
+                high - 2,
+                offset_store="broker_broadcast",
+            )
+        )
+
+
+def _deep(made: Snapshot, broker: str, minute: float) -> None:
+    """What a slow client tells of one queue, and what the broker counted and stored of it."""
+    low, high = offsets(minute, broker, 0)
+    committed = low + (high - low) // 2
+    client = "10.0.1.0@g-slow"
+    made.client_queues.append(
+        ClientQueue("g-slow", client, "orders", broker, 0, committed, committed, high - 4, 9, 1)
+    )
+    made.consume_stats.append(ConsumeStatsSample(broker, "g-slow", "orders", 0, committed, high))
+    if broker == "broker-a":
+        made.client_topics.append(
+            ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)
+        )
+        # A slave that serves g-slow: its master knows nothing of it.
+        made.broker_stats += [
+            BrokerStats(
+                broker,
+                1,
+                "GROUP_GET_NUMS",
+                "orders@g-slow",
+                "orders",
+                "g-slow",
+                window,
+                90,
+                1.5,
+                3.0,
+            )
+            for window in ("minute", "hour")
+        ]
+    made.broker_stats += [
+        BrokerStats(broker, 0, "TOPIC_PUT_NUMS", "orders", "orders", None, "minute", 180, 3.0, 1.0),
+        BrokerStats(
+            broker, 0, "GROUP_GET_NUMS", "orders@g-slow", "orders", "g-slow", "hour", 60, 0.1, 2.0
+        ),
+    ]
+    # Every third message has tag A.
+    made.queue_tags += [
+        QueueTag(broker, "orders", 0, position, 65 if position % 3 == 0 else 67, 4096, 200)
+        for position in range(committed, committed + 30)
+    ]
+
+
+def _held_by_fast(minute: float) -> Iterator[ClientQueue]:
+    """Of g-fast's three members two have a broker each, then the first has both.
+
+    They hold the queues of a broker that does not answer us all the same.
+    """
+    for broker in BROKERS:
+        number = 1 if broker == "broker-b" and minute < REBALANCED_AT else 0
+        for queue_id in range(QUEUES):
+            _, high = offsets(minute, broker, queue_id)
+            client = f"10.0.1.{number}@g-fast"
+            yield ClientQueue("g-fast", client, "orders", broker, queue_id, high)
+
+
+def _clients(deep: bool) -> Iterator[Client]:
+    for group, model, count in (
+        ("g-fast", "CLUSTERING", 3),
+        ("g-slow", "CLUSTERING", 1),
+        ("g-hung", "CLUSTERING", 1),
+        ("g-broadcast", "BROADCASTING", 2),
+    ):
+        topics = ["orders", f"%RETRY%{group}"] if model == "CLUSTERING" else ["orders"]
+        told = deep and group in ("g-fast", "g-slow")
+        for number in range(count):
+            yield Client(
+                group,
+                f"10.0.1.{number}@{group}",
+                f"10.0.1.{number}:40000",
+                "JAVA",
+                "V5_3_3",
+                "CONSUME_PASSIVELY",
+                model,
+                "CONSUME_FROM_LAST_OFFSET",
+                thread_count=20 if told else None,
+                allocation_strategy="AVG" if told else None,
+                subscriptions=[
+                    Subscription(topic, "TAG", f"A||B{number}" if told else "*", [])
+                    for topic in topics
+                ],
+                subscriptions_source="client" if told else "group",
+            )
+
+
+def _spoil(made: Snapshot) -> None:
+    """Negative offsets, a queue whose first offset lies behind its last, duplicates of both kinds.
+
+    On broker-a, queue 0: written before 0. On broker-b: queue 0 twice with the same content, queue
+    1 twice with different content, and g-slow's row of queue 2 negative.
+    """
+    queues = {(row.broker, row.topic, row.queue_id): row for row in made.queue_offsets}
+    queues["broker-a", "orders", 0].max_offset = -1
+    made.queue_offsets.append(replace(queues["broker-b", "orders", 0]))
+    conflicting = queues["broker-b", "orders", 1]
+    made.queue_offsets.append(replace(conflicting, max_offset=(conflicting.max_offset or 0) + 9))
+    for row in made.consumer_offsets:
+        if (row.broker, row.consumer_group, row.queue_id) == ("broker-b", "g-slow", 2):
+            row.consumer_offset = -7
+
+
+def put(home: Home, start: datetime, minutes: Sequence[Minute], cluster: str = CLUSTER) -> None:
+    """Lands minutes of the past in a home."""
+    for minute in minutes:
+        path = land(home, snapshot(start, minute, cluster))
+        if minute.corrupt:
+            damage(path / "queue_offsets.parquet")
+
+
+def damage(file: Path) -> None:
+    """Cuts a file in half, as a full disk would."""
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def rows(lake: Lake, table: str, **equal: Any) -> list[dict[str, Any]]:
+    """Rows of a table about this cluster with these values, in the order of its key."""
+    declared = TABLES[table]
+    if "cluster" in declared.column_names:
+        equal = {"cluster": CLUSTER} | equal
+    found = [
+        row
+        for row in lake.read(declared).to_pylist()
+        if all(row[name] == value for name, value in equal.items())
+    ]
+    return sorted(found, key=lambda row: [str(row[name]) for name in declared.key])
+
+
+def computed(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    """All rows of the computed tables."""
+    return {table.name: rows(lake, table.name) for table in COMPUTED}
+
+
+def text_of(table: pa.Table) -> list[str]:
+    """The rows as sorted text, for comparing tables whatever their order."""
+    return sorted(repr(row) for row in table.to_pylist())

@@ -1,0 +1,100 @@
+"""Homes with a warm engine: a tick then costs seconds, so that many can be run."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import dagster as dg
+
+from lake.catalog import Lake
+from lake.window import Window
+from orchestration.instance import forking
+from settings.home import Home
+from spark.session.engine import Engine
+
+ROOT = Path(__file__).parent.parent.parent
+TIDEMARK = Path(sys.executable).with_name("tidemark")
+SETTINGS = ("TIDEMARK_", "DAGSTER_", "SPARK_")
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A home with a warm engine.
+
+    Attributes:
+        lake: its tables.
+    """
+
+    lake: Lake
+
+    @property
+    def home(self) -> Home:
+        return self.lake.home
+
+    def tick(self) -> None:
+        """One tick on what has landed."""
+        done = run(self.home, ["tick", "--no-collect"])
+        assert done.returncode == 0, done.stderr
+
+    def recompute(self, window: Window) -> None:
+        """Whole hours again."""
+        hours = ["--from", window.start.isoformat(), "--to", window.end.isoformat()]
+        done = run(self.home, ["recompute", *hours])
+        assert done.returncode == 0, done.stderr
+
+
+def newest_check(home: Home, *table: str) -> tuple[str, dg.AssetCheckEvaluation]:
+    """The id of a home's newest run, and what it said about a table's suite."""
+    with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
+        (newest,) = instance.get_runs(limit=1)
+        events = [entry.dagster_event for entry in instance.all_logs(newest.run_id)]
+    judged = [
+        event.asset_check_evaluation_data
+        for event in events
+        if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    ]
+    (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
+    return newest.run_id, mine
+
+
+@contextmanager
+def warmed(home: Home, engine: Engine) -> Iterator[Warm]:
+    """A home that takes the engine for its own, in a session that only its runs share."""
+    lake = Lake(home)
+    lake.catalog  # noqa: B018  the tables must exist before the engine reads them
+    home.engine.mkdir()
+    replace(engine, session_id=str(uuid.uuid4())).write(home.engine / "engine.json")
+    forking.up(home)
+    try:
+        yield Warm(lake)
+    finally:
+        forking.down(home)
+
+
+def environment(home: Home, **settings: str) -> dict[str, str]:
+    """What a command sees: that home and nothing that the person running the tests has set."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key == "SPARK_SUBMIT_OPTS" or not key.startswith(SETTINGS)
+    }
+    return kept | {"TIDEMARK_HOME": str(home.path), "COLUMNS": "200"} | settings
+
+
+def run(
+    home: Home, arguments: Sequence[str], timeout: float = 300, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the `tidemark` command to its end."""
+    return subprocess.run(
+        [str(TIDEMARK), *arguments],
+        cwd=home.path if home.path.is_dir() else ROOT,
+        env=environment(home, **settings),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )

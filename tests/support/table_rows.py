@@ -1,0 +1,68 @@
+"""Rows of any declared table from the few columns that a test is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lake.schema import Table
+from lake.tables import raw
+from lake.window import Window
+from spark.progress.queues import RawFrames
+
+NOON = datetime(2026, 11, 19, 12, 0, tzinfo=UTC)
+"""When the first snapshot of a test is taken."""
+
+CLUSTER = "lab"
+
+
+def minute(number: float) -> datetime:
+    """The instant that many minutes after noon."""
+    return NOON + timedelta(minutes=number)
+
+
+def snapshot_id(number: float) -> str:
+    """The id of the snapshot taken that many minutes after noon."""
+    return f"{minute(number):%Y%m%dT%H%M%S}000Z-{CLUSTER}"
+
+
+def minutes(first: float, last: float) -> Window:
+    """The window from one minute after noon to (without) another."""
+    return Window(minute(first), minute(last))
+
+
+def arrow(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows with all columns of the table; ``at`` stands for a snapshot's minute after noon."""
+    full = []
+    for row in rows:
+        row = dict(row)
+        if "at" in row:
+            at = row.pop("at")
+            row = {"observed_at": minute(at), "snapshot_id": snapshot_id(at)} | row
+        unknown = set(row) - set(table.column_names)
+        assert not unknown, f"{table.name} has no column {unknown}"
+        full.append({"cluster": CLUSTER, "broker": "broker-a"} | row)
+    names = table.column_names
+    return pa.Table.from_pylist(
+        [{name: row.get(name) for name in names} for row in full], schema=table.arrow_schema()
+    )
+
+
+def frame(spark: SparkSession, table: Table, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """The rows as a DataFrame."""
+    found = arrow(table, rows)
+    if not rows:
+        return spark.createDataFrame([], from_arrow_schema(found.schema))
+    return spark.createDataFrame(found)
+
+
+def raw_frames(spark: SparkSession, **rows: Sequence[Mapping[str, Any]]) -> RawFrames:
+    """All raw frames, by the short names of their tables; those not named are empty."""
+    names = {field.name for field in fields(RawFrames)}
+    tables = {table.short_name: table for table in raw.ALL if table.short_name in names}
+    assert set(rows) <= set(tables)
+    return RawFrames(**{name: frame(spark, tables[name], rows.get(name, ())) for name in tables})

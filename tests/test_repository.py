@@ -1,0 +1,72 @@
+"""Rules for every tracked file: no registry address, no path of one machine, a described room."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "root_packages"
+]
+
+
+def tracked() -> list[Path]:
+    """Return every tracked file."""
+    found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip("not a git checkout: which files are tracked is unknown")
+    return [ROOT / name for name in found.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_every_folder_with_code_is_a_room_of_the_contracts():
+    folders = {path.relative_to(ROOT).parts[0] for path in tracked() if path.suffix == ".py"}
+    assert sorted(folders - {"docs", "tests"}) == ROOMS
+
+
+def test_every_room_states_what_belongs_there():
+    for room in ROOMS:
+        text = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
+        assert "belong" in text, room
+        assert re.search(r"\b(not|nothing)\b", text.lower()), room
+
+
+def test_every_folder_of_a_room_has_a_docstring():
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("__init__.py"):
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+REGISTRY = re.compile(
+    r"pythonhosted|pypi\.|index-url|find-links|artifactory|npmjs|repo1\.|maven\.org|://[^/\s]*nexus",
+    re.IGNORECASE,
+)
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|Users/\w+|home/\w+|mnt/\w+)/")
+
+
+@pytest.mark.parametrize(
+    "what, pattern",
+    [("a registry's address", REGISTRY), ("a path of one machine", MACHINE_PATH)],
+    ids=["registry", "path"],
+)
+def test_no_tracked_file_holds(what, pattern):
+    found = []
+    for path in tracked():
+        if path == Path(__file__):
+            continue
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        lines = [text[: match.start()].count("\n") + 1 for match in pattern.finditer(text)]
+        if str(ROOT) in text:
+            lines.append(text[: text.index(str(ROOT))].count("\n") + 1)
+        found += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
+    assert found == [], what
+
+
+def test_the_lock_holds_hashes_and_no_address():
+    text = (ROOT / "requirements" / "lock.txt").read_text()
+    assert "--hash=sha256:" in text
+    assert "://" not in text

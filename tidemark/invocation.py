@@ -1,0 +1,66 @@
+"""The settings of the process, as its entry has read them, for the command that runs in it."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from settings.basics import BasicSettings
+from settings.home import Home
+
+if TYPE_CHECKING:
+    from lake.catalog import CatalogConfig, Lake
+    from settings.environment import Settings
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One run of the `tidemark` command.
+
+    Attributes:
+        basics: the settings that every command needs.
+    """
+
+    basics: BasicSettings
+
+    @property
+    def home(self) -> Home:
+        """The folder of all state."""
+        return self.basics.home
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """All settings, read at the first use: commands without a use for them answer sooner.
+
+        Raises:
+            SettingsError: a variable cannot be used.
+        """
+        from settings.environment import Settings
+
+        return Settings.read()
+
+    def catalog(self) -> "CatalogConfig":
+        """Return how the catalog of the tables is reached."""
+        from lake.catalog import CatalogConfig
+
+        return CatalogConfig.of(self.home, self.settings.catalog)
+
+    @cached_property
+    def lake(self) -> "Lake":
+        """The tables."""
+        from lake.catalog import Lake
+
+        return Lake(self.home, self.catalog())
+
+
+_current: ContextVar[Invocation] = ContextVar("invocation")
+
+
+def begin(basics: BasicSettings) -> None:
+    """Keep what the entry of the command line has read for the command."""
+    _current.set(Invocation(basics))
+
+
+def invocation() -> Invocation:
+    """Return what the entry of the command line has read."""
+    return _current.get()

@@ -1,0 +1,88 @@
+"""Landing of snapshots from files of RocketMQ, for `tidemark collect`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+from lake.landing import folder, land
+from rocketmq.files.local_offsets import read_local_offsets
+from rocketmq.files.stats_log import read_stats_log
+from rocketmq.files.store_snapshot import read_store
+from rocketmq.records import TABLES, Snapshot
+from tidemark.errors import CommandError
+from tidemark.invocation import invocation
+from tidemark.snapshot_command import problem_lines
+
+
+def land_store(store: Path, cluster: str, broker: str) -> None:
+    """Land one snapshot of a broker's store folder.
+
+    Raises:
+        FileError: the folder is not a readable store.
+        CommandError: nothing of it could be read.
+    """
+    land_all([read_store(store, cluster=cluster or None, broker=broker or None)])
+
+
+def land_local_offsets(clients: Path, cluster: str) -> None:
+    """Land one snapshot of broadcast clients' offsets.
+
+    Raises:
+        BadParameter: no cluster is given; these files do not name it.
+        FileError: there are no such files.
+        CommandError: none of them could be read.
+    """
+    _require("--cluster", cluster)
+    land_all([read_local_offsets(clients, cluster=cluster)])
+
+
+def land_stats_log(logs: Iterable[Path], cluster: str, broker: str, broker_id: int = 0) -> None:
+    """Land one snapshot for each instant in a broker's statistics logs.
+
+    Raises:
+        BadParameter: cluster or broker is not given; the logs do not name them.
+        FileError: a log cannot be read; snapshots of the others have landed.
+        CommandError: the logs hold no statistics.
+    """
+    _require("--cluster", cluster)
+    _require("--broker", broker)
+    logs = list(logs)
+    found = read_stats_log(logs, cluster=cluster, broker=broker, broker_id=broker_id)
+    if not land_all(found):
+        raise CommandError(f"{logs[0]}: no line of statistics; is it a stats.log?")
+
+
+def land_all(snapshots: Iterable[Snapshot]) -> int:
+    """Land snapshots and print a line for each; problems go to standard error.
+
+    A snapshot that has landed before, as instants of a log that is read again, stays as it is.
+
+    Returns:
+        Number of snapshots.
+
+    Raises:
+        CommandError: a snapshot holds nothing.
+    """
+    home, count = invocation().home, 0
+    for snapshot in snapshots:
+        count += 1
+        lines = problem_lines(snapshot)
+        if snapshot.status == "FAILED":
+            raise CommandError(lines[0])
+        for line in lines:
+            typer.echo(f"{snapshot.status}: {line}", err=True)
+        place = folder(home, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
+        if place.exists():
+            typer.echo(f"{snapshot.snapshot_id}: landed before")
+            continue
+        land(home, snapshot)
+        rows = [f"{len(getattr(snapshot, name))} {name}" for name in TABLES]
+        rows = [text for text in rows if not text.startswith("0 ")]
+        typer.echo(f"{snapshot.snapshot_id}: {snapshot.status}, {', '.join(rows) or 'no rows'}")
+    return count
+
+
+def _require(option: str, value: str) -> None:
+    if not value:
+        raise typer.BadParameter(f"the files do not name it: give {option} NAME")

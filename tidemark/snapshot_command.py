@@ -1,0 +1,131 @@
+"""One snapshot for a command: which cluster it is of, and how its problems are shown."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from collection.memory import Memory
+from rocketmq.collector import collect_snapshot
+from rocketmq.records import Snapshot
+from rocketmq.snapshot.deep_options import DeepOptions
+from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.endpoint import split_endpoint
+from settings.clusters import Cluster, configured
+from settings.home import Home
+from tidemark.errors import CommandError
+from tidemark.invocation import invocation
+from tidemark.output import printable
+
+NamesrvOption = Annotated[
+    str,
+    typer.Option(
+        "--namesrv",
+        help="Name servers, HOST:PORT separated by ';', else TIDEMARK_NAMESRV.",
+    ),
+]
+
+
+def name_servers(namesrv: str) -> tuple[str, ...]:
+    """Return the name servers that an option names.
+
+    Raises:
+        BadParameter: when one is not ``HOST:PORT``.
+    """
+    servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
+    for server in servers:
+        try:
+            split_endpoint(server)
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{server!r} is not a name server: it must be HOST:PORT"
+            ) from error
+    return servers
+
+
+def clusters(home: Home, namesrv: str) -> list[Cluster]:
+    """Return the clusters of a command: at these name servers, else those of the settings file.
+
+    Raises:
+        BadParameter: when there are none, or one name server is not ``HOST:PORT``.
+        SettingsError: when the settings file cannot be used.
+    """
+    basics = invocation().basics
+    servers = name_servers(namesrv.strip() or basics.namesrv)
+    found = configured(home, ";".join(servers), basics.cluster, basics.clusters)
+    if not found:
+        raise typer.BadParameter(
+            "which cluster? Give --namesrv HOST:PORT, set TIDEMARK_NAMESRV, or write "
+            f"{home.path / 'clusters.yaml'}"
+        )
+    return found
+
+
+def one_cluster(home: Home, namesrv: str) -> Cluster:
+    """Return the cluster of a command that takes one only.
+
+    Raises:
+        BadParameter: also when there are several.
+        SettingsError: when the settings file cannot be used.
+    """
+    found = clusters(home, namesrv)
+    if len(found) > 1:
+        names = ", ".join(cluster.key for cluster in found)
+        raise typer.BadParameter(f"which cluster? Set TIDEMARK_CLUSTER to one of {names}")
+    return found[0]
+
+
+def target_of(home: Home, cluster: Cluster) -> ClusterTarget:
+    """Return what to read of a cluster, with the brokers that this home's ticks remember.
+
+    A name server forgets a broker the moment it is killed.
+    """
+    now = datetime.now(UTC)
+    memory = Memory.of(home, cluster.key)
+    return cluster.target(memory.remembered(now), kin=memory.kin(now))
+
+
+def take_snapshot(
+    namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
+) -> Snapshot:
+    """Take one snapshot of a cluster, see `targeted_snapshot`."""
+    return targeted_snapshot(namesrv, deep, counters=counters)[1]
+
+
+def targeted_snapshot(
+    namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
+) -> tuple[ClusterTarget, Snapshot]:
+    """Take one snapshot of a cluster and write its problems to standard error.
+
+    Args:
+        namesrv: the text of the option.
+        deep: options of a deep snapshot; None for what brokers report in bulk.
+        counters: whether to request the brokers' own counters, which can take long.
+
+    Returns:
+        What was read, with its addresses and limits, and the snapshot.
+
+    Raises:
+        BadParameter: when no cluster is given.
+        SettingsError: when its settings cannot be used.
+        CommandError: when nothing could be read.
+    """
+    home = invocation().home
+    cluster = one_cluster(home, namesrv)
+    target = replace(target_of(home, cluster), deep=deep, counters=counters)
+    snapshot = collect_snapshot(target)
+    lines = problem_lines(snapshot)
+    if snapshot.status == "FAILED":
+        raise CommandError(
+            f"{lines[0] if lines else cluster.key}; check the address with: tidemark doctor "
+            f"--namesrv {';'.join(cluster.namesrv)}"
+        )
+    for line in lines:
+        typer.echo(f"{snapshot.status}: {line}", err=True)
+    return target, snapshot
+
+
+def problem_lines(snapshot: Snapshot) -> list[str]:
+    """Return the problems of a snapshot, one line each."""
+    return [printable(problem.line) for problem in snapshot.problems]
