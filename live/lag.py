@@ -18,7 +18,7 @@ from rocketmq import names
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
-LARGEST = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -168,6 +168,7 @@ def _queue(
         "delay_error_ms": None if delay_ms is None else error_ms,
         # A message that came while the snapshot was read has no age yet, and is no older one.
         "delay_is_bound": bool(readable) and (first is None or first.source == AT_LEAST),
+        "ready_delay_ms": 0 if available == 0 else _milliseconds(pull_at, now),
         "lag_span_ms": _span(lag, first_at, newest),
         "inflight_span_ms": _span(inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),

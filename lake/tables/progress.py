@@ -16,6 +16,11 @@ LAG_UPPER = Column(
 DELAY_MS = Column(
     "delay_ms", BIGINT, "age in ms of the first unconsumed message in the retained range"
 )
+READY_DELAY_MS = Column(
+    "ready_delay_ms",
+    BIGINT,
+    "age in ms of the first message not handed out; 0 when all are handed out",
+)
 SPANS = (
     Column("lag_span_ms", BIGINT, "lag as produce time, milliseconds"),
     Column("inflight_span_ms", BIGINT, "inflight as produce time, milliseconds"),
@@ -70,6 +75,7 @@ QUEUES = Table(
         Column("pull_at", TIMESTAMP, "store time of the message at pull_offset"),
         Column("newest_at", TIMESTAMP, "store time of message max_offset - 1"),
         DELAY_MS,
+        READY_DELAY_MS,
         *SPANS,
         Column("delay_source", STRING, "exact | interpolated | at_least"),
         Column("delay_error_ms", BIGINT, "largest error of delay_ms, milliseconds"),
@@ -127,6 +133,7 @@ GROUPS = Table(
         Column("worst_broker", STRING, "broker of that queue"),
         Column("worst_queue_id", INT, "id of that queue"),
         DELAY_MS,
+        READY_DELAY_MS,
         *SPANS,
         *RATES,
         Column("skew", DOUBLE, "largest queue lag over the mean"),

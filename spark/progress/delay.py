@@ -28,7 +28,7 @@ def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
         _with_store_times(rows.withColumns(_offsets_to_date()), grown)
         .withColumns(_instants())
         .withColumns(_delay())
-        .withColumns(_source() | _spans())
+        .withColumns(_source() | _spans() | _ready_delay())
     )
 
 
@@ -152,6 +152,18 @@ def _source() -> dict[str, Column]:
     source = F.when(exact, F.lit("exact")).otherwise(F.col("of_first.source"))
     error = F.when(exact, zero).otherwise(F.col("of_first.error_ms"))
     return {"delay_source": F.when(known, source), "delay_error_ms": F.when(known, error)}
+
+
+def _ready_delay() -> dict[str, Column]:
+    """Return the age of the first message not handed out, 0 where all are.
+
+    Of a consumer with few and slow messages `delay_ms` ages with what is being worked on; this
+    ages only while a message waits for a client.
+    """
+    age = at_least_zero(milliseconds("pull_at", "observed_at"))
+    return {
+        "ready_delay_ms": F.when(F.col("available") == 0, F.lit(0).cast("bigint")).otherwise(age)
+    }
 
 
 def _spans() -> dict[str, Column]:

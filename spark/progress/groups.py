@@ -33,7 +33,7 @@ OWN_TOPIC = f"^({names.RETRY_PREFIX}|{names.DLQ_PREFIX})"
 """Beginnings of the names of a group's own topics."""
 
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
-SPANS = ("delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
 OF_WORST_CLIENT = (
     *(*COUNTS, *SPANS, *RATES),

@@ -52,6 +52,18 @@ def test_lag_and_delay_as_shown(queues, lag, delay):
     assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
 
 
+@pytest.mark.parametrize(
+    ("pulled", "ready_ms"),
+    [(None, None), (10, 0), (9, 90_000)],
+    ids=["unknown", "all handed out", "the last one waits"],
+)
+def test_ready_delay_is_of_messages_not_handed_out(pulled, ready_ms):
+    taken = snapshot((5, 10, NOW - timedelta(seconds=90)))
+    taken.consumer_offsets[0].pull_offset = pulled
+    (row,) = group_rows(taken)
+    assert row["ready_delay_ms"] == ready_ms
+
+
 def with_problem(operation: str) -> dict[str, Any]:
     taken = snapshot((5, 10, NOW))
     taken.brokers = [Broker("broker-a", 0, "10.0.0.1:1"), Broker("broker-b", 0, "10.0.0.2:1")]

@@ -46,14 +46,16 @@ CONTRACT = {
     "lag_upper bigint, consumer_at timestamp, pull_at timestamp, newest_at timestamp, "
     "delay_ms bigint, lag_span_ms bigint, inflight_span_ms bigint, available_span_ms bigint, "
     "delay_source string, delay_error_ms bigint, produce_tps double, consume_tps double, "
-    "pull_tps double, drain_seconds double, loss_in_seconds double, condition string",
+    "pull_tps double, drain_seconds double, loss_in_seconds double, ready_delay_ms bigint, "
+    "condition string",
     "progress.groups": "observed_at timestamp, cluster string, consumer_group string, "
     "topic string, lag bigint, inflight bigint, available bigint, lost bigint, "
     "readable_lag bigint, lag_upper bigint, queues int, queues_unknown int, "
     "queues_never_committed int, complete boolean, max_queue_lag bigint, worst_broker string, "
     "worst_queue_id int, delay_ms bigint, lag_span_ms bigint, inflight_span_ms bigint, "
     "available_span_ms bigint, produce_tps double, consume_tps double, pull_tps double, "
-    "skew double, drain_seconds double, loss_in_seconds double, clients int, online boolean, "
+    "skew double, drain_seconds double, loss_in_seconds double, ready_delay_ms bigint, "
+    "clients int, online boolean, "
     "message_model string, consume_type string, client_version string, retry_lag bigint, "
     "dlq_messages bigint",
     "progress.assignments": "observed_at timestamp, cluster string, consumer_group string, "

@@ -205,6 +205,22 @@ def test_spans_follow_from_the_instants(spark):
     assert found["all-out", minute(10)]["pull_at"] is None
 
 
+def test_ready_delay_is_the_age_of_the_first_message_not_handed_out(spark):
+    """The 71st of 100 messages in 10 minutes is 3 minutes old; the one worked on is older."""
+    cases = {
+        "waits": (Case(GROWS, 149, pulled=169), 180_000),
+        "all out": (Case(GROWS, 149, pulled=200), 0),
+        "unknown": (Case(GROWS, 149), None),
+        "not committed": (Case(GROWS, None, pulled=169), 180_000),
+        "before the history": (Case((Seen(10, 200),), 149, pulled=169), None),
+        "ahead of the broker": (Case(GROWS, 149, pulled=201), None),
+    }
+    raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
+    found = rows_of(queues(raw, ALL))
+    delays = {name: found[name, minute(10)]["ready_delay_ms"] for name in cases}
+    assert delays == {name: expected for name, (_, expected) in cases.items()}
+
+
 def test_a_message_asked_for_is_the_same_to_both_offsets(spark):
     case = Case(GROWS, 149, pulled=149, asked=3, topic="t")
     row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
@@ -371,6 +387,9 @@ def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
     pulled = row["pull_offset"]
     pulled = stored(history, pulled) if (row["available"] or 0) > 0 else None
     assert _close(row["pull_at"], pulled[0] if pulled else None), (history, row)
+    waits = None if row["pull_at"] is None else (now - row["pull_at"]) / timedelta(milliseconds=1)
+    ready = 0 if row["available"] == 0 else waits
+    assert row["ready_delay_ms"] == (None if ready is None else pytest.approx(ready, abs=1))
     for name in ("lag_span_ms", "inflight_span_ms", "available_span_ms"):
         assert row[name] is None or row[name] >= 0
 
