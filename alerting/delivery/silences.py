@@ -1,4 +1,7 @@
-"""Silences: a person mutes the notifications of matching incidents for a while."""
+"""Silences: a person mutes the notifications of matching incidents for a while.
+
+A silence that starts later is a maintenance window, planned ahead.
+"""
 
 import json
 import secrets
@@ -14,7 +17,7 @@ from alerting.rules.base import BaseRule
 from settings.fields import fits
 from settings.home import Home, write_whole
 
-COLUMNS = ("rule", "cluster", "consumer_group", "topic", "broker")
+COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""
 
 
@@ -33,6 +36,7 @@ class Silence:
         author: who made it.
         comment: why; may be empty.
         created_at: when it was made, UTC.
+        starts_at: when it starts, UTC; None = when it was made.
     """
 
     silence_id: str
@@ -41,10 +45,18 @@ class Silence:
     author: str
     comment: str
     created_at: datetime
+    starts_at: datetime | None = None
 
     def covers(self, incident: Incident, now: datetime) -> bool:
         """Return whether it is in force and matches an incident."""
-        return now < self.until and fits(self.match, incident.row | {"rule": incident.rule})
+        columns = incident.row | {"rule": incident.rule, "severity": incident.severity}
+        return self.state(now) == "ACTIVE" and fits(self.match, columns)
+
+    def state(self, now: datetime) -> str:
+        """Return ``PLANNED`` | ``ACTIVE`` | ``ENDED``."""
+        if now >= self.until:
+            return "ENDED"
+        return "PLANNED" if self.starts_at and now < self.starts_at else "ACTIVE"
 
 
 def silences(home: Home) -> list[Silence]:
@@ -70,18 +82,35 @@ def silence(
     author: str,
     comment: str = "",
     now: datetime | None = None,
+    starts_at: datetime | None = None,
 ) -> Silence:
     """Add a silence, and remove those that have ended.
 
+    Args:
+        home: where silences are kept.
+        match: column (`COLUMNS`) to globs; all columns must match.
+        until: when it ends.
+        author: who makes it.
+        comment: why; may be empty.
+        now: the present, None = by the clock.
+        starts_at: when it starts, for maintenance that is planned ahead; None = now.
+
     Raises:
-        SilenceError: it matches everything, or would have ended already.
+        SilenceError: it matches everything, would have ended already, or ends before it starts.
     """
     now = now or datetime.now(UTC)
     if not match:
         raise SilenceError(f"name what to silence by at least one of {', '.join(COLUMNS)}")
     if until <= now:
         raise SilenceError(f"a silence until {until.isoformat()} has ended already")
-    made = Silence(secrets.token_hex(4), match, until, author, comment, now)
+    if starts_at and until <= starts_at:
+        raise SilenceError(
+            f"it would end at {until.isoformat()}, before it starts at {starts_at.isoformat()}"
+        )
+    if unknown := match.keys() - set(COLUMNS):
+        names = ", ".join(sorted(unknown))
+        raise SilenceError(f"{names}: unknown, a silence matches {', '.join(COLUMNS)}")
+    made = Silence(secrets.token_hex(4), match, until, author, comment, now, starts_at)
     with _changing(home):
         _write(home, [*(each for each in silences(home) if each.until > now), made])
     return made
@@ -135,7 +164,12 @@ def _changing(home: Home) -> FileLock:
 
 def _write(home: Home, silences_left: Iterable[Silence]) -> None:
     rows = [
-        asdict(each) | {"until": each.until.isoformat(), "created_at": each.created_at.isoformat()}
+        asdict(each)
+        | {
+            "until": each.until.isoformat(),
+            "created_at": each.created_at.isoformat(),
+            "starts_at": each.starts_at.isoformat() if each.starts_at else None,
+        }
         for each in silences_left
     ]
     write_whole(home.path / "silences.json", json.dumps(rows, indent=1))
@@ -149,4 +183,5 @@ def _silence(row: Mapping[str, Any]) -> Silence:
         author=row["author"],
         comment=row["comment"],
         created_at=datetime.fromisoformat(row["created_at"]),
+        starts_at=datetime.fromisoformat(row["starts_at"]) if row.get("starts_at") else None,
     )

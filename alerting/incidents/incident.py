@@ -54,10 +54,14 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
     reopened: int = 0
     suppressed_by: str | None = None
     acknowledged_by: str | None = None
+    acknowledge_reason: str | None = None
+    resolved_by: str | None = None
+    resolve_reason: str | None = None
     labels: dict[str, str] = {}
     snapshot_ids: tuple[str, ...] = ()
     evidence: str = "{}"
     transitions: tuple[Transition, ...] = ()
+    written_at: datetime | None = None
 
     @property
     def is_open(self) -> bool:

@@ -136,6 +136,9 @@ def after_true(incident: Incident | None, alert: Alert, variant: Variant) -> Inc
         resolved_at=None,
         acknowledged_at=None,
         acknowledged_by=None,
+        acknowledge_reason=None,
+        resolved_by=None,
+        resolve_reason=None,
         reopened=reopened,
         streak=0,
         streak_at=None,
@@ -176,17 +179,32 @@ def resolved(incident: Incident, at: datetime) -> Incident | None:
     )
 
 
-def closed(incident: Incident, at: datetime, reason: str) -> Incident | None:
+def closed(
+    incident: Incident, at: datetime, reason: str, by: str | None = None, because: str = ""
+) -> Incident | None:
     """Return the incident as resolved for another reason than that its rule is untrue.
 
     Observations until then do not reopen it. Its evidence holds the reason as ``closed``.
+
+    Args:
+        incident: an open one.
+        at: when it was resolved.
+        reason: why, in a few words for its notification.
+        by: the person who resolved it.
+        because: why, in the words of that person.
     """
     evidence = msgspec.json.encode(incident.details | {"closed": reason}).decode()
-    observed_at = max(at, incident.observed_at)
-    return resolved(replace(incident, observed_at=observed_at, evidence=evidence), at)
+    resolving = replace(
+        incident,
+        observed_at=max(at, incident.observed_at),
+        evidence=evidence,
+        resolved_by=by,
+        resolve_reason=because or None,
+    )
+    return resolved(resolving, at)
 
 
-def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
+def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -> Incident:
     """Return the incident as acknowledged by a person.
 
     Raises:
@@ -194,7 +212,13 @@ def acknowledged(incident: Incident, by: str, at: datetime) -> Incident:
     """
     if not incident.is_firing:
         raise ValueError(f"incident {incident.incident_id} is {incident.state}, not FIRING")
-    return replace(incident, state="ACKNOWLEDGED", acknowledged_at=at, acknowledged_by=by)
+    return replace(
+        incident,
+        state="ACKNOWLEDGED",
+        acknowledged_at=at,
+        acknowledged_by=by,
+        acknowledge_reason=because or None,
+    )
 
 
 def _is_too_old_to_reopen(incident: Incident, now: datetime) -> bool:

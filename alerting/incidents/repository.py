@@ -1,13 +1,14 @@
 """Reading and writing ``alerting.incidents``, one writer at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 import pyarrow as pa
 from filelock import FileLock
+from msgspec.structs import replace
 
 from alerting.incidents.incident import OPEN, Evaluation, Incident
 from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
@@ -105,15 +106,27 @@ def find(lake: Lake, incident_ids: Iterable[str]) -> list[Incident]:
     return from_rows(lake.read(INCIDENTS, one_of("incident_id", ids)))
 
 
-def save(lake: Lake, before: Sequence[Incident], after: Sequence[Incident]) -> int:
+def save(
+    lake: Lake,
+    before: Sequence[Incident],
+    after: Sequence[Incident],
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> int:
     """Write the differences in one commit.
+
+    Args:
+        lake: the tables.
+        before: the incidents as they were read.
+        after: the incidents as they are to be; one that is missing is removed.
+        clock: returns the present, the ``written_at`` of what changed.
 
     Returns:
         How many incidents changed or were removed.
     """
     old = {each.incident_id: each for each in before}
     new = {each.incident_id: each for each in after}
-    changed = [each for each in after if old.get(each.incident_id) != each]
+    now = clock()
+    changed = [replace(each, written_at=now) for each in after if old.get(each.incident_id) != each]
     removed = plain_rows(old[each] for each in old.keys() - new.keys())
     lake.upsert(INCIDENTS, plain_rows(changed), removed)
     return len(changed) + len(removed)

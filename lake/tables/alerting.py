@@ -67,6 +67,9 @@ INCIDENTS = Table(
         Column("reopened", INT, "how often it reopened after it resolved"),
         Column("suppressed_by", STRING, "incident that inhibits this one"),
         Column("acknowledged_by", STRING, "who acknowledged it"),
+        Column("acknowledge_reason", STRING, "why, in the words of who acknowledged it"),
+        Column("resolved_by", STRING, "who resolved it by hand; NULL = its rule was untrue"),
+        Column("resolve_reason", STRING, "why it was resolved by hand"),
         Column("labels", STRING_MAP, "labels of the rule"),
         Column(
             "snapshot_ids",
@@ -79,6 +82,7 @@ INCIDENTS = Table(
             pa.list_(_TRANSITION),
             "changes of state that are notified: FIRING, RESOLVED, ...",
         ),
+        Column("written_at", TIMESTAMP, "when this row was last written, by the clock"),
     ),
     key=("incident_id",),
     instant="opened_at",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import jsonschema
 import pytest
 
+from alerting.delivery.silences import silences
 from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.repository import current_incidents, find, save
 from alerting.rules.files import DEFAULT_RULES
@@ -85,6 +86,31 @@ def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
         each.incident_id for each in current_incidents(lake, NOW).incidents if each.is_open
     ] == ["aaa1"]
     assert "Closed: by eve" in answer(home, "incidents", "show", "aab2")
+
+
+def test_who_acts_and_why_is_recorded(home, lake):
+    why = "the deploy is rolled back"
+    answer(home, "incidents", "ack", "aaa", "--author", "eve", "--reason", why)
+    (taken,) = find(lake, ["aaa1"])
+    assert (taken.acknowledged_by, taken.acknowledge_reason) == ("eve", why)
+    assert f"Acknowledged by: eve: {why}" in answer(home, "incidents", "show", "aaa")
+    answer(home, "incidents", "resolve", "aaa", "--author", "bob", "--reason", "it is gone")
+    (over,) = find(lake, ["aaa1"])
+    assert (over.state, over.resolved_by, over.resolve_reason) == ("RESOLVED", "bob", "it is gone")
+    assert "Closed: by bob: it is gone" in answer(home, "incidents", "show", "aaa")
+
+
+def test_maintenance_is_planned_ahead(home, lake):
+    start = (NOW + timedelta(days=1)).replace(microsecond=0)
+    window = ["silence", "--from", start.isoformat(), "--for", "2h", "--severity", "crit*"]
+    line = answer(home, "incidents", *window, "--author", "eve", "--comment", "upgrade")
+    assert f"from {start:%Y-%m-%d %H:%M:%S} UTC until" in line
+    (listed,) = json.loads(answer(home, "incidents", "silences", "--format", "json"))
+    assert (listed["state"], listed["match"]) == ("PLANNED", "severity=crit*")
+    (planned,) = silences(lake.home)
+    (critical,) = find(lake, ["aab2"])
+    covered = [planned.covers(critical, start + timedelta(hours=hours)) for hours in (-1, 0, 1, 2)]
+    assert covered == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

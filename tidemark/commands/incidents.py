@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemark.errors import CommandError
+from tidemark.instants import parse
 from tidemark.invocation import invocation
 from tidemark.output import Format, print_rows, table_text, to_json
 from tidemark.person import me
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from lake.catalog import Lake
 
 app = typer.Typer(
-    no_args_is_help=True, help="Incidents: list, show, ack, close, silence, unsilence."
+    no_args_is_help=True, help="Incidents: list, show, ack, resolve, silence, unsilence."
 )
 
 COLUMNS = ("incident_id", "state", "severity", "rule", "subject", "opened_at", "last_value")
@@ -74,7 +75,8 @@ def show(
     typer.echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
     typer.echo(f"State: {incident.state}")
     if incident.acknowledged_by:
-        typer.echo(f"Acknowledged by: {incident.acknowledged_by}")
+        why = f": {incident.acknowledge_reason}" if incident.acknowledge_reason else ""
+        typer.echo(f"Acknowledged by: {incident.acknowledged_by}{why}")
     reason = _mute_reasons(lake)(incident)
     if reason:
         typer.echo(f"Muted: {reason}")
@@ -86,48 +88,45 @@ def show(
         typer.echo("\n" + table_text(notifications, names, "Notifications"))
 
 
+Reason = Annotated[str, typer.Option("--reason", help="Why, in words.")]
+
+
 @app.command()
 def ack(
     incident_id: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first characters.")],
     author: Annotated[str, typer.Option("--author", help="Who acknowledges it.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Acknowledge a firing incident."""
-    from alerting.incidents.life_cycle import acknowledged
-    from alerting.incidents.repository import incidents_lock, save
+    from alerting.incidents.actions import IncidentError, acknowledge
 
-    lake = _lake()
-    with incidents_lock(lake):
-        incident = _one(lake, incident_id)
-        try:
-            after = acknowledged(incident, author or me(), datetime.now(UTC))
-        except ValueError as error:
-            raise CommandError(str(error)) from error
-        save(lake, [incident], [after])
+    try:
+        after = acknowledge(_lake(), incident_id, author or me(), reason)
+    except IncidentError as error:
+        raise CommandError(str(error)) from error
     typer.echo(
         f"{after.incident_id} {after.rule} {after.subject}: acknowledged by {after.acknowledged_by}"
     )
 
 
+@app.command("resolve")
 @app.command()
 def close(
     incident_id: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first characters.")],
     author: Annotated[str, typer.Option("--author", help="Who closes it.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Resolve an incident by hand, such as one of a cluster that no longer exists.
 
     Channels that notified its firing notify the resolution. It reopens when its rule is true again.
     """
-    from alerting.incidents.life_cycle import closed
-    from alerting.incidents.repository import incidents_lock, save
+    from alerting.incidents.actions import IncidentError, resolve
 
-    lake = _lake()
-    with incidents_lock(lake):
-        incident = _one(lake, incident_id)
-        if not incident.is_open:
-            raise CommandError(f"incident {incident.incident_id} is {incident.state} already")
-        after = closed(incident, datetime.now(UTC), f"by {author or me()}")
-        save(lake, [incident], [after] if after else [])
-    typer.echo(f"{incident.incident_id} {incident.rule} {incident.subject}: closed")
+    try:
+        after = resolve(_lake(), incident_id, author or me(), reason)
+    except IncidentError as error:
+        raise CommandError(str(error)) from error
+    typer.echo(f"{after.incident_id} {after.rule} {after.subject}: closed")
 
 
 Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); repeatable.")]
@@ -137,14 +136,21 @@ Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); repeatabl
 def silence(
     duration: Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d.")],
     rule: Glob = None,
+    severity: Glob = None,
     cluster: Glob = None,
     group: Glob = None,
     topic: Glob = None,
     broker: Glob = None,
     author: Annotated[str, typer.Option(help="Who makes the silence.")] = "",
     comment: Annotated[str, typer.Option(help="Why.")] = "",
+    start: Annotated[
+        str, typer.Option("--from", help="When it starts, ISO 8601; UTC without a zone.")
+    ] = "",
 ) -> None:
-    """Mute matching incidents for a while. Those still open at the end are notified then."""
+    """Mute matching incidents for a while, now or from a planned start.
+
+    Those that are still open at the end are notified then.
+    """
     from alerting.delivery.silences import SilenceError
     from alerting.delivery.silences import silence as add
     from settings.durations import seconds
@@ -155,17 +161,21 @@ def silence(
         raise typer.BadParameter(f"--for: {error}") from error
     given = {
         "rule": rule,
+        "severity": severity,
         "cluster": cluster,
         "consumer_group": group,
         "topic": topic,
         "broker": broker,
     }
     match = {name: tuple(globs) for name, globs in given.items() if globs}
+    starts_at = parse(start) if start else None
+    until = (starts_at or datetime.now(UTC)) + length
     try:
-        made = add(invocation().home, match, datetime.now(UTC) + length, author or me(), comment)
+        made = add(invocation().home, match, until, author or me(), comment, starts_at=starts_at)
     except SilenceError as error:
         raise typer.BadParameter(str(error)) from error
-    typer.echo(f"{made.silence_id} until {made.until:%Y-%m-%d %H:%M:%S} UTC")
+    since = f"from {made.starts_at:%Y-%m-%d %H:%M:%S} UTC " if made.starts_at else ""
+    typer.echo(f"{made.silence_id} {since}until {made.until:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @app.command()
@@ -185,7 +195,7 @@ def unsilence(
 
 @app.command()
 def silences(format: Format = Format.table) -> None:
-    """Print the silences in force."""
+    """Print the silences in force, and those planned."""
     from alerting.delivery.silences import silences as known
 
     now = datetime.now(UTC)
@@ -193,6 +203,8 @@ def silences(format: Format = Format.table) -> None:
         {
             "silence_id": each.silence_id,
             "match": ", ".join(f"{name}={'|'.join(globs)}" for name, globs in each.match.items()),
+            "state": each.state(now),
+            "starts_at": each.starts_at or each.created_at,
             "until": each.until,
             "author": each.author,
             "comment": each.comment,
@@ -203,7 +215,8 @@ def silences(format: Format = Format.table) -> None:
     if format is Format.json:
         typer.echo(to_json(rows))
     else:
-        print_rows(rows, ("silence_id", "match", "until", "author", "comment"))
+        names = ("silence_id", "state", "match", "starts_at", "until", "author", "comment")
+        print_rows(rows, names)
 
 
 def _lake() -> "Lake":
@@ -216,17 +229,12 @@ def _one(lake: "Lake", incident_id: str) -> "Incident":
     Raises:
         CommandError: none or more than one does.
     """
-    from pyiceberg.expressions import StartsWith
+    from alerting.incidents.actions import IncidentError, one_incident
 
-    from alerting.incidents.repository import from_rows
-    from lake.tables.alerting import INCIDENTS
-
-    where = StartsWith("incident_id", incident_id)  # pyright: ignore
-    found = from_rows(lake.read(INCIDENTS, where))
-    if len(found) != 1:
-        what = "no incident" if not found else f"{len(found)} incidents"
-        raise CommandError(f"{what} with id {incident_id!r}: `tidemark incidents list --all`")
-    return found[0]
+    try:
+        return one_incident(lake, incident_id)
+    except IncidentError as error:
+        raise CommandError(str(error)) from error
 
 
 def _row(incident: "Incident") -> dict[str, Any]:
