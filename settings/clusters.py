@@ -79,7 +79,7 @@ class Cluster:
         every: seconds between snapshots of ``tidemark collect --every``, instead of the command's.
         limits: timeouts and budgets, as `ClusterTarget` names them.
         deep_every: seconds between deep snapshots, 0 for none at all.
-        ask_clients: whether a deep snapshot also requests client reports (307, 223).
+        client_reports: whether a deep snapshot also requests client reports (307, 223).
         spark_tasks: how many tasks of Spark share a snapshot; 1 for this process alone.
     """
 
@@ -91,7 +91,7 @@ class Cluster:
     every: float | None = None
     limits: Mapping[str, float | int] | None = None
     deep_every: float = DEEP_EVERY
-    ask_clients: bool = True
+    client_reports: bool = True
     spark_tasks: int = 1
 
     @property
@@ -112,7 +112,7 @@ class Cluster:
         # A clock that was set back must not delay deep snapshots until it has caught up.
         if last is not None and 0 <= (now - last).total_seconds() < due_after:
             return None
-        return DeepOptions(client_reports=self.ask_clients)
+        return DeepOptions(client_reports=self.client_reports)
 
     def target(
         self,

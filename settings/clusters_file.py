@@ -10,7 +10,7 @@
       tls: {ca: ca.pem, cert: client.pem, key: client.key}
       every: 10s
       deep_every: 10m                     # or off
-      ask_clients: false
+      client_reports: false
     - name: billing
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
@@ -26,6 +26,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -124,7 +125,10 @@ class ClusterSettings(Limits):
     deep_every: Annotated[
         float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_span_or_never)
     ] = DEEP_EVERY
-    ask_clients: bool = True
+    # Files of 0.1 have the older name.
+    client_reports: bool = Field(
+        default=True, validation_alias=AliasChoices("client_reports", "ask_clients")
+    )
     spark_tasks: Count = 1
 
 
@@ -198,7 +202,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         settings.every,
         limits,
         settings.deep_every,
-        settings.ask_clients,
+        settings.client_reports,
         settings.spark_tasks,
     )
 

@@ -147,7 +147,7 @@ def test_every_few_looks_one_is_deep(home, monkeypatch):
     start = datetime(2026, 11, 19, 12, tzinfo=UTC)
     monkeypatch.setattr(looks, "collect", collect)
     monkeypatch.setattr(looks, "datetime", Clock)
-    cluster = Cluster((GONE,), "past", deep_every=180, ask_clients=False)
+    cluster = Cluster((GONE,), "past", deep_every=180, client_reports=False)
     for _ in range(8):
         looks.take_snapshots(home, [cluster])
     depth = DeepOptions(client_reports=False)

@@ -22,7 +22,7 @@ clusters:
   tls: {ca: ca.pem, cert: /etc/client.pem, key: client.key, verify: false, server_name: brokers}
   every: 10s
   deep_every: 10m
-  ask_clients: false
+  client_reports: false
   total_timeout: 5
   in_flight: 16
   max_requests: 5000
@@ -66,9 +66,15 @@ def test_a_whole_file(home):
     )
     assert (orders.every, billing.every) == (10, None)
     assert (orders.deep_every, billing.deep_every) == (600, 300)
-    assert (orders.ask_clients, billing.ask_clients) == (False, True)
+    assert (orders.client_reports, billing.client_reports) == (False, True)
     # RocketMQ's own example of a secret looks like a number.
     assert billing.target().security == Security(Credentials("rocketmq2", "0123"))
+
+
+def test_the_older_name_of_client_reports_is_read(home):
+    write(home, ENTRY + "  ask_clients: false\n")
+    (cluster,) = configured(home)
+    assert not cluster.client_reports
 
 
 def test_one_cluster_without_a_file(home):
@@ -100,7 +106,7 @@ def test_how_often_to_look_deep(home, written, expected):
 def test_a_deep_look_is_due(deep_every, minutes_ago, expected):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)
     last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
-    deep = Cluster(("a:1",), deep_every=deep_every, ask_clients=False).deep(last, now)
+    deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now)
     assert deep == (DeepOptions(client_reports=False) if expected else None)
 
 
@@ -157,7 +163,7 @@ WRONG = {
     "too often": (ENTRY + "  every: 0.1s\n", 4, "clusters[0].every: "),
     "not how often": (ENTRY + "  deep_every: on\n", 4, "clusters[0].deep_every: "),
     "never before": (ENTRY + "  deep_every: -1\n", 4, "clusters[0].deep_every: "),
-    "perhaps": (ENTRY + "  ask_clients: 1\n", 4, "clusters[0].ask_clients: "),
+    "perhaps": (ENTRY + "  client_reports: 1\n", 4, "clusters[0].client_reports: "),
     "no number": (ENTRY + "  in_flight: many\n", 4, "clusters[0].in_flight: "),
     "nothing in flight": (ENTRY + "  in_flight: 0\n", 4, "clusters[0].in_flight: "),
     "key without cert": (

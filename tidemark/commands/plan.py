@@ -41,10 +41,11 @@ def plan_group(
         str,
         typer.Option(help="Machine rooms by commas, for strategies that use them."),
     ] = "",
-    ask_clients: Annotated[
+    client_reports: Annotated[
         bool,
         typer.Option(
-            "--ask-clients",
+            "--client-reports",
+            "--ask-clients",  # the name in 0.1
             help="Request strategy and queues from the members. A member that never committed a "
             "queue then commits 0.",
         ),
@@ -64,7 +65,7 @@ def plan_group(
         queues=queues,
         rooms=tuple(room.strip() for room in rooms.split(",") if room.strip()),
     )
-    planned = plan(take_snapshot(namesrv, _request_of(group) if ask_clients else None), wish)
+    planned = plan(take_snapshot(namesrv, _request_of(group) if client_reports else None), wish)
     if format is Format.json:
         typer.echo(to_json(planned))
         return
