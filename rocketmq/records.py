@@ -141,6 +141,7 @@ class Client:
     subscriptions: list[Subscription] = field(default_factory=list)
     subscriptions_source: str | None = "group"
     consume_orderly: bool | None = None
+    consume_batch_size: int | None = None
 
 
 @dataclass(slots=True)
@@ -162,6 +163,8 @@ class ClientQueue:
     last_pull_at: datetime | None = None
     last_consume_at: datetime | None = None
     popped: bool = False
+    last_lock_at: datetime | None = None
+    unlock_tries: int | None = None
 
 
 @dataclass(slots=True)

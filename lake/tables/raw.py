@@ -195,6 +195,7 @@ CLIENTS = Table(
         Column(
             "consume_orderly", BOOLEAN, "whether the client consumes in order, as it reports itself"
         ),
+        Column("consume_batch_size", INT, "most messages of one listener call, where requested"),
     ),
     key=("snapshot_id", "consumer_group", "client_id"),
 )
@@ -224,6 +225,8 @@ CLIENT_QUEUES = Table(
             "whether brokers hand out its messages by POP, to any member; queue -1 is then all of "
             "the topic's on a broker, and cached_messages those not acknowledged",
         ),
+        Column("last_lock_at", TIMESTAMP, "when the client last got the lock of an ordered queue"),
+        Column("unlock_tries", BIGINT, "failed attempts to give up the lock of a dropped queue"),
     ),
     key=("snapshot_id", "consumer_group", "client_id", "topic", "broker", "queue_id"),
 )

@@ -52,6 +52,10 @@ class ProcessQueue:
         cached_max_offset: last message of the cache, 0 when that is empty.
         cached_messages: messages in the cache; of a POP client those it has not acknowledged.
         locked: the client's own mark; it matters for ordered consumption only.
+        last_lock_at: when the broker last granted the lock; for ordered consumption only.
+        unlock_tries: attempts to give up the lock of a dropped queue that did not succeed.
+        in_order_messages: messages that an ordered client has taken out of the cache to consume.
+        in_order_max_offset: last of them, 0 without one.
         popped: whether brokers hand out its messages one by one; queue -1 is then all of a topic's
             on a broker (seen on 5.3.3).
     """
@@ -66,6 +70,10 @@ class ProcessQueue:
     last_pull_at: datetime | None
     last_consume_at: datetime | None
     popped: bool = False
+    last_lock_at: datetime | None = None
+    unlock_tries: int | None = None
+    in_order_messages: int | None = None
+    in_order_max_offset: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,6 +104,7 @@ class RunningInfo:
         subscriptions: its own, sorted by topic; None where it reports none.
         messages_at_once: messages it can work on at a time; None for clients that poll.
         consume_orderly: whether its listener is an ordered one; None where it does not report it.
+        consume_batch_size: most messages of one listener call; None for clients that poll.
     """
 
     thread_count: int | None
@@ -106,6 +115,7 @@ class RunningInfo:
     topics: dict[str, ConsumeStatus]
     messages_at_once: int | None = None
     consume_orderly: bool | None = None
+    consume_batch_size: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,9 +164,9 @@ def decode_running_info(body: bytes) -> RunningInfo:
     subscriptions = found.get("subscriptionSet")
     queues = dict(_queues(found.get("mqPopTable"), _pop_queue))
     queues |= dict(_queues(found.get("mqTable"), _process_queue))
-    threads = _number_in(properties, "PROP_THREADPOOL_CORE_SIZE")
+    threads = optional(small, _number_in(properties, "PROP_THREADPOOL_CORE_SIZE"))
     orderly = optional(text, properties.get("PROP_CONSUMEORDERLY"))
-    batch = _number_in(properties, "consumeMessageBatchMaxSize")
+    batch = optional(small, _number_in(properties, "consumeMessageBatchMaxSize"))
     return RunningInfo(
         threads,
         allocation_strategy(optional(text, properties.get("allocateMessageQueueStrategy"))),
@@ -170,6 +180,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
         {text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
         None if threads is None or batch is None else threads * batch,
         None if orderly is None else orderly.lower() == "true",
+        batch,
     )
 
 
@@ -258,6 +269,10 @@ def _process_queue(info: dict[str, Any]) -> ProcessQueue:
         optional(boolean, info.get("droped")),  # so RocketMQ spells it
         instant(info.get("lastPullTimestamp")),
         instant(info.get("lastConsumeTimestamp")),
+        last_lock_at=instant(info.get("lastLockTimestamp")),
+        unlock_tries=optional(integer, info.get("tryUnlockTimes")),
+        in_order_messages=optional(integer, info.get("transactionMsgCount")),
+        in_order_max_offset=optional(integer, info.get("transactionMsgMaxOffset")),
     )
 
 

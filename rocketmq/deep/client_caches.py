@@ -1,15 +1,21 @@
 """Pull offsets from the message caches of clients, where no broker reports them (4.9).
 
 A client reports the first and the last cached message of a queue, not the next offset it will pull.
-The two agree only while the last message that it pulled is still cached. A client consumes messages
-in their order. While it caches more messages of a queue than it can work on, the last one waits. A
-client stuck on one message may have finished all later ones: its pull offset is unknown.
+The two agree while the last message that it pulled is still cached, which is certain in four cases:
+
+- the cache is empty: the client's own commit is then the offset after the last message it pulled;
+- the client consumes in order: it finishes the last message last;
+- it caches more messages of a queue than it can work on, in their order: the last one waits;
+- the cache reaches the end of the queue: nothing is left to be pulled.
+
+In all other cases the last cached message is a lower bound only. A client stuck on one message may
+have finished all later ones, so its pull offset is unknown.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rocketmq.admin.deep_responses import MessageQueue, RunningInfo
+from rocketmq.admin.deep_responses import MessageQueue, ProcessQueue, RunningInfo
 from rocketmq.records import Client, Snapshot
 
 
@@ -17,16 +23,18 @@ class ClientPullOffset(NamedTuple):
     """The pull offset of one queue, from the cache of one client.
 
     Attributes:
-        next_offset: the offset after the last cached message.
+        next_offset: the offset after the last message that the client is known to have pulled.
+        is_exact: whether it is the pull offset; else it is one only where the queue ends there.
     """
 
     consumer_group: str
     queue: MessageQueue
     next_offset: int
+    is_exact: bool = True
 
 
 def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPullOffset]:
-    """Yield the pull offsets that the report of a client (307) proves.
+    """Yield the pull offsets, or lower bounds of them, that the report of a client (307) proves.
 
     Filtered topics yield none: the broker also skips messages that it does not hand out.
     """
@@ -34,11 +42,28 @@ def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPul
         return
     whole = {it.topic for it in client.subscriptions if it.expression in (None, "", "*")}
     for at, cache in info.queues.items():
-        last = cache.cached_max_offset
-        if at.topic not in whole or cache.popped or cache.dropped or last is None:
+        if at.topic not in whole or cache.popped or cache.dropped:
             continue
-        if (cache.cached_messages or 0) > info.messages_at_once:
-            yield ClientPullOffset(client.consumer_group, at, last + 1)
+        found = _next_offset(cache, info)
+        if found is not None:
+            yield ClientPullOffset(client.consumer_group, at, *found)
+
+
+def _next_offset(cache: ProcessQueue, info: RunningInfo) -> tuple[int, bool] | None:
+    """Return the offset after the last message known to be pulled, and whether it is exact."""
+    parts = (
+        (cache.cached_messages, cache.cached_max_offset),
+        (cache.in_order_messages or 0, cache.in_order_max_offset),
+    )
+    if cache.cached_messages is None or any(count and end is None for count, end in parts):
+        return None
+    ends = [end for count, end in parts if count and end is not None]
+    if not ends:
+        # A client that never committed reports 0, whatever it has pulled.
+        commit = cache.commit_offset
+        return None if commit is None else (commit, commit > 0)
+    all_wait = cache.cached_messages > (info.messages_at_once or 0)
+    return max(ends) + 1, all_wait or info.consume_orderly is True
 
 
 def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) -> None:
@@ -47,10 +72,10 @@ def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) 
     Clients report later than the ends of queues are read, so the values are capped at max offset. A
     value below the commit is left out: the group was reset to an earlier offset meanwhile.
     """
-    furthest: dict[tuple[str, str, str, int], int] = {}
-    for group, at, next_offset in reported:
+    furthest: dict[tuple[str, str, str, int], tuple[int, bool]] = {}
+    for group, at, next_offset, is_exact in reported:
         key = at.broker, group, at.topic, at.queue_id
-        furthest[key] = max(next_offset, furthest.get(key, 0))
+        furthest[key] = max((next_offset, is_exact), furthest.get(key, (0, False)))
     if not furthest:
         return
     ends = {(it.broker, it.topic, it.queue_id): it.max_offset for it in snapshot.queue_offsets}
@@ -59,6 +84,9 @@ def fill_pull_offsets(snapshot: Snapshot, reported: Iterable[ClientPullOffset]) 
         end = ends.get((row.broker, row.topic, row.queue_id))
         if found is None or end is None or row.pull_offset is not None:
             continue
-        found = min(found, end)
+        next_offset, is_exact = found
+        if next_offset < end and not is_exact:
+            continue
+        found = min(next_offset, end)
         if row.offset_store == "broker" and found >= (row.consumer_offset or 0):
             row.pull_offset, row.pull_source = found, "client_cache"

@@ -154,6 +154,7 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
     member = client.consumer_group, client.client_id
     client.thread_count = info.thread_count
     client.consume_orderly = info.consume_orderly
+    client.consume_batch_size = info.consume_batch_size
     client.allocation_strategy = info.allocation_strategy
     client.started_at = info.started_at
     if info.subscriptions is not None:
@@ -175,6 +176,8 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
                 last_pull_at=queue.last_pull_at,
                 last_consume_at=queue.last_consume_at,
                 popped=queue.popped,
+                last_lock_at=queue.last_lock_at,
+                unlock_tries=queue.unlock_tries,
             )
         )
     for topic, status in info.topics.items():

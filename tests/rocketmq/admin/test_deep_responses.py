@@ -67,6 +67,8 @@ def test_decodes_the_queues_a_client_consumes(recorded):
 def test_order_comes_from_the_report_not_from_locks(recorded, version, group, orderly):
     info = deep_responses.decode_running_info(recorded(version, f"307_running_{group}_m.body"))
     assert info.consume_orderly is orderly
+    assert info.consume_batch_size == 1
+    assert any(queue.last_lock_at and queue.unlock_tries == 0 for queue in info.queues.values())
     assert any(queue.locked for queue in info.queues.values())
 
 

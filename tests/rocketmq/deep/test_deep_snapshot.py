@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.admin.deep_responses import MessageQueue, decode_running_info
+from rocketmq.admin.deep_responses import (
+    MessageQueue,
+    ProcessQueue,
+    RunningInfo,
+    decode_running_info,
+)
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets, fill_pull_offsets
 from rocketmq.deep.client_reports import GroupLags, reporting_groups
@@ -156,8 +161,43 @@ def test_a_stuck_client_gives_no_pull_offset(recorded):
     """It holds message 0 of 5334 that it was handed, and finished the others."""
     client, info = running("g-stuck", recorded)
     client.subscriptions = info.subscriptions or []
-    assert max(queue.cached_messages or 0 for queue in info.queues.values()) == 1
-    assert list(client_pull_offsets(client, info)) == []
+    (stuck,) = (at for at, queue in info.queues.items() if queue.cached_messages)
+    (found,) = (it for it in client_pull_offsets(client, info) if it.queue == stuck)
+    assert (found.next_offset, found.is_exact) == (1, False)
+
+
+def cached(count, end, commit=40, in_order=(0, 0)):
+    return ProcessQueue(
+        *(commit, 0, end, count, 0, True, False, None, None),
+        in_order_messages=in_order[0],
+        in_order_max_offset=in_order[1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("queue", "orderly", "maximum", "pull"),
+    [
+        pytest.param(
+            cached(0, 0), False, 100, 40, id="an empty cache: all that was pulled is done"
+        ),
+        pytest.param(cached(0, 0, commit=0), False, 100, None, id="never committed reports 0"),
+        pytest.param(cached(0, 0, commit=None), False, 100, None, id="no commit"),
+        pytest.param(cached(3, 99), False, 100, 100, id="the cache reaches the end of the queue"),
+        pytest.param(cached(3, 60), False, 100, None, id="later ones may be done or not pulled"),
+        pytest.param(cached(3, 60), True, 100, 61, id="in order, the last is done last"),
+        pytest.param(cached(0, 0, in_order=(2, 50)), True, 100, 51, id="taken out to consume"),
+        pytest.param(cached(9, 70, in_order=(2, 50)), True, 100, 71, id="and more cached"),
+        pytest.param(cached(9, 70), False, 100, 71, id="more than it can work on"),
+        pytest.param(cached(None, None), False, 100, None, id="no report of the cache"),
+    ],
+)
+def test_few_slow_messages_give_pull_offsets_where_certain(queue, orderly, maximum, pull):
+    """Brokers of 4.9 report no pull offset; a client of 8 threads reports its cache."""
+    at = MessageQueue("T", "broker-a", 0)
+    info = RunningInfo(8, "AVG", None, None, {at: queue}, {}, 8, orderly)
+    snapshot = snapshot_of([("g", 0, 40)], queues=[(0, maximum)])
+    fill_pull_offsets(snapshot, client_pull_offsets(member("g", []), info))
+    assert snapshot.consumer_offsets[0].pull_offset == pull
 
 
 @pytest.mark.parametrize(
