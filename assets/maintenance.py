@@ -44,6 +44,7 @@ def maintenance(
 
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
+    lake.lock()
     now = datetime.now(UTC)
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before

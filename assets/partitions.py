@@ -35,6 +35,11 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 BACKFILL = dg.BackfillPolicy.single_run()
 """One run computes any range of hours: starting Spark for each hour would take longer."""
 
+PARTITION = "dagster/partition"
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+"""Tags by which Dagster names the hours of a run."""
+
 PENDING_TAG = "tidemark/window"
 PENDING = {PENDING_TAG: "pending"}
 """Tags of a run that computes what is loaded and not computed, whatever its hour."""
@@ -54,8 +59,8 @@ def range_tags(window: Window) -> dict[str, str]:
     """Return tags by which one run computes all hours of a window."""
     hours = window.whole_hours()
     return {
-        "dagster/asset_partition_range_start": partition_key(hours.start),
-        "dagster/asset_partition_range_end": partition_key(hours.end - HOUR),
+        RANGE_START: partition_key(hours.start),
+        RANGE_END: partition_key(hours.end - HOUR),
     }
 
 
@@ -74,8 +79,20 @@ def run_window(tags: Mapping[str, str], lake: Lake, days: int) -> Window:
         now = datetime.now(UTC)
         window = history.pending_window(lake, hours_back=(days + 1) * 24)
         return window or Window(now, now)
-    start = tags.get("dagster/asset_partition_range_start") or tags["dagster/partition"]
-    end = tags.get("dagster/asset_partition_range_end") or start
+    return _hours_of(tags)
+
+
+def run_hours(tags: Mapping[str, str]) -> int:
+    """Return how many hours a run computes by its tags; 0 for a tick, which learns it later."""
+    if is_tick(tags) or not (RANGE_START in tags or PARTITION in tags):
+        return 0
+    window = _hours_of(tags)
+    return round((window.end - window.start) / HOUR)
+
+
+def _hours_of(tags: Mapping[str, str]) -> Window:
+    start = tags.get(RANGE_START) or tags[PARTITION]
+    end = tags.get(RANGE_END) or start
     return Window(_hour(start), _hour(end) + HOUR)
 
 

@@ -96,6 +96,7 @@ def raw_tables(
     context: dg.AssetExecutionContext, run: CurrentRun
 ) -> Iterator[dg.MaterializeResult]:
     """Load every landed snapshot that is not in ``raw.*`` yet, whatever its hour."""
+    run.begin()
     loaded = load(run.lake)
     run.make_plan()
     for snapshot_id, reason in loaded.rejected.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -11,6 +12,7 @@ from pydantic import Field, PrivateAttr
 from alerting.rules.files import valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
+from assets.run_tags import longest_time_tag, process_tag
 from collection.snapshots import NeverReachedError, Read, take_snapshots
 from expectations import tolerances
 from expectations.declarations import Expectation
@@ -24,21 +26,21 @@ from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
 from spark.progress.capacity import Machine
 
-LOCK_SECONDS = 15 * 60
-
 
 class LakeResource(dg.ConfigurableResource):
     """The tables, which one run at a time may change.
 
     Runs of the daemon and of the command line replace windows of the same tables, so a run holds
-    the home's lock from its first step to its last. The operating system frees it when a run is
-    killed.
+    the home's lock from its first step that loads or computes to its last. Collecting needs no
+    lock. The operating system frees it when a run is killed.
     """
 
     home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
+    run_minutes: int = Field(default=120, description="longest time of a run, TIDEMARK_RUN_MINUTES")
     history_settings: dg.ResourceDependency[HistorySettings] = DEFAULT_HISTORY  # pyright: ignore
     catalog: dg.ResourceDependency[CatalogConfig | None] = None  # pyright: ignore
     _lake: Lake | None = PrivateAttr(default=None)
+    _held: FileLock | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -47,26 +49,39 @@ class LakeResource(dg.ConfigurableResource):
             self._lake = Lake(Home.of(self.home), self.catalog)
         return self._lake
 
-    @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
-        """Hold the lock while a run has the resource; sensors and schedules read without it."""
-        if context.run is None:
-            yield self
+    def lock(self) -> None:
+        """Wait until no other run changes the tables, and keep others waiting until the run's end.
+
+        Raises:
+            Failure: another run did not end in the longest time that a run may take.
+        """
+        if self._held:
             return
         home = Home.of(self.home)
         home.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(home.path / "run.lock")
+        lock = FileLock(home.path / "run.lock", thread_local=False)
         try:
-            lock.acquire(timeout=LOCK_SECONDS)
+            lock.acquire(timeout=60 * self.run_minutes)
         except Timeout as error:
             raise dg.Failure(
-                f"another run has held {lock.lock_file} for {LOCK_SECONDS} s; "
+                f"another run has held {lock.lock_file} for {self.run_minutes} minutes; "
                 "wait for it or terminate it in the Dagster UI"
             ) from error
+        self._held = lock
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
+        """Tag the run that has the resource, and release its lock when it ends."""
+        if context.run and context.instance:
+            run_id, tags = context.run.run_id, context.run.tags
+            longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
+            context.instance.add_run_tags(run_id, {**longest, **tags, **process_tag(run_id)})
         try:
             yield self
         finally:
-            lock.release()
+            if self._held:
+                self._held.release()
+                self._held = None
 
 
 class CollectorResource(dg.ConfigurableResource):

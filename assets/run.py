@@ -42,12 +42,14 @@ class Run:
         settings: HistorySettings,
         run_id: str,
         tags: Mapping[str, str],
+        lock: Callable[[], None] = lambda: None,
     ) -> None:
         self.lake = lake
         self.run_id = run_id
         self._spark = spark
         self._settings = settings
         self._tags = tags
+        self._lock = lock
         self._plan: RunPlan | None = None
 
     @property
@@ -66,6 +68,10 @@ class Run:
         """The Spark session, configured for as many rows as the plan expects."""
         return self._spark.session_for(self.plan.rows)
 
+    def begin(self) -> None:
+        """Wait until this run alone changes the tables; what it does before needs no lock."""
+        self._lock()
+
     def make_plan(self) -> None:
         """Make the plan of the run, unless an earlier step has.
 
@@ -75,6 +81,7 @@ class Run:
         """
         if self._plan is not None:
             return
+        self.begin()
         window = run_window(self._tags, self.lake, self._settings.days)
         since = raw_since(self.lake.home)
         if since and window.start < since and not is_tick(self._tags):
@@ -105,7 +112,8 @@ def run_resource(context: dg.InitResourceContext) -> Run:
     """Make the run of a process; Dagster makes one for each run and hands it to all its steps."""
     lake, spark = context.resources.lake, context.resources.spark
     assert context.run, "only runs have a plan"
-    return Run(lake.lake, spark, lake.history_settings, context.run.run_id, context.run.tags)
+    run_id, tags = context.run.run_id, context.run.tags
+    return Run(lake.lake, spark, lake.history_settings, run_id, tags, lake.lock)
 
 
 def planned(body: Callable[..., _T]) -> Callable[..., _T]:

@@ -3,6 +3,9 @@
 The module uses nothing of Tidemark, so that the lab may use it too.
 """
 
+import os
+import socket
+
 import psutil
 
 SAME_START_SECONDS = 2.0
@@ -30,3 +33,20 @@ def find(pid: int, started_at: float) -> psutil.Process | None:
     except psutil.NoSuchProcess:
         return None
     return process if same and not ended else None
+
+
+def identity(pid: int | None = None) -> str:
+    """Return what names a process, this one without an id, among those of all hosts and times."""
+    pid = os.getpid() if pid is None else pid
+    return f"{pid}/{start_of(pid)}/{socket.gethostname()}"
+
+
+def is_of_this_host(identity: str) -> bool:
+    """Return whether the process of an `identity` ran, or runs, on this host."""
+    return identity.split("/")[2] == socket.gethostname()
+
+
+def named(identity: str) -> psutil.Process | None:
+    """Return the process of an `identity` of this host; None when it has ended."""
+    pid, started_at, _ = identity.split("/")
+    return find(int(pid), float(started_at))

@@ -4,15 +4,17 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 
 from assets.partitions import PENDING, partition_key, range_tags
 from assets.raw import LANDING
+from assets.run_tags import process_tag
 from lake.failures import OURS, essence
 from lake.window import Window
 from orchestration.instance.dagster_private import SerializableErrorInfo
-from orchestration.instance.dead_runs import end_dead_runs, process_tag
+from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings
@@ -90,9 +92,11 @@ def _run(
         )
     with dg.DagsterInstance.get() as instance:
         end_dead_runs(instance)
+        run_id = str(uuid4())
         result = resolved.execute_in_process(
             instance=instance,
-            tags={**tags, **process_tag()},
+            run_id=run_id,
+            tags={**tags, **process_tag(run_id)},
             run_config={"loggers": {"console": {}}},
             raise_on_error=False,
         )

@@ -28,6 +28,7 @@ def resources(settings: Settings) -> dict[str, Any]:
     return {
         "lake": LakeResource(
             home=str(home.path),
+            run_minutes=settings.run_minutes,
             history_settings=settings.history,
             catalog=CatalogConfig.of(home, settings.catalog),
         ),

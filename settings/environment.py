@@ -102,6 +102,11 @@ class Settings(BaseSettings):
     alert_days: WholeNumber = _setting(
         30, "How long rows of alerting.alerts are kept; incidents stay.", "days"
     )
+    run_minutes: WholeNumber = _setting(
+        120,
+        "Longest time of a run, after which it is ended; for each day of a recomputation.",
+        "minutes",
+    )
     schedule: bool = _setting(False, "Whether schedules and sensors run from the start.")
     history_days: WholeNumber = _setting(
         30, "How far back landed snapshots are loaded and hours are recomputed.", "days"

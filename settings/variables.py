@@ -27,6 +27,7 @@ NAMES = tuple(
         "RAW_DAYS",
         "PROGRESS_DAYS",
         "ALERT_DAYS",
+        "RUN_MINUTES",
         "SCHEDULE",
         "HISTORY_DAYS",
         "TIMELINE_HOURS",

@@ -1,36 +1,97 @@
-"""Runs whose process has ended, but which Dagster still records as started.
+"""Runs that have ended, but which Dagster still records as under way, and runs that take too long.
 
-Dagster's daemon watches the runs that it launched. Nothing watches a run of the command line: after
-a kill it would stay *started* for ever, and no tick would follow.
+Every run names its process and its longest time in its tags. Whoever starts or watches runs looks
+at those under way: Dagster's daemon does, every tick of the schedule, and the command line, which
+needs no daemon. So a run that was killed, or hangs, holds up nobody.
 """
 
 import os
+import signal
+import time
 
 import dagster as dg
+import psutil
 
-from lake.processes import find, start_of
+from assets.run_tags import LONGEST_TAG, process_of
+from lake.processes import is_of_this_host, named
 
-PROCESS_TAG = "tidemark/process"
+KILL_SECONDS = 20
+"""How long an interrupted run may take to end by itself. Killing it loses nothing: the next tick
+computes what is missing."""
 
-
-def process_tag(pid: int | None = None) -> dict[str, str]:
-    """Return the tag that names a process by id and start; this process without an id."""
-    pid = os.getpid() if pid is None else pid
-    return {PROCESS_TAG: f"{pid}/{start_of(pid)}"}
+UNDER_WAY = (
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Report runs as failed whose tagged process has ended, and return their ids."""
-    started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-    dead = [
-        run for run in started if PROCESS_TAG in run.tags and not is_alive(run.tags[PROCESS_TAG])
-    ]
-    for run in dead:
+    """End the runs whose process has ended or that exceed their longest time; return their ids.
+
+    A run that names no process, or one of another host, is ended by its longest time only.
+    """
+    ended = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=list(UNDER_WAY))):
+        run = record.dagster_run
+        if is_dead(run):
+            _report_dead(instance, run)
+        elif run.status == dg.DagsterRunStatus.STARTED and _is_overdue(record):
+            stop(instance, run)
+            seconds = run.tags[LONGEST_TAG]
+            instance.report_run_failed(
+                run, f"it took longer than {seconds} s (TIDEMARK_RUN_MINUTES)"
+            )
+        else:
+            continue
+        ended.append(run.run_id)
+    return ended
+
+
+def is_dead(run: dg.DagsterRun) -> bool:
+    """Return whether the process of a run is known to have ended."""
+    process = process_of(run.run_id, run.tags)
+    return process is not None and is_of_this_host(process) and named(process) is None
+
+
+def is_alive(run: dg.DagsterRun) -> bool:
+    """Return whether the process of a run is known to run on this host."""
+    return process_on_this_host(run) is not None
+
+
+def process_on_this_host(run: dg.DagsterRun) -> psutil.Process | None:
+    """Return the process of a run when it is known and runs here."""
+    process = process_of(run.run_id, run.tags)
+    return named(process) if process and is_of_this_host(process) else None
+
+
+def stop(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Interrupt a run and, if that does not end it, kill it; False when it does not run here."""
+    process = process_on_this_host(run)
+    if process is None or process.pid == os.getpid():
+        return False
+    instance.report_run_canceling(run)
+    try:
+        process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + KILL_SECONDS
+        while is_alive(run) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if is_alive(run):
+            process.kill()
+    except psutil.NoSuchProcess:
+        pass  # it has ended meanwhile
+    return True
+
+
+def _report_dead(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    if run.status == dg.DagsterRunStatus.CANCELING:
+        instance.report_run_canceled(run, "its process has ended")
+    else:
         instance.report_run_failed(run, "its process was killed")
-    return [run.run_id for run in dead]
 
 
-def is_alive(tag: str) -> bool:
-    """Return whether the process of a `process_tag` runs."""
-    pid, started_at = tag.split("/")
-    return find(int(pid), float(started_at)) is not None
+def _is_overdue(record: dg.RunRecord) -> bool:
+    longest = record.dagster_run.tags.get(LONGEST_TAG)
+    if not longest or record.start_time is None:
+        return False
+    return time.time() - record.start_time > float(longest)

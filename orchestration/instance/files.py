@@ -31,6 +31,10 @@ run_retries:
 run_monitoring:
   enabled: true
   start_timeout_seconds: 120
+  # A dead run is found within a minute. A run that names its own longest time has that.
+  poll_interval_seconds: 30
+  max_runtime_seconds: 172800
+  cancel_timeout_seconds: 60
 retention:
   schedule:
     purge_after_days: 7

@@ -1,10 +1,8 @@
 """How the daemon starts runs: forked from the warm server when one runs, else as Dagster does."""
 
-import os
-import signal
-
 from dagster import DagsterRun
 
+from assets.run_tags import process_of, process_tag
 from orchestration.instance import forking
 from orchestration.instance.dagster_private import (
     RUN_PROGRAM,
@@ -15,7 +13,7 @@ from orchestration.instance.dagster_private import (
     WorkerStatus,
     serialize_value,
 )
-from orchestration.instance.dead_runs import PROCESS_TAG, is_alive, process_tag
+from orchestration.instance.dead_runs import is_dead, stop
 from settings.basics import BasicSettings
 
 
@@ -39,22 +37,26 @@ class ForkingRunLauncher(DefaultRunLauncher):
         if pid is None:
             super().launch_run(context)
             return
-        self._instance.add_run_tags(run.run_id, process_tag(pid))
+        self._instance.add_run_tags(run.run_id, process_tag(run.run_id, pid))
 
     def terminate(self, run_id: str) -> bool:
-        """Interrupts the run; False when it does not run."""
+        """Ends the run, by force when it does not end itself; False when it does not run."""
         run = self._instance.get_run_by_id(run_id)
-        if run is None or PROCESS_TAG not in run.tags:
+        if run is None or not process_of(run_id, run.tags):
             return super().terminate(run_id)
-        if run.is_finished or not is_alive(run.tags[PROCESS_TAG]):
-            return False
-        self._instance.report_run_canceling(run)
-        os.kill(int(run.tags[PROCESS_TAG].split("/")[0]), signal.SIGINT)
+        return not run.is_finished and stop(self._instance, run)
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Without it Dagster's daemon would watch no run, and never call the next method."""
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's process runs."""
-        if PROCESS_TAG not in run.tags:
-            return super().check_run_worker_health(run)
-        alive = is_alive(run.tags[PROCESS_TAG])
-        return CheckRunHealthResult(WorkerStatus.RUNNING if alive else WorkerStatus.NOT_FOUND)
+        """Whether the run's process runs.
+
+        A run that has not named its process yet has just started. One that never does is ended by
+        its longest time.
+        """
+        if is_dead(run):
+            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "its process has ended")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from lake.processes import find, start_of
+from lake.processes import find, identity, is_of_this_host, named, start_of
 
 
 @pytest.mark.parametrize("step", [-1.0, 0.0, 1.0])
@@ -34,3 +34,13 @@ def test_a_zombie_has_ended():
     assert find(process.pid, started_at) is None
     process.communicate()
     assert find(process.pid, started_at) is None
+
+
+def test_an_identity_tells_the_process_and_its_host():
+    mine = identity()
+    process = named(mine)
+    assert process and process.pid == os.getpid()
+    assert is_of_this_host(mine)
+    pid, started_at, host = mine.split("/")
+    assert not is_of_this_host(f"{pid}/{started_at}/not-{host}")
+    assert named(f"{pid}/1.0/{host}") is None

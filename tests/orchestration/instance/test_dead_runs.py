@@ -1,16 +1,22 @@
-"""A run whose process was killed must not hold up the ticks that follow."""
+"""A run whose process was killed, or that hangs, must not hold up the ticks that follow."""
 
 import subprocess
 import sys
+import time
 
 import dagster as dg
-import psutil
 import pytest
 
+from assets.run_tags import LONGEST_TAG, PROCESS_TAG
+from lake.processes import identity
 from orchestration.definitions import build
-from orchestration.instance.dead_runs import PROCESS_TAG, end_dead_runs, process_tag
+from orchestration.instance import dead_runs
+from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.jobs import TICK, every_minute
 from settings.environment import Settings
+
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); input()"
+"""A program that no interrupt ends."""
 
 
 @pytest.fixture
@@ -20,18 +26,46 @@ def instance(tmp_path):
 
 
 @pytest.fixture
-def killed():
-    """The tag of a process that was killed."""
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    tag = {PROCESS_TAG: f"{process.pid}/{psutil.Process(process.pid).create_time()}"}
+def process():
+    """A process that waits."""
+    with _waiting("print(flush=True); input()") as started_process:
+        yield started_process
+
+
+@pytest.fixture
+def deaf():
+    """A process that waits and that no interrupt ends."""
+    with _waiting(DEAF) as started_process:
+        yield started_process
+
+
+def _waiting(program):
+    started_process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert started_process.stdout
+    started_process.stdout.readline()
+    return started_process
+
+
+@pytest.fixture
+def killed(process):
+    """The identity of a process that was killed."""
+    name = identity(process.pid)
     process.kill()
-    process.communicate()
-    return tag
+    process.wait()
+    return name
 
 
-def started(instance, tags):
+def started(instance, process=None, status=dg.DagsterRunStatus.STARTED, **tags):
+    """The id of a run under way, of a process with that identity."""
     job = build(Settings()).resolve_job_def(TICK.name)
-    run = instance.create_run_for_job(job, tags=tags, status=dg.DagsterRunStatus.STARTED)
+    run = instance.create_run_for_job(job, tags=tags, status=status)
+    if process:
+        instance.add_run_tags(run.run_id, {PROCESS_TAG: f"{process}/{run.run_id}"})
     return run.run_id
 
 
@@ -43,33 +77,85 @@ def evaluate(instance):
     return every_minute(dg.build_schedule_context(instance=instance))
 
 
-def test_a_run_of_a_killed_process_is_ended(instance, killed):
-    run_id = started(instance, killed)
+UNDER_WAY = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+
+@pytest.mark.parametrize("under_way", UNDER_WAY)
+def test_a_run_of_a_killed_process_is_ended(instance, killed, under_way):
+    run_id = started(instance, killed, under_way)
     assert end_dead_runs(instance) == [run_id]
     assert status(instance, run_id) == dg.DagsterRunStatus.FAILURE
     assert end_dead_runs(instance) == []
 
 
-def test_runs_of_living_processes_and_of_the_daemon_are_left_alone(instance):
-    mine, daemons = started(instance, process_tag()), started(instance, {})
+def test_a_run_that_was_terminated_and_killed_is_canceled(instance, killed):
+    run_id = started(instance, killed, dg.DagsterRunStatus.CANCELING)
+    assert end_dead_runs(instance) == [run_id]
+    assert status(instance, run_id) == dg.DagsterRunStatus.CANCELED
+
+
+def test_runs_of_living_processes_and_of_unknown_ones_are_left_alone(instance):
+    mine, unknown = started(instance, identity()), started(instance)
     assert end_dead_runs(instance) == []
-    assert status(instance, mine) == status(instance, daemons) == dg.DagsterRunStatus.STARTED
+    assert status(instance, mine) == status(instance, unknown) == dg.DagsterRunStatus.STARTED
 
 
 def test_a_process_that_has_taken_over_the_id_is_another(instance):
-    (pid, _) = process_tag()[PROCESS_TAG].split("/")
-    run_id = started(instance, {PROCESS_TAG: f"{pid}/1.0"})
+    pid, _, host = identity().split("/")
+    run_id = started(instance, f"{pid}/1.0/{host}")
     assert end_dead_runs(instance) == [run_id]
 
 
 def test_a_clock_step_of_a_second_ends_no_live_run(instance):
-    pid, started_at = process_tag()[PROCESS_TAG].split("/")
-    started(instance, {PROCESS_TAG: f"{pid}/{float(started_at) + 1}"})
+    pid, started_at, host = identity().split("/")
+    started(instance, f"{pid}/{float(started_at) + 1}/{host}")
     assert end_dead_runs(instance) == []
 
 
+def test_nothing_is_said_about_a_process_of_another_host(instance):
+    pid, _, host = identity().split("/")
+    run_id = started(instance, f"{pid}/1.0/not-{host}")
+    assert end_dead_runs(instance) == []
+    assert status(instance, run_id) == dg.DagsterRunStatus.STARTED
+
+
+def test_a_repeated_run_is_not_taken_for_the_one_that_died(instance, killed):
+    tags = {PROCESS_TAG: f"{killed}/the-run-before"}
+    run_id = started(instance, **tags)
+    assert end_dead_runs(instance) == []
+    assert status(instance, run_id) == dg.DagsterRunStatus.STARTED
+
+
+def test_a_run_is_ended_after_its_longest_time(instance, process):
+    in_time = started(instance, identity(), **{LONGEST_TAG: "3600"})
+    run_id = started(instance, identity(process.pid), **{LONGEST_TAG: "0"})
+    for each in (in_time, run_id):
+        _begin(instance, each)
+    assert end_dead_runs(instance) == [run_id]
+    assert process.wait(30) != 0
+    assert status(instance, run_id) == dg.DagsterRunStatus.FAILURE
+    assert status(instance, in_time) == dg.DagsterRunStatus.STARTED
+
+
+def test_a_run_that_no_interrupt_ends_is_killed(instance, deaf, monkeypatch):
+    monkeypatch.setattr(dead_runs, "KILL_SECONDS", 0.2)
+    run_id = started(instance, identity(deaf.pid), **{LONGEST_TAG: "0"})
+    _begin(instance, run_id)
+    assert end_dead_runs(instance) == [run_id]
+    assert deaf.wait(30) != 0
+    assert status(instance, run_id) == dg.DagsterRunStatus.FAILURE
+
+
+def _begin(instance, run_id):
+    """Record that a run has begun, as Dagster does."""
+    run = instance.get_run_by_id(run_id)
+    event = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, run.job_name)
+    instance.report_dagster_event(event, run_id)
+    time.sleep(0.01)
+
+
 def test_no_tick_starts_while_one_is_under_way(instance):
-    run_id = started(instance, process_tag())
+    run_id = started(instance, identity())
     skipped = evaluate(instance)
     assert isinstance(skipped, dg.SkipReason)
     assert run_id in (skipped.skip_message or "")

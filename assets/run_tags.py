@@ -1,0 +1,37 @@
+"""What every run records of itself in its tags: its process, and how long it may take.
+
+A run does so as it starts, so it makes no difference who started it: Dagster's daemon, its UI, the
+fork server or the command line.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+
+from assets.partitions import run_hours
+from lake.processes import identity
+
+PROCESS_TAG = "tidemark/process"
+
+LONGEST_TAG = "dagster/max_runtime"
+"""Seconds after which Dagster's daemon ends a run; so does `orchestration.instance.dead_runs`."""
+
+
+def process_tag(run_id: str, pid: int | None = None) -> dict[str, str]:
+    """Return the tag that names the process of a run; this process without an id.
+
+    It names the run too: a run that is repeated inherits the tags of the one that died.
+    """
+    return {PROCESS_TAG: f"{identity(pid)}/{run_id}"}
+
+
+def process_of(run_id: str, tags: Mapping[str, str]) -> str | None:
+    """Return the identity of a run's process; None while it is not known."""
+    process, _, of_run = tags.get(PROCESS_TAG, "").rpartition("/")
+    return process if process and of_run == run_id else None
+
+
+def longest_time_tag(tags: Mapping[str, str], longest: timedelta) -> dict[str, str]:
+    """Return the tag of a run's longest time; a run that recomputes days has it for each day."""
+    days = math.ceil(run_hours(tags) / 24) or 1
+    return {LONGEST_TAG: str(round(longest.total_seconds() * days))}

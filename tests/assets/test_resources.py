@@ -1,0 +1,80 @@
+"""What a run does with the tables' resource: it names itself, and changes tables alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from filelock import FileLock, Timeout
+
+from assets.partitions import PENDING, range_tags
+from assets.resources import LakeResource
+from assets.run_tags import LONGEST_TAG, longest_time_tag, process_of
+from lake.processes import identity
+from lake.window import HOUR, Window, floor_hour
+from orchestration.resources import resources
+from settings.environment import Settings
+from settings.home import Home
+
+NOW = floor_hour(datetime.now(UTC))
+
+
+def run_of(tmp_path, body, minutes=7, **tags):
+    """A run of one step that has the resource, as Dagster has recorded it."""
+
+    @dg.op
+    def step(lake: LakeResource) -> None:
+        body(lake)
+
+    @dg.job(resource_defs={"lake": LakeResource(home=str(tmp_path), run_minutes=minutes)})
+    def job() -> None:
+        step()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = job.execute_in_process(instance=instance, tags=tags)
+        return instance.get_run_by_id(result.run_id)
+
+
+def held(tmp_path) -> bool:
+    """Whether a run changes the tables of a home."""
+    try:
+        with FileLock(tmp_path / "run.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def test_whoever_starts_a_run_it_names_its_process_and_its_longest_time(tmp_path):
+    run = run_of(tmp_path, lambda lake: None)
+    assert process_of(run.run_id, run.tags) == identity()
+    assert run.tags[LONGEST_TAG] == "420"
+
+
+def test_a_longest_time_that_a_person_gave_a_run_stays(tmp_path):
+    run = run_of(tmp_path, lambda lake: None, **{LONGEST_TAG: "60"})
+    assert run.tags[LONGEST_TAG] == "60"
+
+
+@pytest.mark.parametrize(("hours", "days"), [(1, 1), (24, 1), (25, 2), (24 * 7, 7)])
+def test_a_recomputation_has_the_longest_time_for_each_day(hours, days):
+    tags = range_tags(Window(NOW - hours * HOUR, NOW))
+    assert longest_time_tag(tags, timedelta(minutes=1)) == {LONGEST_TAG: str(days * 60)}
+    assert longest_time_tag(PENDING, timedelta(minutes=1)) == {LONGEST_TAG: "60"}
+
+
+def test_a_run_changes_tables_alone_from_where_it_asks_to(tmp_path):
+    seen = []
+
+    def body(lake: LakeResource) -> None:
+        seen.append(held(tmp_path))
+        lake.lock()
+        lake.lock()
+        seen.append(held(tmp_path))
+
+    run_of(tmp_path, body)
+    assert [*seen, held(tmp_path)] == [False, True, False]
+
+
+def test_the_longest_time_is_a_setting(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEMARK_RUN_MINUTES", "30")
+    lake = resources(Settings.read().model_copy(update={"home": Home.of(tmp_path)}))["lake"]
+    assert lake.run_minutes == 30
