@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Lock
@@ -21,6 +21,7 @@ from alerting.delivery import apprise_patches
 from alerting.delivery.digests import digest_body, digest_title
 from alerting.delivery.messages import Notification, as_json, body, title, worst
 from alerting.delivery.pagers import about, is_pager, opened
+from alerting.delivery.summaries import summary_body, summary_title
 from settings.durations import seconds
 from settings.notifications import NotificationSettings
 
@@ -57,6 +58,7 @@ class Channel(Protocol):
         name: its name in logs and in ``alerting.notifications``; holds no secret.
         every: the period of its digests; None = each notification at once.
         one_by_one: whether each notification is a message of its own, which pagers need.
+        pages: whether it opens pages, which wake people.
     """
 
     @property
@@ -65,6 +67,8 @@ class Channel(Protocol):
     def every(self) -> timedelta | None: ...  # noqa: D102
     @property
     def one_by_one(self) -> bool: ...  # noqa: D102
+    @property
+    def pages(self) -> bool: ...  # noqa: D102
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send the notifications, all or none.
@@ -82,11 +86,13 @@ class LogChannel:
         name: ``log``.
         every: None.
         one_by_one: False, as all lines are one message.
+        pages: False.
     """
 
     name = "log"
     every: timedelta | None = None
     one_by_one = False
+    pages = False
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
@@ -110,6 +116,7 @@ class AppriseChannel:
             addresses are added or put in another order; ``digest-`` before it where it is one.
         every: the period of its digests; None = each notification at once.
         one_by_one: whether each notification is a message of its own.
+        pages: the same, as pagers open pages; a digest to one is a message for all.
     """
 
     def __init__(self, url: str, every: timedelta | None = None) -> None:
@@ -130,7 +137,7 @@ class AppriseChannel:
             raise ChannelError(f"apprise cannot use this {scheme}:// address")
         self._service = service
         self._apprise = apprise.Apprise(service)
-        self.one_by_one = is_pager(service) and not every
+        self.one_by_one = self.pages = is_pager(service) and not every
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send one message.
@@ -138,26 +145,47 @@ class AppriseChannel:
         Raises:
             ChannelError: the service was unreachable or refused it.
         """
-        severity = worst(notifications)
-        headline = digest_title(notifications) if self.every else title(notifications)
+        headline, write = self._written(notifications)
         room = self._service.body_maxlen - len(headline.encode()) - _JOINED
         with _HUSH.warnings() as reasons:
             if self.one_by_one:
                 (notification,) = notifications
                 about(self._service, notification.incident.incident_id)
             taken = self._apprise.notify(
-                body=digest_body(notifications, room) if self.every else body(notifications, room),
+                body=write(notifications, room),
                 title=headline,
-                notify_type=_TYPES[severity] if severity else apprise.NotifyType.SUCCESS,
+                notify_type=_type_of(notifications),
                 body_format=apprise.NotifyFormat.TEXT,
             )
         if not taken:
             raise ChannelError(self._without_secrets("; ".join(reasons) or "not delivered"))
 
+    def _written(
+        self, notifications: Sequence[Notification]
+    ) -> tuple[str, Callable[[Sequence[Notification], int], str]]:
+        """Return the title of a message, and what writes its text."""
+        if self.every:
+            return digest_title(notifications), digest_body
+        if _is_summary(notifications):
+            return summary_title(notifications), summary_body
+        return title(notifications), body
+
     def _without_secrets(self, text: str) -> str:
         for part in self._secrets:
             text = text.replace(part, "***")
         return " ".join(text.split())
+
+
+def _is_summary(notifications: Sequence[Notification]) -> bool:
+    return all(each.late for each in notifications)
+
+
+def _type_of(notifications: Sequence[Notification]) -> apprise.NotifyType:
+    """Return what a message is to a service: trouble, its end, or news of the past."""
+    if _is_summary(notifications):
+        return apprise.NotifyType.INFO
+    severity = worst(notifications)
+    return _TYPES[severity] if severity else apprise.NotifyType.SUCCESS
 
 
 def _parts(url: str) -> list[str]:

@@ -66,14 +66,14 @@ def _section(name: str, incidents: Sequence[Incident], most: int) -> str:
     lines = [
         f"{name.capitalize()}: {len(incidents)} ({', '.join(by_severity(incidents))})",
         f"By rule: {', '.join(f'{count} {rule}' for rule, count in rules)}",
-        *(_line(each) for each in incidents[:most]),
+        *(incident_line(each) for each in incidents[:most]),
     ]
     if len(incidents) > most:
         lines.append(f"and {len(incidents) - most} more")
     return "\n".join(lines)
 
 
-def _line(incident: Incident) -> str:
+def incident_line(incident: Incident) -> str:
     """Return an incident in one line: what, since when, how bad, runbook and id."""
     resolved_at = incident.resolved_at
     runbook = incident.details.get("runbook")

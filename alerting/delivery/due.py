@@ -4,6 +4,9 @@ Transitions of an incident are delivered in order, and its resolution only where
 delivered. A notification that is silenced, inhibited or in quiet hours waits. When the incident
 resolves before the notification may be sent, it is withheld. The same holds after each reopening.
 
+Every transition is told, however late delivery comes. An incident that was over for longer than
+`LATE_AFTER` before anybody could be told is marked as late; it is told in a summary.
+
 A channel of digests follows the same rules. A new entry waits for the end of the digest period in
 which it was made. An incident that is still open is repeated at the end of each following period.
 """
@@ -18,11 +21,20 @@ from msgspec.structs import replace
 from alerting.delivery.messages import Notification
 from alerting.incidents.incident import Incident
 
-NOTIFY_RESOLVED_WITHIN = timedelta(hours=1)
-"""An incident that resolved longer ago than this is notified only where its firing was."""
+LATE_AFTER = timedelta(hours=1)
+"""Nobody can act on an incident that resolved longer ago than this: it is told in a summary."""
 
 MuteReason = Callable[[Incident], str | None]
 """Returns why an incident must not be notified now, or None when it may be."""
+
+
+Refusal = Callable[[Notification], str | None]
+"""Returns why a channel opens nothing for a notification, or None when it does."""
+
+
+def never_refused(notification: Notification) -> str | None:
+    """Return no reason to refuse, for any notification."""
+    return None
 
 
 def never_muted(incident: Incident) -> str | None:
@@ -68,6 +80,7 @@ def due(
     now: datetime,
     mute_reason: MuteReason = never_muted,
     next_digest: datetime | None = None,
+    refusal: Refusal = never_refused,
 ) -> Due:
     """Return what is due on one channel.
 
@@ -78,9 +91,13 @@ def due(
         now: the present.
         mute_reason: why an incident must not be notified.
         next_digest: when new notifications are sent; None: at once.
+        refusal: why the channel opens nothing for a firing notification. While the incident is
+            open it waits, as the reason may pass.
     """
     parts = [
-        _due_of_incident(incident, entries, channel, now, mute_reason(incident), next_digest)
+        _due_of_incident(
+            incident, entries, channel, now, mute_reason(incident), next_digest, refusal
+        )
         for incident in incidents
     ]
     notifications = [notification for part in parts for notification in part.notifications]
@@ -95,21 +112,24 @@ def _due_of_incident(
     now: datetime,
     reason: str | None,
     next_digest: datetime | None,
+    refusal: Refusal,
 ) -> Due:
     """Return what is due of one incident; see `due`.
 
     `firing_sent` is whether the channel's last delivered notification reports the incident as
-    firing, `blocked` whether an earlier transition still waits.
+    firing, `firing_told` the same without those that are due now, `blocked` whether an earlier
+    transition still waits.
     """
     notifications: list[Notification] = []
     changed: list[Entry] = []
-    firing_sent = blocked = False
+    firing_sent = firing_told = blocked = False
+    over = incident.resolved_at is not None and now - incident.resolved_at > LATE_AFTER
     for transition in incident.transitions:
         known = entries.get((incident.incident_id, transition.transition))
-        notification = Notification(incident, transition)
+        notification = Notification(incident, transition, late=over and not firing_told)
         if known and known.status != "PENDING":
             if known.status == "DELIVERED":
-                firing_sent = notification.state == "FIRING"
+                firing_sent = firing_told = notification.state == "FIRING"
             if is_repeated(notification) and known.next_attempt_at and not _waits(known, now):
                 if reason:
                     changed.append(replace(known, next_attempt_at=next_digest))
@@ -121,10 +141,6 @@ def _due_of_incident(
             changed.append(_withheld(entry, "its firing was not notified"))
         elif not firing_sent and known and _was_muted(known) and notification.is_superseded:
             changed.append(_withheld(entry, f"resolved while {known.last_error}"))
-        elif not (known or firing_sent or incident.is_open) and (
-            now - transition.at > NOTIFY_RESOLVED_WITHIN
-        ):
-            changed.append(_withheld(entry, "resolved before the first attempt"))
         elif reason and (incident.is_open or firing_sent):
             at = entry.next_attempt_at if _waits(entry, now) else next_digest
             muted = replace(entry, last_error=reason, next_attempt_at=at)
@@ -133,6 +149,14 @@ def _due_of_incident(
             break
         elif reason:
             changed.append(_withheld(entry, f"resolved while {reason}"))
+        elif notification.state == "FIRING" and (refused := refusal(notification)):
+            if not incident.is_open or notification.is_superseded:
+                changed.append(_withheld(entry, refused))
+                continue
+            muted = replace(entry, last_error=refused)
+            if muted != known:
+                changed.append(muted)
+            break
         elif blocked or _waits(entry, now):
             # Later transitions do not overtake this one, and are in the same digest.
             if next_digest and (known is None or _was_muted(known)):

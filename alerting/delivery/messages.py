@@ -25,11 +25,13 @@ class Notification:
         incident: as it is now.
         transition: the change of its state.
         repeat: whether it was delivered before and is repeated because the incident is open.
+        late: whether the incident was over, for too long to act on it, before it could be told.
     """
 
     incident: Incident
     transition: Transition
     repeat: bool = False
+    late: bool = False
 
     @property
     def state(self) -> str:
@@ -207,6 +209,7 @@ def as_json(notification: Notification) -> dict[str, Any]:
         "state": notification.state,
         "incident_id": incident.incident_id,
         "transition": notification.transition.transition,
+        "late": notification.late,
         "at": notification.transition.at.isoformat(),
         "rule": incident.rule,
         "severity": incident.severity,

@@ -15,25 +15,28 @@ from time import monotonic
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
+from alerting.delivery.candidates import candidates, concerns, entries_by_channel
 from alerting.delivery.channels import Channel, ChannelError
 from alerting.delivery.due import (
-    NOTIFY_RESOLVED_WITHIN,
+    Due,
     Entry,
     Key,
     MuteReason,
     due,
     is_repeated,
     never_muted,
+    never_refused,
     new_entry,
 )
+from alerting.delivery.marks import read_marks, write_marks
 from alerting.delivery.messages import Notification, severity_order
-from alerting.delivery.open_notifications import ChannelIncident, OpenNotifications
-from alerting.incidents.incident import FIRING, Incident
-from alerting.incidents.repository import find, from_rows
+from alerting.delivery.open_notifications import OpenNotifications
+from alerting.delivery.pagers import no_page_for
+from alerting.incidents.incident import Incident
 from lake.catalog import Lake
-from lake.conditions import all_of, any_of, not_before, one_of
-from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
-from lake.typed_rows import plain_rows, typed_rows
+from lake.conditions import one_of
+from lake.tables.alerting import NOTIFICATIONS
+from lake.typed_rows import plain_rows
 
 FIRST_RETRY_PAUSE = timedelta(seconds=15)
 LONGEST_RETRY_PAUSE = timedelta(minutes=15)
@@ -126,28 +129,63 @@ def _deliver(
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
 ) -> Delivery:
-    incidents = _candidates(lake, channels, open_notifications.pairs(lake), clock())
+    names = {each.name for each in channels}
+    marks = read_marks(lake.home)
+    incidents = candidates(lake, names, open_notifications.pairs(lake), marks, clock())
     if not incidents:
         return Delivery()
-    entries = _entries(lake, incidents)
-    delivered: dict[str, tuple[Notification, ...]] = {}
-    failed: dict[str, str] = {}
+    entries = entries_by_channel(lake, incidents)
+    delivery = Delivery()
     for channel in channels:
         mine = entries.get(channel.name, {})
         now = clock()
-        todo = due(incidents, mine, channel.name, now, mute_reason, next_digest(channel, now))
-        changed = list(todo.changed)
-        for message in _messages(channel, todo.notifications):
-            error = _send(channel, message)
-            changed += [_attempted(each, mine, channel, clock(), error) for each in message]
-            _record(lake, mine, changed, open_notifications)
-            changed = []
-            if error:
-                failed[channel.name] = error
-                break
-            delivered[channel.name] = (*delivered.get(channel.name, ()), *message)
-        _record(lake, mine, changed, open_notifications)
-    return Delivery(delivered, failed)
+        known = {incident_id for incident_id, _ in mine}
+        mark = marks.get(channel.name)
+        concerned = [each for each in incidents if concerns(each, known, mark, now)]
+        refusal = no_page_for if channel.pages else never_refused
+        next_at = next_digest(channel, now)
+        todo = due(concerned, mine, channel.name, now, mute_reason, next_at, refusal)
+        delivery |= _deliver_on(lake, channel, todo, mine, clock, open_notifications)
+    # Everything has an entry by now, so the next delivery need not look back as far.
+    written = [each.written_at for each in incidents if each.written_at]
+    if written and any(marks.get(name) != max(written) for name in names):
+        write_marks(lake.home, marks | dict.fromkeys(names, max(written)))
+    return delivery
+
+
+def _deliver_on(
+    lake: Lake,
+    channel: Channel,
+    todo: Due,
+    entries: Mapping[Key, Entry],
+    clock: Callable[[], datetime],
+    open_notifications: OpenNotifications,
+) -> Delivery:
+    """Send what is due on one channel until it fails; what is left is recorded as pending."""
+    changed = list(todo.changed)
+    delivered: list[Notification] = []
+    left = {_key(each): each for each in todo.notifications}
+    error: str | None = None
+    for message in _messages(channel, todo.notifications):
+        error = _send(channel, message)
+        changed += [_attempted(each, entries, channel, clock(), error) for each in message]
+        _record(lake, entries, changed, open_notifications)
+        changed = []
+        for each in message:
+            left.pop(_key(each))
+        if error:
+            break
+        delivered += message
+    unsent = [new_entry(each, channel.name) for key, each in left.items() if key not in entries]
+    _record(lake, entries, [*changed, *unsent], open_notifications)
+    return Delivery(
+        {channel.name: tuple(delivered)} if delivered else {},
+        {channel.name: error} if error else {},
+    )
+
+
+def _key(notification: Notification) -> Key:
+    return notification.incident.incident_id, notification.transition.transition
 
 
 def _record(
@@ -171,11 +209,14 @@ def _messages(
 ) -> Iterator[Sequence[Notification]]:
     """Yield the notifications of each message.
 
-    A channel with one message per notification gets the worst first, while time lasts. The rest is
-    due at the next delivery.
+    What is over for too long to act on is one summary. A channel with one message per notification
+    gets the worst first, while time lasts. The rest is due at the next delivery.
     """
-    if notifications and not channel.one_by_one:
-        yield notifications
+    if not channel.one_by_one:
+        summed = channel.every is None
+        prompt = [each for each in notifications if not (summed and each.late)]
+        late = [each for each in notifications if summed and each.late]
+        yield from filter(None, (prompt, late))
         return
     until = monotonic() + MOST_SECONDS_PER_CHANNEL
     for notification in sorted(
@@ -209,8 +250,7 @@ def _attempted(
     error: str | None,
 ) -> Entry:
     """Return the entry of a notification after an attempt to send it."""
-    key = notification.incident.incident_id, notification.transition.transition
-    entry = entries.get(key) or new_entry(notification, channel.name)
+    entry = entries.get(_key(notification)) or new_entry(notification, channel.name)
     attempts = entry.attempts + 1
     if error:
         next_attempt_at = now + retry_pause(attempts)
@@ -223,41 +263,6 @@ def _attempted(
         last_error=None,
         next_attempt_at=next_digest(channel, now) if is_repeated(notification) else None,
     )
-
-
-def _candidates(
-    lake: Lake, channels: Sequence[Channel], notified: frozenset[ChannelIncident], now: datetime
-) -> list[Incident]:
-    """Return the incidents of which a notification may be due.
-
-    These are the open and the recently resolved ones, those with a pending notification, and those
-    whose firing a channel delivered. The resolution of the last can be found long after it
-    happened, when a backlog is computed.
-    """
-    names = {each.name for each in channels}
-    where = any_of(one_of("state", FIRING), not_before("resolved_at", now - NOTIFY_RESOLVED_WITHIN))
-    recent = {each.incident_id: each for each in from_rows(lake.read(INCIDENTS, where))}
-    pending = all_of(one_of("status", ["PENDING"]), one_of("channel", names))
-    columns = ("incident_id", "next_attempt_at")
-    # Old incidents are expensive to find, so only those whose attempt is due are read.
-    others = {
-        row["incident_id"]
-        for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
-        if row["next_attempt_at"] is None or row["next_attempt_at"] <= now
-    }
-    others |= {incident_id for channel, incident_id in notified if channel in names}
-    recent |= {each.incident_id: each for each in find(lake, others - recent.keys())}
-    return [each for each in recent.values() if each.transitions]
-
-
-def _entries(lake: Lake, incidents: Sequence[Incident]) -> dict[str, dict[Key, Entry]]:
-    """Return the recorded entries of the incidents' transitions, by channel."""
-    first = min(each.transitions[0].at for each in incidents)
-    since = not_before("transition_at", first)
-    by_channel: dict[str, dict[Key, Entry]] = {}
-    for entry in typed_rows(lake.read(NOTIFICATIONS, since), Entry):
-        by_channel.setdefault(entry.channel, {})[entry.incident_id, entry.transition] = entry
-    return by_channel
 
 
 def notifications_of(lake: Lake, incident: Incident) -> list[dict[str, object]]:

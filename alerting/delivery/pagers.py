@@ -18,6 +18,8 @@ from apprise.plugins.opsgenie import (
 )
 from apprise.plugins.pagerduty import NotifyPagerDuty, PagerDutyAction
 
+from alerting.delivery.messages import Notification
+
 PAUSE = 0.5
 """Seconds between two messages: PagerDuty accepts 120 a minute."""
 
@@ -81,6 +83,13 @@ def opened(url: str, *, keeps_alerts: bool) -> NotifyBase | None:
 def is_pager(service: NotifyBase) -> bool:
     """Return whether the service keeps alerts of its own."""
     return isinstance(service, NotifyPagerDuty | NotifyOpsgenie)
+
+
+def no_page_for(notification: Notification) -> str | None:
+    """Return why a notification wakes nobody, None where it does."""
+    if notification.late:
+        return "over before it could be told, which opens no page"
+    return "info opens no page" if notification.incident.severity == "info" else None
 
 
 def about(service: NotifyBase, incident_id: str) -> None:

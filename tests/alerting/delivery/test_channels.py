@@ -63,7 +63,7 @@ def notifications(count: int) -> list[Notification]:
 
 
 def test_a_resolution_closes_its_alert_in_pagerduty(lake, web):
-    slow = incident(("FIRING", 0), group="slow", severity="info")
+    slow = incident(("FIRING", 0), group="slow", severity="warning")
     save(lake, [], [FIRING, slow])
     assert deliver(lake, [AppriseChannel(PAGERDUTY)], clock=clock(1)).notifications == 2
     save(lake, [FIRING], [RESOLVED])
@@ -75,13 +75,13 @@ def test_a_resolution_closes_its_alert_in_pagerduty(lake, web):
         ("trigger", slow.incident_id),
         ("resolve", FIRING.incident_id),
     ]
-    assert [each["payload"]["severity"] for each in events[:2]] == ["critical", "info"]
+    assert [each["payload"]["severity"] for each in events[:2]] == ["critical", "warning"]
     assert events[0]["payload"]["summary"].startswith("[critical] FIRING lag: lab/billing/orders")
     assert len(events[0]["payload"]["summary"]) <= 1024
 
 
 def test_a_resolution_closes_its_alert_in_opsgenie(lake, web):
-    slow = incident(("FIRING", 0), group="slow", severity="info")
+    slow = incident(("FIRING", 0), group="slow", severity="warning")
     save(lake, [], [FIRING, slow])
     deliver(lake, [AppriseChannel(OPSGENIE)], clock=clock(1))
     save(lake, [FIRING], [RESOLVED])

@@ -126,9 +126,17 @@ def test_a_failed_notification_waits_and_later_ones_wait_for_it():
     )
 
 
-def test_an_incident_that_resolved_long_ago_is_withheld():
-    assert due_now(70, RESOLVED) == ([], ["WITHHELD", "WITHHELD"])
-    assert due_now(62, RESOLVED) == ([], ["WITHHELD", "WITHHELD"])
+def test_an_incident_that_resolved_long_ago_is_told_as_late():
+    assert due_now(70, RESOLVED) == (["FIRING", "RESOLVED"], [])
+    late = due([RESOLVED], {}, "hook", minute(70)).notifications
+    assert [each.late for each in late] == [True, True]
+    assert [each.late for each in due([RESOLVED], {}, "hook", minute(69)).notifications] == [
+        False,
+        False,
+    ]
+    told = {(RESOLVED.incident_id, "FIRING"): entry("FIRING", 0, **DONE)}
+    (resolution,) = due([RESOLVED], told, "hook", minute(900)).notifications
+    assert not resolution.late, "whoever was told of the firing waits for it"
     assert due_now(600, FIRING) == (["FIRING"], []), "it is still open"
 
 
@@ -350,6 +358,7 @@ def test_only_one_process_delivers_at_a_time(lake, webhook):
         name = "nested"
         every = None
         one_by_one = False
+        pages = False
 
         def send(self, notifications: object) -> None:
             assert deliver(lake, [AppriseChannel(webhook.url)], clock=clock(1)).notifications == 0
