@@ -17,6 +17,7 @@ from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.discovery import Roster, read_roster
 from rocketmq.snapshot.online import Online, homes, merged_online, online_at
 from rocketmq.snapshot.problems import Problems
+from rocketmq.snapshot.proxies import ProxyMembers, read_proxies
 from rocketmq.snapshot.sharing import WHOLE, Exchange, Share
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
@@ -33,6 +34,7 @@ class Outcome:
         expected: addresses that should respond.
         responded: addresses that did.
         masters: masters that did.
+        proxies: proxies that reported online members; None when this part requested none.
     """
 
     problems: list[Problem]
@@ -41,6 +43,7 @@ class Outcome:
     expected: int
     responded: int
     masters: int
+    proxies: int | None = None
 
 
 async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
@@ -64,8 +67,11 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         snapshot.transport = target.security.transport
         readings = share.of(roster.readings)
         groups: set[str] = set()
+        proxied = ProxyMembers()
         if roster.name_server_responded:
             groups = await _read_all(client, readings, problems, target.counters, share.exchange)
+            if share.index == 0:
+                proxied = await read_proxies(client, target.proxies, groups, problems)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_replaced_brokers(readings, problems)
     for reading in readings:
@@ -73,14 +79,17 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
             problems.add(Problem(reading.address, operation, None, message))
         _add_unknown_members(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.responded]
-    online = merged_online(await share.exchange(online_at(masters)))
+    own_online = merged_online([online_at(masters), proxied.online])
+    online = merged_online(await share.exchange(own_online))
     fill(snapshot, readings, online)
     if target.deep:
         await _add_deep_part(
             target, target.deep, snapshot, readings, problems, online, share.exchange
         )
     if share.count > 1:
-        _keep_own_clients(snapshot, online, {reading.broker for reading in masters})
+        own_homes = {reading.broker for reading in masters}
+        own_homes |= {proxy for connections in proxied.online.values() for proxy in connections}
+        _keep_own_clients(snapshot, online, own_homes)
     outcome = Outcome(
         problems.rows(),
         snapshot.requests,
@@ -88,6 +97,7 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         len(readings),
         sum(reading.responded for reading in readings),
         len(masters),
+        proxied.answered,
     )
     _conclude(snapshot, await share.exchange(outcome))
     return snapshot
@@ -207,6 +217,8 @@ def _conclude(snapshot: Snapshot, outcomes: list[Outcome]) -> None:
     snapshot.bytes = sum(outcome.bytes for outcome in outcomes)
     snapshot.brokers_expected = sum(outcome.expected for outcome in outcomes)
     snapshot.brokers_answered = sum(outcome.responded for outcome in outcomes)
+    answered = [outcome.proxies for outcome in outcomes if outcome.proxies is not None]
+    snapshot.proxies_answered = sum(answered) if answered else None
     if not any(outcome.masters for outcome in outcomes):
         snapshot.status = "FAILED"
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:

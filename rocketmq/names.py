@@ -32,9 +32,13 @@ SYSTEM_TOPICS = frozenset(
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
         "CHECKPOINT_TOPIC",
+        "DefaultHeartBeatSyncerTopic",
     }
 )
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+
+PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"
+"""Where proxies in cluster mode share who is online. The brokers behind them do not know it."""
 
 SYSTEM_GROUPS = frozenset(
     {
@@ -52,6 +56,7 @@ SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_OWNER",
         "CID_ONSAPI_PULL",
         "CID_RMQ_SYS_TRANS",
+        "CID_DefaultHeartBeatSyncerTopic",
     }
 )
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"

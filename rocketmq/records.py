@@ -239,6 +239,7 @@ class Snapshot:
         brokers_expected: addresses, masters and slaves, that should respond.
         brokers_answered: addresses that did.
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None without a connection.
+        proxies_answered: proxies that reported who is online; None when none is configured.
         part: distinguishes snapshots of parts of one cluster at one instant: for a line of
             ``stats.log`` the broker's name, with the id for a slave.
         columns: by table, rows in columns as `batches` yields them: those that other processes
@@ -255,6 +256,7 @@ class Snapshot:
     requests: int = 0
     bytes: int = 0
     transport: str | None = None
+    proxies_answered: int | None = None
     problems: list[Problem] = field(default_factory=list)
     brokers: list[Broker] = field(default_factory=list)
     queue_offsets: list[QueueOffset] = field(default_factory=list)
@@ -299,6 +301,7 @@ class Snapshot:
             "bytes": self.bytes,
             "duration_ms": self.duration_ms,
             "transport": self.transport,
+            "proxies_answered": self.proxies_answered,
             "problems": [_plain(problem) for problem in self.problems],
         }
 

@@ -74,6 +74,7 @@ class Cluster:
         namesrv: name servers, ``host:port``, tried in this order until one responds.
         name: what Tidemark calls it; None for its own name.
         cluster: RocketMQ's name of it, where the name servers know several.
+        proxies: remoting ports of its proxies, ``host:port``.
         acl: where its account is found, None where it needs none.
         tls: how connections are encrypted, None for plain ones.
         every: seconds between snapshots of ``tidemark collect --every``, instead of the command's.
@@ -93,6 +94,7 @@ class Cluster:
     deep_every: float = DEEP_EVERY
     client_reports: bool = True
     spark_tasks: int = 1
+    proxies: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -131,6 +133,7 @@ class Cluster:
             cluster=self.cluster,
             remembered=remembered,
             kin=kin,
+            proxies=self.proxies,
             security=self.security(environment),
         )
         return replace(target, **dict(self.limits or {}))

@@ -14,6 +14,7 @@
     - name: billing
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
+      proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
       max_requests: 5000
       spark_tasks: 4                      # a cluster too large for one process
 
@@ -61,6 +62,11 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(positive_seconds)]
 Count = Annotated[int, Field(ge=1)]
+Endpoints = Annotated[
+    list[Annotated[str, AfterValidator(_endpoint)]],
+    BeforeValidator(_one_or_many),
+    Field(min_length=1),
+]
 
 
 class _Strict(BaseModel):
@@ -113,11 +119,8 @@ class ClusterSettings(Limits):
 
     # It names a folder of landing, and a file of the collector's memory.
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-    namesrv: Annotated[
-        list[Annotated[str, AfterValidator(_endpoint)]],
-        BeforeValidator(_one_or_many),
-        Field(min_length=1),
-    ]
+    namesrv: Endpoints
+    proxies: Endpoints | None = None
     cluster: Text | None = None
     acl: AclSettings | None = None
     tls: TlsSettings | None = None
@@ -204,6 +207,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         settings.deep_every,
         settings.client_reports,
         settings.spark_tasks,
+        tuple(settings.proxies or ()),
     )
 
 

@@ -67,6 +67,9 @@ SNAPSHOTS = Table(
             STRING,
             "plain | tls | tls_unverified (certificates not verified); NULL without a connection",
         ),
+        Column(
+            "proxies_answered", INT, "proxies that reported online members; NULL = none requested"
+        ),
         Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
         Column(
             "keys_read",

@@ -18,6 +18,7 @@ from rocketmq.admin.deep_responses import MessageQueue, RunningInfo
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
+from rocketmq.snapshot.online import is_grpc_client
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.pacing import paced
@@ -128,6 +129,8 @@ class ClientReader:
     def _client_requests(self, groups: Iterable[str]) -> Iterator[ClientRequest]:
         members: dict[str, list[Client]] = {}
         for client in self.snapshot.clients:
+            if is_grpc_client(client):
+                continue  # a broker thread would wait 10 s for a response that never comes
             members.setdefault(client.consumer_group, []).append(client)
         for group in groups:
             yield from (ClientRequest(client) for client in members.get(group, ()))

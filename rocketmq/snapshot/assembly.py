@@ -16,7 +16,7 @@ from rocketmq.records import (
     Topic,
 )
 from rocketmq.snapshot.broker_reading import BrokerReading
-from rocketmq.snapshot.online import Online, broadcasts, online_at
+from rocketmq.snapshot.online import Online, broadcasts, online_at, speaks_grpc
 from rocketmq.snapshot.pull_offsets import NEVER_COMMITTED, pull_offsets
 from rocketmq.typed_values import instant, integer
 
@@ -124,6 +124,7 @@ def client_rows(online: Online) -> list[Client]:
         subscriptions = _subscriptions(connections.values())
         for connection in connections.values():
             for member in connection.connections:
+                is_grpc = speaks_grpc(member.client_id, connection.subscriptions)
                 rows.setdefault(
                     (group, member.client_id),
                     Client(
@@ -131,7 +132,7 @@ def client_rows(online: Online) -> list[Client]:
                         client_id=member.client_id,
                         client_address=member.client_address,
                         language=member.language,
-                        version=member.version,
+                        version=None if is_grpc else member.version,
                         consume_type=connection.consume_type,
                         message_model=connection.message_model,
                         consume_from_where=connection.consume_from_where,

@@ -1,8 +1,11 @@
 """Which members of consumer groups are online, and at which brokers."""
 
+import re
 from collections.abc import Iterable
 
 from rocketmq.admin.responses import ConsumerConnection
+from rocketmq.names import RETRY_PREFIX
+from rocketmq.records import Client
 from rocketmq.snapshot.broker_reading import BrokerReading
 
 Online = dict[str, dict[str, ConsumerConnection]]
@@ -45,3 +48,26 @@ def homes(online: Online) -> dict[tuple[str, str], str]:
             for member in connection.connections:
                 found.setdefault((group, member.client_id), broker)
     return found
+
+
+_GRPC_CLIENT_ID = re.compile(r"@\d+@\d+@[0-9A-Za-z]+")
+"""End of a client id that every gRPC client forms alike: ``host@process@number@nanoseconds``."""
+
+
+def speaks_grpc(client_id: str, topics: Iterable[str]) -> bool:
+    """Return whether a member is a gRPC client, which a proxy stands for.
+
+    It never responds to forwarded requests, and the version that its connection reports is the
+    proxy's.
+
+    Args:
+        client_id: the member.
+        topics: the topics of its group's subscriptions. No gRPC client subscribes to a retry topic.
+    """
+    is_grpc_id = _GRPC_CLIENT_ID.search(client_id) is not None
+    return is_grpc_id and not any(topic.startswith(RETRY_PREFIX) for topic in topics)
+
+
+def is_grpc_client(client: Client) -> bool:
+    """Return whether this member is a gRPC client, see `speaks_grpc`."""
+    return speaks_grpc(client.client_id, (it.topic for it in client.subscriptions))

@@ -31,6 +31,8 @@ class ClusterTarget:
             fewer, see `rocketmq.wire.pacing`.
         max_requests: requests to one broker per snapshot at most, None for no limit. Requests
             beyond the limit are a problem in the snapshot.
+        proxies: ``host:port`` of the remoting ports of RocketMQ proxies in cluster mode. Only they
+            know who is online through them; the first that responds reports for all.
         security: account and encryption.
         counters: also request each address's own counters (28), the source of most of ``brokers``.
             A busy broker takes longer for it than for all other requests together.
@@ -48,6 +50,7 @@ class ClusterTarget:
     total_timeout: float = 8.0
     in_flight: int = 64
     max_requests: int | None = None
+    proxies: tuple[str, ...] = ()
     security: Security = PLAIN
     counters: bool = True
     deep: DeepOptions | None = None

@@ -10,6 +10,7 @@ import pytest
 
 from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from rocketmq.collector import collect, collect_snapshot
+from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.discovery import expected_readings
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
@@ -111,7 +112,7 @@ def test_a_renamed_broker_gets_each_request_once(scripted):
     assert [(it.broker, it.version) for it in found.brokers] == [("b", None), ("z", None)]
 
 
-def test_a_static_topic_is_a_problem_with_unknown_offsets(scripted, recorded):
+def test_a_static_topic_is_unknown_and_no_problem(scripted, recorded):
     """Its clients commit on queues 1 and 3; what the broker counts are its queues 0 and 1."""
     member = {"clientId": "c", "language": "JAVA", "version": 479}
     group = {"connectionSet": [member], "messageModel": "CLUSTERING"}
@@ -135,9 +136,7 @@ def test_a_static_topic_is_a_problem_with_unknown_offsets(scripted, recorded):
 
     taken = asyncio.run(main())
     assert "static_orders" not in {topic for _, topic in requested}
-    (problem,) = taken.problems
-    assert problem.operation == "GET_TOPIC_STATS_INFO static_orders"
-    assert problem.message.startswith("a static topic")
+    assert (taken.problems, taken.status) == ([], "COMPLETE")
     rows = [(row.queue_id, row.consumer_offset, row.pull_offset) for row in taken.consumer_offsets]
     assert rows == [(1, 5, None), (3, None, None)]
     queues = [
@@ -150,6 +149,8 @@ def test_a_static_topic_is_a_problem_with_unknown_offsets(scripted, recorded):
 
 def scripted_broker(bodies, requested):
     """A broker and name server in one; it responds ``{}`` where ``bodies`` has no request code.
+
+    A number among ``bodies`` is a response code without a body.
 
     Each request, (code, topic), is appended to ``requested``.
     """
@@ -164,11 +165,96 @@ def scripted_broker(bodies, requested):
             info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
             listing = {106: json.dumps(info).encode()}
             body = (bodies | listing).get(request["code"], b"{}")
-            header = json.dumps({"code": 0, "flag": 1, "opaque": request["opaque"]}).encode()
+            code, body = (body, b"") if isinstance(body, int) else (0, body)
+            header = json.dumps({"code": code, "flag": 1, "opaque": request["opaque"]}).encode()
             writer.write(struct.pack(">ii", 4 + len(header) + len(body), len(header)))
             writer.write(header + body)
 
     return serve
+
+
+BEHIND_A_PROXY = {
+    21: b'{"topicConfigTable":{"t":{"readQueueNums":1,"writeQueueNums":1,"perm":6}}}',
+    26: b"brokerName=b\n",
+    28: b'{"table":{"brokerVersionDesc":"V5_5_0"}}',
+    43: b'{"offsetTable":{"t@g":{0:5}},"pullOffsetTable":{}}',
+    201: b'{"subscriptionGroupTable":{}}',
+    202: b'{"offsetTable":{{"topic":"t","brokerName":"b","queueId":0}:'
+    b'{"minOffset":0,"maxOffset":9}}}',
+    203: 206,
+    402: b'{"messageRequestModeMap":{}}',
+}
+"""What a broker responds for a group that is online at a proxy only."""
+
+
+def at_the_proxy(client_id="host@7@0@dn34gsc275r9", topic="t", language="JAVA"):
+    member = {"clientId": client_id, "language": language, "version": 513}
+    group = {"connectionSet": [member], "messageModel": "CLUSTERING"}
+    group |= {"consumeType": "CONSUME_PASSIVELY"}
+    group["subscriptionTable"] = {topic: {"topic": topic, "subString": "*"}}
+    return {203: json.dumps(group).encode()}
+
+
+def proxied(scripted, at_proxy, requested, proxies=(), **target):
+    """A snapshot of `BEHIND_A_PROXY`, with one proxy and perhaps others before it."""
+
+    async def main():
+        broker = scripted_broker(BEHIND_A_PROXY, [])
+        proxy = scripted_broker(at_proxy, requested)
+        async with scripted(broker) as namesrv, scripted(proxy) as at:
+            return await collect(ClusterTarget((namesrv,), proxies=(*proxies, at), **target))
+
+    return asyncio.run(main())
+
+
+def test_a_proxy_reports_who_is_online(scripted):
+    requested = []
+    taken = proxied(scripted, at_the_proxy(), requested)
+    assert {code for code, _ in requested} == {203}
+    (client,) = taken.clients
+    assert (client.consumer_group, client.client_id) == ("g", "host@7@0@dn34gsc275r9")
+    assert (taken.proxies_answered, taken.status) == (1, "COMPLETE")
+
+
+def test_the_version_of_a_grpc_client_is_unknown(scripted):
+    """What its connection reports is the proxy's version, as a Java client's too."""
+    assert proxied(scripted, at_the_proxy(), []).clients[0].version is None
+    remoting = proxied(scripted, at_the_proxy("10.0.0.1@7#55", "%RETRY%g"), [])
+    assert remoting.clients[0].version == "V5_5_0"
+
+
+def test_a_dead_proxy_leaves_members_unknown(scripted):
+    """The next one is requested; where none responds, the group must not look offline."""
+    dead = ("127.0.0.1:1",)
+    found = proxied(scripted, at_the_proxy(), [], dead)
+    assert (len(found.clients), found.proxies_answered, found.status) == (1, 1, "PARTIAL")
+    broken = proxied(scripted, {203: 1}, [])
+    named = [it.operation for it in broken.problems]
+    assert "GET_CONSUMER_CONNECTION_LIST g" in named
+    assert (broken.proxies_answered, broken.status) == (0, "PARTIAL")
+
+
+def test_a_cluster_without_proxies_requests_none(scripted):
+    async def main():
+        async with scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv:
+            return await collect(ClusterTarget((namesrv,)))
+
+    taken = asyncio.run(main())
+    assert (taken.proxies_answered, taken.clients, taken.status) == (None, [], "COMPLETE")
+
+
+def test_a_grpc_client_gets_no_request(scripted):
+    """A broker would wait for its response for 10 s, with one of 16 threads."""
+    requested = []
+
+    async def main():
+        bodies = BEHIND_A_PROXY | at_the_proxy()
+        async with scripted(scripted_broker(bodies, requested)) as namesrv:
+            return await collect(ClusterTarget((namesrv,), deep=DeepOptions(groups=("g",))))
+
+    taken = asyncio.run(main())
+    assert [client.consumer_group for client in taken.clients] == ["g"]
+    assert 307 not in {code for code, _ in requested}
 
 
 def test_a_slave_does_not_replace_a_dead_master():

@@ -26,6 +26,7 @@ clusters:
   total_timeout: 5
   in_flight: 16
   max_requests: 5000
+  proxies: [10.0.0.9:8080]
 - name: billing
   namesrv: 10.1.0.1:9876
   acl: {secret_file: account.yaml}
@@ -62,6 +63,7 @@ def test_a_whole_file(home):
         total_timeout=5,
         in_flight=16,
         max_requests=5000,
+        proxies=("10.0.0.9:8080",),
         security=Security(Credentials("me", SECRET), tls),
     )
     assert (orders.every, billing.every) == (10, None)

@@ -169,7 +169,7 @@ def test_configuration_of_real_brokers(version, tmp_path):
     assert kinds["LabCluster"] == kinds["broker-a"] == kinds["LabCluster_REPLY_TOPIC"] == "system"
 
 
-def test_a_static_topic_is_a_problem_with_unknown_offsets(small):
+def test_a_static_topic_is_unknown_and_no_problem(small):
     """Its queues are mapped to those whose files lie here, under other numbers and offsets."""
     hosted = '{3:[{"bname":"broker-a","endOffset":-1,"logicOffset":500,"queueId":0}]}'
     mapping = f'{{"bname":"broker-a","hostedQueues":{hosted},"topic":"t","totalQueues":4}}'
@@ -178,9 +178,7 @@ def test_a_static_topic_is_a_problem_with_unknown_offsets(small):
     found = read_store(small.root)
     assert queues(found) == [QueueOffset("broker-a", "t", 3, None, None, None)]
     assert {row.first_unconsumed_at for row in found.consumer_offsets} <= {None}
-    (problem,) = found.problems
-    assert (found.status, problem.operation) == ("PARTIAL", "GET_TOPIC_STATS_INFO t")
-    assert problem.message.startswith("a static topic")
+    assert (found.status, found.problems) == ("COMPLETE", [])
 
 
 def test_unreadable_mappings_are_a_problem(small):

@@ -1,0 +1,77 @@
+"""Members of groups that are online at a RocketMQ Proxy in cluster mode.
+
+The brokers behind such a proxy report nobody (206): a gRPC client is connected to the proxy only.
+The proxies share what they know, so one of them reports for all.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from rocketmq.admin import requests as admin
+from rocketmq.names import CONNECTIONS
+from rocketmq.records import Problem
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.online import Online, online_at
+from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.errors import RemotingError
+from rocketmq.wire.pacing import paced
+
+
+@dataclass(slots=True, frozen=True)
+class ProxyMembers:
+    """What proxies reported.
+
+    Attributes:
+        answered: proxies that reported; None when none is configured.
+        online: by group the members at the proxy that reported.
+    """
+
+    answered: int | None = None
+    online: Online = field(default_factory=dict)
+
+
+async def read_proxies(
+    client: RemotingClient, proxies: Sequence[str], groups: Collection[str], problems: Problems
+) -> ProxyMembers:
+    """Request the online members of groups (203) from the first proxy that responds.
+
+    Args:
+        client: the transport.
+        proxies: remoting ports, ``host:port``, tried in this order.
+        groups: the groups of the cluster.
+        problems: receives what failed, with the groups whose members are unknown for it.
+    """
+    if not proxies:
+        return ProxyMembers()
+    if not groups:
+        return ProxyMembers(0)
+    reading = None
+    for endpoint in proxies:
+        with problems:
+            await admin.consumer_connection(client, endpoint, min(groups))
+            reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
+            break
+    if reading is None:
+        operation = CONNECTIONS + " ".join(sorted(groups))
+        problems.add(Problem(proxies[0], operation, None, "no proxy responded"))
+        return ProxyMembers(0)
+    found = reading
+    failed: list[str] = []
+
+    async def read(group: str) -> None:
+        with problems:
+            try:
+                found.connections[group] = await admin.consumer_connection(
+                    client, found.address, group
+                )
+            except RemotingError:
+                failed.append(group)
+                raise
+
+    await paced(sorted(groups), read, client.in_flight)
+    if failed:
+        operation = CONNECTIONS + " ".join(sorted(failed))
+        message = f"the online members of {len(failed)} groups are unknown"
+        problems.add(Problem(found.address, operation, None, message))
+    return ProxyMembers(1, online_at([found]))
