@@ -26,8 +26,8 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 test: setup ## all tests, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-unit: setup ## the tests that need no Java, broker, Spark or wheel
-	$(BIN)/python -m pytest -n 2 -m "not spark and not cluster and not kills and not wheel" $(ARGS)
+unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
+	$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not cluster and not kills and not wheel" $(ARGS)
 
 lint: setup ## ruff, import-linter and pyright
 	$(BIN)/ruff check .

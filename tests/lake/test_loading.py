@@ -16,6 +16,8 @@ from lake.tables import raw
 from settings.home import Home
 from tests.support.cluster_history import Minute, damage, put, snapshot, text_of
 
+pytestmark = pytest.mark.slow
+
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
 THREE = (Minute(2), Minute(5), Minute(9, silent="broker-b"))
 

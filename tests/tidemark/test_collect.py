@@ -15,6 +15,8 @@ from tests.rocketmq.files.conftest import StoreBuilder
 from tests.support.homes import run
 from tests.support.recorded import FIXTURES
 
+pytestmark = pytest.mark.slow
+
 LOG = FIXTURES / "stores" / "4.9.7" / "stats.log"
 CLIENTS = FIXTURES / "stores" / "5.3.3" / "rocketmq_offsets"
 

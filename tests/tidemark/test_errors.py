@@ -18,6 +18,8 @@ from lake.landing import landed
 from settings.home import Home
 from tests.support.homes import run
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 15
 
 

@@ -21,6 +21,8 @@ from alerting.incidents.repository import save
 from lake.tables.alerting import NOTIFICATIONS
 from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, clock, incident, notification
 
+pytestmark = pytest.mark.slow
+
 PAGERDUTY = "pagerduty://routing-key@api-key"
 OPSGENIE = "opsgenie://api-key/@eve/@max"
 

@@ -21,6 +21,8 @@ from lake.catalog import Lake
 from settings.notifications import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
 
+pytestmark = pytest.mark.slow
+
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 
 

@@ -1,6 +1,10 @@
 """A notifier that is killed forgets nothing, and repeats at most the message it was at."""
 
+import pytest
+
 from bench.notifier import notifier
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_transition_is_told_whenever_the_notifier_is_killed(tmp_path):

@@ -31,6 +31,8 @@ from lake.tables.alerting import NOTIFICATIONS
 from settings.notifications import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
 
+pytestmark = pytest.mark.slow
+
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 

@@ -13,6 +13,8 @@ from lake.catalog import Lake
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 
+pytestmark = pytest.mark.slow
+
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 

@@ -18,6 +18,8 @@ from settings.environment import Settings
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); input()"
 """A program that no interrupt ends."""
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def instance(tmp_path):

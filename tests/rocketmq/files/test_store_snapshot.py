@@ -16,6 +16,8 @@ from rocketmq.records import ConsumerOffset, QueueOffset
 from tests.rocketmq.files.conftest import CQ_FILE, LOG_FILE, STORED, topic_config
 from tests.support.recorded import FIXTURES
 
+pytestmark = pytest.mark.slow
+
 
 def stored(number):
     return datetime.fromtimestamp(STORED / 1000, UTC) + timedelta(seconds=number)
