@@ -12,6 +12,7 @@ OURS = {
     "spark",
     "expectations",
     "alerting",
+    "board",
     "lab",
     "assets",
     "orchestration",

@@ -19,6 +19,7 @@ COMMANDS = {
     "collect": "Collect snapshots of clusters, once or repeatedly, or of files.",
     "plan": "Plan which client would own which queue.",
     "tick": "Collect, load, validate, compute and alert, once.",
+    "serve": "Serve the board: pages, an API and metrics over HTTP.",
     "show": "Print rows of any table.",
     "incidents": "List, acknowledge, silence and close incidents.",
     "quarantine": "List quarantined rows; accept or dismiss them.",

@@ -17,6 +17,7 @@ ROOMS = (
     "spark",
     "expectations",
     "alerting",
+    "board",
     "assets",
     "orchestration",
     "tidemark",

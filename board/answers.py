@@ -1,0 +1,58 @@
+"""Answers of the API: JSON of rows, and problems as RFC 9457 describes them."""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import Response
+
+PROBLEM = "application/problem+json"
+
+
+class ProblemError(Exception):
+    """A request that cannot be answered.
+
+    Attributes:
+        status: the HTTP status.
+        detail: one line for the person who asked.
+        headers: further headers of the answer.
+    """
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def json_answer(content: Any, status: int = 200, media_type: str = "application/json") -> Response:
+    """Return content as JSON: instants in ISO 8601 UTC, unknown as null."""
+    return Response(msgspec.json.encode(_plain(content)), status, media_type=media_type)
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a problem: its status, what it is called and what is wrong in one line."""
+    content = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    answer = json_answer(content, status, PROBLEM)
+    answer.headers.update(headers or {})
+    return answer
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,53 @@
+"""``/clusters``: what is collected, from which brokers, and how new it is."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from board.answers import json_answer
+from board.asking import Cluster, TheStore
+from board.freshness import age_seconds, is_fresh
+from board.models import page_model
+from board.newest import Newest
+from lake.tables import raw
+
+router = APIRouter(tags=["clusters"])
+
+
+@router.get("/clusters", summary="Clusters, their newest snapshot and how old it is")
+def clusters(store: TheStore) -> Response:
+    """Return a row per cluster: its newest computed snapshot, its age and whether it is fresh."""
+    return json_answer(
+        {"items": cluster_rows(store.newest, datetime.now(UTC)), "next_cursor": None}
+    )
+
+
+@router.get(
+    "/clusters/{cluster}/brokers",
+    summary="Brokers of a cluster at its newest snapshot",
+    responses={200: {"model": page_model(raw.BROKERS)}},
+)
+def brokers(store: TheStore, cluster: Cluster) -> Response:
+    """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
+    rows = store.newest.of(raw.BROKERS, cluster)
+    rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
+    return json_answer({"items": rows.to_pylist(), "next_cursor": None})
+
+
+def cluster_rows(newest: Newest, now: datetime) -> list[dict[str, Any]]:
+    """Return a row per cluster, by name: its newest snapshot, and freshness.
+
+    A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the
+    names of its broker groups.
+    """
+    snapshots = newest.of(raw.SNAPSHOTS).sort_by("cluster").to_pylist()
+    return [
+        row
+        | {
+            "age_seconds": age_seconds(row["observed_at"], now),
+            "fresh": is_fresh(row["observed_at"], now),
+            "brokers": sorted(set(newest.of(raw.BROKERS, row["cluster"])["broker"].to_pylist())),
+        }
+        for row in snapshots
+    ]

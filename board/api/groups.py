@@ -1,0 +1,46 @@
+"""``/groups``: the newest lag, delay and health of consumer groups."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from board.answers import ProblemError, json_answer
+from board.asking import Cursor, Limit, TheStore
+from board.models import page_model
+from board.paging import Order, containing, having, page
+from lake.tables import progress
+
+router = APIRouter(tags=["groups"])
+
+HEALTH = (
+    "LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND",
+    "CATCHING_UP", "IDLE", "OK",
+)  # fmt: skip
+"""States of health, the worst first."""
+
+
+@router.get(
+    "/groups",
+    summary="Groups on topics, newest rows",
+    responses={200: {"model": page_model(progress.GROUPS)}},
+)
+def groups(
+    store: TheStore,
+    cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
+    q: Annotated[str, Query(description="a part of the group's or topic's name")] = "",
+    health: Annotated[str | None, Query(description="only in this state of health")] = None,
+    topic: Annotated[str | None, Query(description="only on this topic")] = None,
+    sort: Annotated[
+        str, Query(description="a column; `-` before it for the largest first")
+    ] = "-lag",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the newest rows of ``progress.groups``; unknown values come last in any order."""
+    if health is not None and health not in HEALTH:
+        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(HEALTH)}")
+    order = Order.of(sort, progress.GROUPS)
+    rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
+    rows = containing(rows, q, ("consumer_group", "topic"))
+    found, following = page(rows, progress.GROUPS, order, limit, cursor)
+    return json_answer({"items": found.to_pylist(), "next_cursor": following})

@@ -1,0 +1,83 @@
+"""The HTTP application: its addresses, and how every failure is answered."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from board import probes
+from board.answers import ProblemError, problem
+from board.api import clusters, groups
+from board.asking import only_known_parameters
+from board.models import Problem
+from board.store import Store
+from lake.failures import DamagedError, one_line
+
+API = "/api/v1"
+
+_log = logging.getLogger(__name__)
+
+
+def application(store: Store) -> FastAPI:
+    """Return the application of a store, which it starts and ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        end = store.start()
+        yield
+        end()
+
+    app = FastAPI(
+        title="Tidemark",
+        description="How far every RocketMQ consumer has got, how late it is and what will go "
+        "wrong. Times are ISO 8601 UTC, unknown is null.",
+        version=version("tidemark"),
+        openapi_url=f"{API}/openapi.json",
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        dependencies=[Depends(only_known_parameters)],
+        responses={
+            "4XX": {"model": Problem, "description": "the request is wrong"},
+            "5XX": {"model": Problem, "description": "the tables cannot be read"},
+        },
+    )
+    app.state.store = store
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
+    api = APIRouter(prefix=API)
+    for module in (clusters, groups):
+        api.include_router(module.router)
+    app.include_router(api)
+    app.include_router(probes.router)
+    _answer_failures(app)
+    return app
+
+
+def _answer_failures(app: FastAPI) -> None:
+    @app.exception_handler(ProblemError)
+    def told(request: Request, error: ProblemError) -> Response:
+        return problem(error.status, error.detail, error.headers)
+
+    @app.exception_handler(HTTPException)
+    def refused(request: Request, error: HTTPException) -> Response:
+        return problem(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def wrong(request: Request, error: RequestValidationError) -> Response:
+        texts = (f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        return problem(400, "; ".join(texts))
+
+    @app.exception_handler(DamagedError)
+    def damaged(request: Request, error: DamagedError) -> Response:
+        return problem(503, one_line(error))
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> Response:
+        # What went wrong may hold anything: it is for the log, not for who asked.
+        return problem(500, "this request failed; the log of tidemark serve says why")

@@ -1,0 +1,16 @@
+"""How old the newest snapshot of a cluster is, and whether that is too old."""
+
+from datetime import datetime, timedelta
+
+STALE_AFTER = timedelta(minutes=5)
+"""A cluster is collected every minute; after so long without a snapshot its rows are stale."""
+
+
+def age_seconds(observed_at: datetime | None, now: datetime) -> float | None:
+    """Return the age of a snapshot in seconds, None without one."""
+    return None if observed_at is None else max(0.0, (now - observed_at).total_seconds())
+
+
+def is_fresh(observed_at: datetime | None, now: datetime) -> bool:
+    """Return whether a snapshot is new enough to speak of now."""
+    return observed_at is not None and now - observed_at <= STALE_AFTER

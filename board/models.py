@@ -1,0 +1,60 @@
+"""What the API's answers look like, for its OpenAPI document; from the declarations of tables."""
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, create_model
+
+from lake.schema import Table
+
+
+class Problem(BaseModel):
+    """What is wrong with a request, as RFC 9457 describes it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
+@cache
+def row_model(table: Table) -> type[BaseModel]:
+    """Return the model of a table's row, every column with its meaning."""
+    fields: dict[str, Any] = {
+        # Any column may be unknown.
+        column.name: (_type(column.type) | None, Field(None, description=column.comment))
+        for column in table.columns
+    }
+    name = "".join(part.title() for part in table.name.replace(".", "_").split("_"))
+    return create_model(name, __doc__=table.comment, **fields)
+
+
+@cache
+def page_model(table: Table) -> type[BaseModel]:
+    """Return the model of a page of a table's rows."""
+    row = row_model(table)
+    items = Field(description="the rows, in the order asked for")
+    cursor = Field(None, description="give it as `cursor` for the next page; null at the end")
+    fields: dict[str, Any] = {
+        "items": (list[row], items),  # pyright: ignore
+        "next_cursor": (str | None, cursor),
+    }
+    return create_model(f"{row.__name__}Page", **fields)
+
+
+def _type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return list[_type(kind.value_type)]
+    if pa.types.is_map(kind):
+        return dict[str, Any]
+    if pa.types.is_struct(kind):
+        return dict[str, Any]
+    if pa.types.is_timestamp(kind):
+        return datetime
+    if pa.types.is_boolean(kind):
+        return bool
+    if pa.types.is_integer(kind):
+        return int
+    return float if pa.types.is_floating(kind) else str

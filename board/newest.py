@@ -1,0 +1,183 @@
+"""The newest rows of tables by cluster, as they are read into memory.
+
+Three manners: the rows of each cluster's newest computed snapshot; of what only some snapshots
+ask for, the newest rows of each group; and all rows of the last hours.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import BooleanExpression, EqualTo
+
+from lake.catalog import Lake
+from lake.conditions import all_of, any_of, not_before, one_of, window_filter
+from lake.history import WITHOUT_QUEUES
+from lake.schema import Table
+from lake.tables import alerting, progress, quality, raw
+from lake.window import Window
+
+OF_SNAPSHOT = (
+    progress.GROUPS,
+    progress.QUEUES,
+    raw.BROKERS,
+    raw.TOPICS,
+    raw.CLIENTS,
+    raw.CONSUMER_GROUPS,
+    raw.QUEUE_OFFSETS,
+)
+"""Tables of which the rows of the newest computed snapshot of each cluster are kept."""
+
+OF_GROUP = (
+    progress.ASSIGNMENTS,
+    progress.CAPACITY,
+    progress.IDLE_CLIENTS,
+    progress.SUBSCRIPTIONS,
+    raw.CLIENT_TOPICS,
+)
+"""Tables that not every snapshot has rows for: the newest rows of each group are kept."""
+
+RECENT = (progress.EVENTS, progress.THROUGHPUT, quality.RESULTS, quality.QUARANTINE)
+"""Tables of which the rows of the last `REACH` are kept."""
+
+REACH = {
+    progress.EVENTS.name: timedelta(hours=24),
+    progress.THROUGHPUT.name: timedelta(minutes=30),
+    quality.RESULTS.name: timedelta(hours=2),
+    quality.QUARANTINE.name: timedelta(hours=24),
+}
+"""How far before the newest snapshot the rows of recent tables reach."""
+
+GROUP_REACH = timedelta(hours=1)
+"""How old the newest rows of a group may be; members are asked every few minutes."""
+
+CLUSTER_REACH = timedelta(days=7)
+"""A cluster without a computed snapshot for so long before the newest one is not shown."""
+
+RESOLVED_REACH = timedelta(days=30)
+"""For how long an incident stays in memory after its resolution."""
+
+
+@dataclass(frozen=True)
+class Newest:
+    """What the board shows.
+
+    Attributes:
+        at: cluster -> instant of its newest computed snapshot that observed groups.
+        rows: table name -> rows; every kept table is there, also without rows.
+        versions: table name -> version of the table that the rows were read from.
+    """
+
+    at: Mapping[str, datetime] = field(default_factory=dict)
+    rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, table: Table, cluster: str | None = None) -> pa.Table:
+        """Return the kept rows of a table, of one cluster or of all."""
+        rows = self.rows.get(table.name)
+        if rows is None:
+            return table.arrow_schema().empty_table()
+        if cluster is None or "cluster" not in table.column_names:
+            return rows
+        return rows.filter(pc.equal(rows["cluster"], cluster))  # pyright: ignore
+
+    @property
+    def observed_at(self) -> datetime | None:
+        """The instant of the newest snapshot of all clusters."""
+        return max(self.at.values(), default=None)
+
+
+def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: datetime) -> Newest:
+    """Return the newest rows; what has not changed since `known` is not read again.
+
+    Args:
+        lake: the tables.
+        known: what was read before.
+        versions: table name -> present version.
+        now: the present instant.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    changed = {name for name, version in versions.items() if known.versions.get(name) != version}
+    is_new = progress.SNAPSHOTS.name in changed
+    at, snapshots = _clusters(lake, now) if is_new else (known.at, known.of(raw.SNAPSHOTS))
+    rows = {raw.SNAPSHOTS.name: snapshots}
+    for table in (*OF_SNAPSHOT, *OF_GROUP, *RECENT, alerting.INCIDENTS):
+        if at == known.at and table.name not in changed and table.name in known.rows:
+            rows[table.name] = known.rows[table.name]
+        else:
+            rows[table.name] = _read(lake, table, at, now)
+    return Newest(at, rows, dict(versions))
+
+
+def _clusters(lake: Lake, now: datetime) -> tuple[dict[str, datetime], pa.Table]:
+    """Return the newest computed snapshot of each cluster: its instant, and its row."""
+    newest = lake.newest_hour(progress.SNAPSHOTS)
+    if newest is None:
+        return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
+    reach = not_before("observed_at", newest - CLUSTER_REACH)
+    computed = lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"]
+    loaded = lake.read(raw.SNAPSHOTS, reach)
+    is_shown = pc.and_(  # pyright: ignore
+        pc.is_in(loaded["snapshot_id"], value_set=computed.combine_chunks()),  # pyright: ignore
+        pc.invert(pc.is_in(loaded["source"], value_set=pa.array(WITHOUT_QUEUES))),  # pyright: ignore
+    )
+    found = loaded.filter(is_shown).sort_by([("observed_at", "descending")])
+    first: dict[str, int] = {}
+    for place, cluster in enumerate(found["cluster"].to_pylist()):
+        first.setdefault(cluster, place)
+    rows = found.take(pa.array(list(first.values()), type=pa.int64()))
+    pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
+    return dict(sorted(pairs)), rows
+
+
+def _read(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetime) -> pa.Table:
+    if table is alerting.INCIDENTS:
+        kept = any_of(
+            one_of("state", ("PENDING", "FIRING", "ACKNOWLEDGED")),
+            not_before("resolved_at", now - RESOLVED_REACH),
+        )
+        return lake.read(table, kept)
+    if not at:
+        return table.arrow_schema().empty_table()
+    if table in RECENT:
+        return lake.read(table, not_before(table.instant, max(at.values()) - REACH[table.name]))
+    if table in OF_GROUP:
+        return newest_of_groups(lake.read(table, _windows(table, at, GROUP_REACH)))
+    return lake.read(table, _windows(table, at, timedelta(0)))
+
+
+def _windows(table: Table, at: Mapping[str, datetime], reach: timedelta) -> BooleanExpression:
+    """Return the condition that a row is of a cluster's newest snapshot, or so long before it."""
+    by_instant: dict[datetime, list[str]] = {}
+    for cluster, instant in at.items():
+        by_instant.setdefault(instant, []).append(cluster)
+    return any_of(
+        *(
+            all_of(_of_clusters(clusters), window_filter(table, window))
+            for instant, clusters in by_instant.items()
+            for window in [Window.through(instant - reach, instant)]
+        )
+    )
+
+
+def _of_clusters(clusters: Iterable[str]) -> BooleanExpression:
+    names = list(clusters)
+    if len(names) == 1:
+        return EqualTo("cluster", names[0])  # pyright: ignore
+    return one_of("cluster", names)
+
+
+def newest_of_groups(rows: pa.Table) -> pa.Table:
+    """Return the rows of each group's newest instant among those given."""
+    names = ["cluster", "consumer_group"]
+    newest = rows.group_by(names).aggregate([("observed_at", "max")])
+    joined = rows.select([*names, "observed_at"]).append_column(
+        "place", pa.array(range(rows.num_rows), type=pa.int64())
+    )
+    kept = joined.join(newest, keys=[*names, "observed_at"], right_keys=[*names, "observed_at_max"],
+                       join_type="inner")  # fmt: skip
+    return rows.take(kept["place"].sort())

@@ -1,0 +1,34 @@
+"""``/healthz`` and ``/readyz``: whether the process is up, and whether its numbers can be used."""
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Response
+
+from board.answers import json_answer
+from board.asking import TheStore
+from board.freshness import age_seconds, is_fresh
+
+router = APIRouter(tags=["probes"])
+
+
+@router.get("/healthz", summary="The process is up")
+def healthz() -> Response:
+    """Answer 200 while the process serves requests."""
+    return json_answer({"status": "ok"})
+
+
+@router.get("/readyz", summary="Tables are readable and the collection is fresh")
+def readyz(store: TheStore) -> Response:
+    """Answer 200 when tables are readable and every cluster is fresh, else 503 with the reasons."""
+    now = datetime.now(UTC)
+    newest = store.newest
+    reasons = [] if store.problem is None else [store.problem]
+    if not newest.at and not reasons:
+        reasons.append("nothing is computed yet: run tidemark tick, or start the daemon")
+    for cluster, observed_at in newest.at.items():
+        if not is_fresh(observed_at, now):
+            age = age_seconds(observed_at, now) or 0
+            reasons.append(f"the newest snapshot of {cluster} is {age:.0f} s old")
+    return json_answer(
+        {"status": "unavailable" if reasons else "ok", "reasons": reasons}, 503 if reasons else 200
+    )

@@ -1,0 +1,111 @@
+"""The newest rows in memory, read again whenever a table has a new version.
+
+A thread of its own looks every `LOOK_SECONDS`, so that no request waits for files. What cannot be
+read leaves the rows as they were, with the reason beside them.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from board.newest import Newest, read_newest
+from lake.catalog import Lake
+from lake.failures import one_line
+from lake.versions import versions
+
+LOOK_SECONDS = 2.0
+"""Seconds between two looks at the versions of tables."""
+
+FIRST_READ_SECONDS = 20.0
+"""How long a request waits for the first rows after the start."""
+
+_log = logging.getLogger(__name__)
+
+
+class Store:
+    """The newest rows of the tables, for any number of readers at once.
+
+    Attributes:
+        problem: why the tables could not be read at the last look; None when they were.
+        looked_at: when they were last looked at; None before the first look.
+        changes: how often other rows were read; it grows with every change.
+    """
+
+    def __init__(self, lake: Lake, has_history: Callable[[], bool] = lambda: True) -> None:
+        """Keep the rows of a lake.
+
+        Args:
+            lake: the tables.
+            has_history: whether there are tables; an empty home is not touched.
+        """
+        self.lake = lake
+        self.problem: str | None = None
+        self.looked_at: datetime | None = None
+        self.changes = 0
+        self._has_history = has_history
+        self._newest = Newest()
+        self._was_read = threading.Event()
+        self._changed = threading.Condition()
+        self._reading = threading.Lock()
+
+    @property
+    def newest(self) -> Newest:
+        """The newest rows; right after the start it waits for them."""
+        self._was_read.wait(FIRST_READ_SECONDS)
+        return self._newest
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever computed."""
+        return not self.newest.at
+
+    def refresh(self) -> bool:
+        """Read what has changed; return whether anything had."""
+        with self._reading:
+            before = self._newest
+            try:
+                if self._has_history():
+                    found = versions(self.lake)
+                    if found != before.versions:
+                        self._newest = read_newest(self.lake, before, found, datetime.now(UTC))
+                self.problem = None
+            # Whatever is wrong with the tables, the board goes on with what it has and says so.
+            except Exception as error:
+                reason = one_line(error)
+                if reason != self.problem:
+                    _log.warning("tables cannot be read: %s", reason)
+                self.problem = reason
+            self.looked_at = datetime.now(UTC)
+            self._was_read.set()
+            has_changed = self._newest is not before
+        if has_changed:
+            with self._changed:
+                self.changes += 1
+                self._changed.notify_all()
+        return has_changed
+
+    def wait(self, seen: int, seconds: float) -> int:
+        """Return `changes` as soon as it differs from `seen`, at the latest after so long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.changes != seen, seconds)
+            return self.changes
+
+    def start(self) -> Callable[[], None]:
+        """Look every `LOOK_SECONDS` in a thread; return what ends it."""
+        ended = threading.Event()
+
+        def look() -> None:
+            while True:
+                self.refresh()
+                if ended.wait(LOOK_SECONDS):
+                    return
+
+        thread = threading.Thread(target=look, name="board-store", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            ended.set()
+            thread.join(timeout=10)
+
+        return end

@@ -1,0 +1,30 @@
+"""The versions of all tables, cheap enough to look at every second."""
+
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from sqlalchemy import select
+
+from lake.catalog import Lake
+from lake.damaged_files import usable
+from lake.tables import TABLES
+
+
+def versions(lake: Lake) -> dict[str, str]:
+    """Return the place of each table's metadata, which every change gives a new one.
+
+    A catalog in SQL tells all places at once. Another one is asked for every table.
+
+    Raises:
+        DamagedError: the catalog cannot be read.
+    """
+    catalog = lake.catalog
+    if not isinstance(catalog, SqlCatalog):
+        return {name: lake.table(name).metadata_location for name in TABLES}
+    places = select(
+        IcebergTables.table_namespace,
+        IcebergTables.table_name,
+        IcebergTables.metadata_location,
+    ).where(IcebergTables.catalog_name == catalog.name)
+    advice = "free it, or put back a copy of it"
+    with usable("the catalog", advice), catalog.engine.connect() as connection:
+        rows = connection.execute(places).all()
+    return {f"{namespace}.{name}": str(place) for namespace, name, place in rows}

@@ -1,0 +1,113 @@
+"""``/api/v1/groups`` and ``/clusters``: what stands in the newest rows, and nothing else."""
+
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from lake.catalog import Lake
+from lake.tables import progress
+from tests.support import board_home
+from tests.support.board_home import CLUSTER, group
+
+
+def names(client: TestClient, query: str = "") -> list[str]:
+    found = client.get(f"/api/v1/groups{query}").json()["items"]
+    return [f"{row['consumer_group']}/{row['topic']}" for row in found]
+
+
+def test_groups_are_the_newest_rows_largest_lag_first(client: TestClient) -> None:
+    assert names(client) == ["mailer/orders", "billing/orders", "billing/refunds", "audit/orders"]
+    row = client.get("/api/v1/groups").json()["items"][0]
+    assert set(row) == set(progress.GROUPS.column_names)
+    assert row["lag"] == 90_000
+    assert row["observed_at"].endswith("Z")
+
+
+def test_unknown_is_null(client: TestClient) -> None:
+    (audit,) = client.get("/api/v1/groups?q=AUDIT").json()["items"]
+    assert audit["lag"] is None
+    assert audit["online"] is None
+
+
+@pytest.mark.parametrize(
+    "query, expected",
+    [
+        ("?topic=refunds", ["billing/refunds"]),
+        ("?health=STALLED", ["mailer/orders"]),
+        ("?q=bill&sort=lag", ["billing/refunds", "billing/orders"]),
+        ("?sort=consumer_group&q=ILL", ["billing/orders", "billing/refunds"]),
+        ("?cluster=elsewhere", []),
+        ("?q=100%25", []),
+    ],
+)  # fmt: skip
+def test_groups_are_filtered_and_sorted(
+    client: TestClient, query: str, expected: list[str]
+) -> None:
+    assert names(client, query) == expected
+
+
+@pytest.mark.parametrize(
+    "sort", ["-lag", "lag", "-delay_ms", "consumer_group", "-observed_at", "-health"]
+)
+def test_pages_hold_every_row_once(client: TestClient, sort: str) -> None:
+    whole = names(client, f"?sort={sort}")
+    found, cursor = [], ""
+    for _ in range(len(whole)):
+        answer = client.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
+        found += [f"{row['consumer_group']}/{row['topic']}" for row in answer["items"]]
+        cursor = f"&cursor={answer['next_cursor']}"
+    assert found == whole
+    assert answer["next_cursor"] is None
+
+
+def test_a_cursor_goes_on_after_a_row_that_is_gone(client: TestClient, filled: Lake) -> None:
+    first = client.get("/api/v1/groups?limit=1").json()
+    later = board_home.now() + timedelta(minutes=1)
+    board_home.add_snapshot(filled, later, [group("billing", lag=120), group("newer", lag=90_001)])
+    client.app.state.store.refresh()  # pyright: ignore
+    assert names(client, f"?cursor={first['next_cursor']}") == ["billing/orders"]
+
+
+@pytest.mark.parametrize(
+    "query, word",
+    [
+        ("?unknown=1", "unknown"),
+        ("?limit=1&limit=2", "limit"),
+        ("?limit=0", "limit"),
+        ("?limit=many", "limit"),
+        ("?sort=nothing", "nothing"),
+        ("?health=SICK", "SICK"),
+        ("?cursor=xyz", "cursor"),
+    ],
+)
+def test_a_wrong_request_is_a_problem(client: TestClient, query: str, word: str) -> None:
+    answer = client.get(f"/api/v1/groups{query}")
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == 400 and word in body["detail"]
+
+
+def test_an_address_that_is_not_there_is_a_problem(client: TestClient) -> None:
+    answer = client.get("/api/v1/nothing")
+    assert (answer.status_code, answer.json()["title"]) == (404, "Not Found")
+
+
+def test_clusters_tell_snapshot_brokers_and_freshness(client: TestClient, filled: Lake) -> None:
+    (row,) = client.get("/api/v1/clusters").json()["items"]
+    assert row["cluster"] == CLUSTER
+    assert row["status"] == "COMPLETE"
+    assert row["brokers"] == ["broker-a", "broker-b"]
+    assert row["fresh"] is True and row["age_seconds"] >= 0
+    brokers = client.get(f"/api/v1/clusters/{CLUSTER}/brokers").json()["items"]
+    assert [each["broker"] for each in brokers] == ["broker-a", "broker-b"]
+    assert client.get("/api/v1/clusters/elsewhere/brokers").status_code == 404
+
+
+def test_the_document_names_every_column_with_its_meaning(client: TestClient) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    groups = document["components"]["schemas"]["ProgressGroups"]["properties"]
+    assert set(groups) == set(progress.GROUPS.column_names)
+    assert groups["delay_ms"]["description"] == progress.DELAY_MS.comment
+    assert document["openapi"].startswith("3.")

@@ -1,0 +1,75 @@
+"""The rows in memory: read again when a table changes, kept when it cannot be read."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+
+from board.application import application
+from board.store import Store
+from lake.catalog import Lake
+from lake.tables import progress
+from settings.home import Home
+from tests.support import board_home
+from tests.support.board_home import CLUSTER, group
+
+
+def test_a_new_snapshot_replaces_the_rows_before(store: Store, filled: Lake) -> None:
+    before = store.newest.at[CLUSTER]
+    board_home.add_snapshot(filled, before + timedelta(minutes=1), [group("billing", lag=7)])
+    assert store.refresh()
+    assert store.newest.at[CLUSTER] == before + timedelta(minutes=1)
+    assert store.newest.of(progress.GROUPS)["lag"].to_pylist() == [7]
+    assert not store.refresh(), "nothing has changed since"
+
+
+def test_each_cluster_shows_its_own_newest_snapshot(store: Store, filled: Lake) -> None:
+    at = store.newest.at[CLUSTER]
+    older = at - timedelta(minutes=3)
+    board_home.add_snapshot(filled, older, [group("far", lag=1)], cluster="other")
+    store.refresh()
+    assert store.newest.at == {CLUSTER: at, "other": older}
+    assert store.newest.of(progress.GROUPS, "other")["consumer_group"].to_pylist() == ["far"]
+    assert store.newest.of(progress.GROUPS, CLUSTER).num_rows == len(board_home.GROUPS)
+
+
+def test_a_snapshot_without_queues_hides_no_group(store: Store, filled: Lake) -> None:
+    at = store.newest.at[CLUSTER]
+    board_home.add_snapshot(filled, at + timedelta(minutes=1), [], source="stats_log")
+    store.refresh()
+    assert store.newest.at == {CLUSTER: at}
+
+
+def test_a_damaged_home_keeps_its_rows_and_says_so(store: Store, filled: Lake) -> None:
+    for file in Path(filled.home.warehouse).rglob("*.metadata.json"):
+        file.write_text("{")
+    board_home_catalog = filled.home.catalog.read_bytes()
+    filled.home.catalog.write_bytes(b"no database" * 1000)
+    assert not store.refresh()
+    assert store.problem and "catalog" in store.problem
+    assert store.newest.of(progress.GROUPS).num_rows == len(board_home.GROUPS)
+    with TestClient(application(store)) as client:
+        answer = client.get("/readyz")
+        assert answer.status_code == 503 and "catalog" in answer.json()["reasons"][0]
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/api/v1/groups").status_code == 200
+    filled.home.catalog.write_bytes(board_home_catalog)
+
+
+def test_an_empty_home_is_served_and_not_touched(tmp_path: Path) -> None:
+    home = Home.of(tmp_path / "nowhere")
+    store = Store(Lake(home), home.catalog.exists)
+    with TestClient(application(store)) as client:
+        assert client.get("/api/v1/groups").json() == {"items": [], "next_cursor": None}
+        answer = client.get("/readyz")
+        assert answer.status_code == 503 and "tidemark tick" in answer.json()["reasons"][0]
+    assert not home.path.exists()
+
+
+def test_a_stale_home_is_not_ready(lake: Lake) -> None:
+    board_home.add_snapshot(lake, board_home.now() - timedelta(hours=2))
+    with TestClient(application(Store(lake))) as client:
+        answer = client.get("/readyz")
+        assert answer.status_code == 503 and "s old" in answer.json()["reasons"][0]
+        (row,) = client.get("/api/v1/clusters").json()["items"]
+        assert row["fresh"] is False

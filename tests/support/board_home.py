@@ -1,0 +1,136 @@
+"""A small home with rows in every table that the board reads, made without Spark."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lake.catalog import Lake
+from lake.schema import Table
+from lake.tables import progress, raw
+
+CLUSTER = "shop"
+
+
+def now() -> datetime:
+    """The present instant, of the precision that tables keep."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def snapshot_id(at: datetime, cluster: str = CLUSTER) -> str:
+    return f"{at:%Y%m%dT%H%M%S}000Z-{cluster}"
+
+
+def rows_of(
+    table: Table, at: datetime, rows: Sequence[Mapping[str, Any]], cluster: str = CLUSTER
+) -> pa.Table:
+    """Rows with all columns of a table, of one snapshot; what is not given is NULL."""
+    given = {
+        "observed_at": at,
+        "cluster": cluster,
+        "snapshot_id": snapshot_id(at, cluster),
+        "topic": "orders",
+        "broker": "broker-a",
+    }
+    names = table.column_names
+    for row in rows:
+        assert not set(row) - set(names), f"{table.name} has no column {set(row) - set(names)}"
+    full = [{name: (given | dict(row)).get(name) for name in names} for row in rows]
+    return pa.Table.from_pylist(full, schema=table.arrow_schema())
+
+
+def group(name: str, **columns: Any) -> dict[str, Any]:
+    """A row of ``progress.groups`` in good health, changed by columns."""
+    return {
+        "consumer_group": name,
+        "lag": 0,
+        "inflight": 0,
+        "available": 0,
+        "lost": 0,
+        "readable_lag": 0,
+        "lag_upper": 0,
+        "queues": 2,
+        "queues_unknown": 0,
+        "queues_never_committed": 0,
+        "complete": True,
+        "delay_ms": 0,
+        "produce_tps": 10.0,
+        "consume_tps": 10.0,
+        "clients": 2,
+        "online": True,
+        "message_model": "CLUSTERING",
+        "health": "OK",
+        "health_reason": "readable lag 0",
+    } | columns
+
+
+GROUPS = (
+    group("billing", lag=120, readable_lag=120, delay_ms=4_000),
+    group(
+        "mailer",
+        lag=90_000,
+        readable_lag=90_000,
+        delay_ms=5_400_000,
+        consume_tps=0.0,
+        drain_seconds=None,
+        loss_in_seconds=7_200.0,
+        health="STALLED",
+        health_reason="2 of 2 queues: readable lag 90000, consumer offset unchanged since 12:00",
+        retry_lag=12,
+        dlq_messages=3,
+    ),
+    group(
+        "audit",
+        lag=None,
+        readable_lag=None,
+        delay_ms=None,
+        consume_tps=None,
+        queues_unknown=2,
+        complete=False,
+        online=None,
+        clients=None,
+        health="UNKNOWN",
+        health_reason="no observation of 2 queues on broker-b",
+    ),
+    group("billing", topic="refunds", lag=5, readable_lag=5, delay_ms=900),
+)
+
+
+def snapshot_row(at: datetime, cluster: str = CLUSTER, **columns: Any) -> pa.Table:
+    """A row of ``raw.snapshots``."""
+    row = {
+        "source": "remote",
+        "finished_at": at + timedelta(milliseconds=80),
+        "status": "COMPLETE",
+        "brokers_expected": 2,
+        "brokers_answered": 2,
+        "requests": 40,
+        "bytes": 1000,
+        "duration_ms": 80,
+        "brokers_read": ["broker-a", "broker-b"],
+        "problems": [],
+    }
+    return rows_of(raw.SNAPSHOTS, at, [row | columns], cluster)
+
+
+def add_snapshot(
+    lake: Lake,
+    at: datetime,
+    groups: Sequence[Mapping[str, Any]] = GROUPS,
+    cluster: str = CLUSTER,
+    queues: Sequence[Mapping[str, Any]] = (),
+    **columns: Any,
+) -> None:
+    """Adds a computed snapshot of a cluster, its row in ``progress.snapshots`` last."""
+    lake.append(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns))
+    brokers = [
+        {"broker": name, "broker_id": 0, "address": f"10.0.0.{number}:10911", "version": "V5_3_3",
+         "role": "ASYNC_MASTER", "disk_ratio": 0.4, "put_tps": 12.5, "get_tps": 11.0}
+        for number, name in enumerate(("broker-a", "broker-b"), 1)
+    ]  # fmt: skip
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, at, brokers, cluster))
+    lake.append(progress.GROUPS, rows_of(progress.GROUPS, at, groups, cluster))
+    if queues:
+        lake.append(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster))
+    lake.append(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster))
