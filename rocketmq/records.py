@@ -57,6 +57,7 @@ class Broker:
     get_tps: float | None = None
     config: dict[str, str] | None = None
     booted_at: datetime | None = None
+    runtime: dict[str, str] | None = None
 
 
 @dataclass(slots=True)

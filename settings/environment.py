@@ -24,6 +24,7 @@ from settings.errors import SettingsError
 from settings.files import SettingsFile
 from settings.history import HistorySettings
 from settings.home import DEFAULT_HOME, Home
+from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
 from settings.spark import SparkSettings
 from settings.variables import OLD_NAMES, PREFIX
@@ -140,6 +141,14 @@ class Settings(BaseSettings):
     )
     catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
     warehouse: str = _setting("", "Where data files lie; the folder in the home unless set.")
+    metrics_native: bool = _setting(
+        True, "Whether /metrics has the names that brokers of RocketMQ 5.5 export."
+    )
+    metrics_exporter: bool = _setting(True, "Whether /metrics has the names of rocketmq-exporter.")
+    metrics_own: bool = _setting(True, "Whether /metrics has Tidemark's own names.")
+    metrics_queues: bool = _setting(
+        False, "Whether /metrics has a series for each queue of each group."
+    )
     debug: bool = _setting(False, "Whether a failure of a command shows its traceback.")
     ivy_settings: str = _setting("", "Ivy settings file for fetching the jars of the lab.")
 
@@ -212,6 +221,13 @@ class Settings(BaseSettings):
             self.notify_urls.get_secret_value(),
             self.digest_urls.get_secret_value(),
             self.digest_every,
+        )
+
+    @property
+    def metrics(self) -> MetricsSettings:
+        """Which families of metrics are exported."""
+        return MetricsSettings(
+            self.metrics_native, self.metrics_exporter, self.metrics_own, self.metrics_queues
         )
 
 

@@ -41,6 +41,10 @@ NAMES = tuple(
         "CATALOG_TYPE",
         "CATALOG_URI",
         "WAREHOUSE",
+        "METRICS_NATIVE",
+        "METRICS_EXPORTER",
+        "METRICS_OWN",
+        "METRICS_QUEUES",
         "DEBUG",
         "IVY_SETTINGS",
     )

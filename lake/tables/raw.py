@@ -102,6 +102,7 @@ BROKERS = Table(
         Column("get_tps", DOUBLE, "messages handed out a second, 10 s window"),
         Column("config", STRING_MAP, "allow-listed configuration keys"),
         Column("booted_at", TIMESTAMP, "when the broker was started, by its clock"),
+        Column("runtime", STRING_MAP, "allow-listed keys of its runtime report, as it words them"),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )

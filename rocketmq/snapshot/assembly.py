@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import TypeVar
 
 from rocketmq.admin.responses import ConsumerConnection
+from rocketmq.admin.runtime_report import kept
 from rocketmq.names import OffsetKey, is_system_group
 from rocketmq.records import (
     Broker,
@@ -66,9 +67,10 @@ def broker_row(reading: BrokerReading) -> Broker:
         retention_hours=retention,
         slave_read_enabled=None if slave_read is None else slave_read == "true",
         put_tps=_ratio(runtime, "putTps"),
-        get_tps=_ratio(runtime, "getTransferredTps"),
+        get_tps=_first_ratio(runtime, "getTransferredTps", "getTransferedTps"),  # 5.x, 4.x
         config=reading.config,
         booted_at=instant(_whole(runtime, "bootTimestamp")),
+        runtime=kept(reading.runtime),
     )
 
 
@@ -236,6 +238,11 @@ def _ratio(table: dict[str, str], key: str) -> float | None:
     except (KeyError, IndexError, ValueError):
         return None
     return value if abs(value) < float("inf") else None
+
+
+def _first_ratio(table: dict[str, str], *keys: str) -> float | None:
+    """Return the first number of the first key that has one: versions spell keys differently."""
+    return next((found for key in keys if (found := _ratio(table, key)) is not None), None)
 
 
 def _not_negative(value: Number | None) -> Number | None:

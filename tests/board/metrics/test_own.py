@@ -1,0 +1,164 @@
+"""Metrics of Tidemark's own, of groups and of itself."""
+
+import pyarrow as pa
+import pytest
+
+from board.metrics.endpoint import Facts, Metrics
+from board.metrics.own import HEALTH_STATES
+from lake.tables import alerting, progress, raw
+from settings.metrics import MetricsSettings
+from tests.support.scrape import metrics_of, scraped, value
+from tests.support.table_rows import arrow, minute
+
+
+def groups(**columns):
+    row = {"at": 1, "consumer_group": "g", "topic": "t", "complete": True}
+    return {"progress.groups": arrow(progress.GROUPS, [row | columns])}
+
+
+def test_numbers_of_a_group():
+    samples = metrics_of(
+        groups(lost=3, filtered_lag=40, drain_seconds=1.5, loss_in_seconds=60.0, delay_ms=2500)
+    )
+    labels = {"cluster": "lab", "consumer_group": "g", "topic": "t"}
+    for name, number in {
+        "lost_messages": 3,
+        "filtered_lag_messages": 40,
+        "drain_seconds": 1.5,
+        "loss_in_seconds": 60,
+        "delay_seconds": 2.5,
+    }.items():
+        assert samples[f"tidemark_group_{name}"] == {frozenset(labels.items()): number}
+    assert "tidemark_group_lag_messages" not in samples
+
+
+def test_one_state_of_health_is_one():
+    samples = metrics_of(groups(health="STALLED", complete=False))
+    found = {
+        dict(labels)["state"]: number for labels, number in samples["tidemark_group_health"].items()
+    }
+    assert found == {state: float(state == "STALLED") for state in HEALTH_STATES}
+
+
+def test_every_declared_state_of_health_is_exported():
+    comment = next(c.comment for c in progress.HEALTH if c.name == "health")
+    assert set(comment.split(" | ")) == set(HEALTH_STATES)
+
+
+def test_health_that_is_unknown_has_no_state():
+    assert "tidemark_group_health" not in metrics_of(groups(health=None))
+
+
+def test_queues_are_off_unless_asked_for():
+    row = {"at": 1, "consumer_group": "g", "topic": "t", "queue_id": 3, "lag": 9}
+    tables = {"progress.queues": arrow(progress.QUEUES, [row])}
+    assert value(metrics_of(tables), "tidemark_queue_lag_messages", queue_id="3") == 9
+    off = metrics_of(tables, settings=MetricsSettings())
+    assert not [name for name in off if name.startswith("tidemark_queue")]
+
+
+@pytest.mark.parametrize(
+    ("family", "prefix"),
+    [("native", "rocketmq_consumer_lag"), ("exporter", "rocketmq_group"), ("own", "tidemark_")],
+)
+def test_each_family_has_a_switch(family, prefix):
+    tables = groups(lag=1, health="OK")
+    on = metrics_of(tables, settings=MetricsSettings())
+    off = metrics_of(tables, settings=MetricsSettings(**{family: False}))
+    assert [name for name in on if name.startswith(prefix)]
+    assert not [name for name in off if name.startswith(prefix)]
+
+
+def test_incidents_by_state_severity_and_rule():
+    rows = [
+        {"incident_id": str(number), "rule": "lag-high", "severity": "warning", "state": state}
+        for number, state in enumerate(["FIRING", "FIRING", "ACKNOWLEDGED", "RESOLVED"])
+    ]
+    names = alerting.INCIDENTS.column_names
+    table = (
+        alerting.INCIDENTS.arrow_schema()
+        .empty_table()
+        .from_pylist(
+            [{name: row.get(name) for name in names} for row in rows],
+            schema=alerting.INCIDENTS.arrow_schema(),
+        )
+    )
+    samples = metrics_of({"alerting.incidents": table})
+    labels = {"state": "FIRING", "severity": "warning", "rule": "lag-high"}
+    assert samples["tidemark_incidents"][frozenset(labels.items())] == 2
+    assert value(samples, "tidemark_incidents", state="ACKNOWLEDGED") == 1
+    assert value(samples, "tidemark_incidents", state="RESOLVED") is None
+
+
+def snapshots(*problems_by_minute):
+    problem = {"endpoint": "e", "operation": "o", "code": None, "message": "m"}
+    return {
+        "raw.snapshots": arrow_of_snapshots(
+            [
+                {"at": at, "duration_ms": 250, "problems": [problem] * count}
+                for at, count in problems_by_minute
+            ]
+        )
+    }
+
+
+def arrow_of_snapshots(rows):
+    full = [{"observed_at": minute(row["at"]), "cluster": "lab", **row} for row in rows]
+    names = raw.SNAPSHOTS.column_names
+    return pa.Table.from_pylist(
+        [{name: row.get(name) for name in names} for row in full],
+        schema=raw.SNAPSHOTS.arrow_schema(),
+    )
+
+
+def test_of_itself():
+    computed = {"progress.snapshots": arrow(progress.SNAPSHOTS, [{"at": 0}, {"at": 1}])}
+    facts = Facts("1.2.3", {"raw.brokers": 4}, 8.5)
+    metrics = Metrics(MetricsSettings())
+    metrics.refresh(computed | snapshots((1, 2)), facts)
+    samples = scraped(metrics.page(now=minute(3)).body.decode())
+    assert value(samples, "tidemark_snapshot_age_seconds", cluster="lab") == 120
+    assert value(samples, "tidemark_collect_duration_seconds", cluster="lab") == 0.25
+    assert value(samples, "tidemark_collect_problems_total", cluster="lab") == 2
+    assert value(samples, "tidemark_tick_duration_seconds") == 8.5
+    assert value(samples, "tidemark_rows", table="raw.brokers") == 4
+    assert value(samples, "tidemark_build_info", version="1.2.3") == 1
+
+
+def test_age_grows_between_refreshes():
+    metrics = Metrics(MetricsSettings())
+    metrics.refresh({"progress.snapshots": arrow(progress.SNAPSHOTS, [{"at": 0}])}, Facts())
+    for later in (1, 2):
+        samples = scraped(metrics.page(now=minute(later)).body.decode())
+        assert value(samples, "tidemark_snapshot_age_seconds") == later * 60
+
+
+def test_counters_never_fall():
+    """A snapshot counts once, and what retention removes stays counted."""
+    metrics = Metrics(MetricsSettings())
+    found = []
+    for at_and_problems in ([(1, 2)], [(1, 2), (2, 1)], [(2, 1)], [(3, 0)]):
+        metrics.refresh(snapshots(*at_and_problems), Facts())
+        samples = scraped(metrics.page().body.decode())
+        found.append(value(samples, "tidemark_collect_problems_total"))
+    assert found == [2, 3, 3, 3]
+
+
+def test_notifications_by_what_became_of_them():
+    def sent(*rows):
+        names = alerting.NOTIFICATIONS.column_names
+        return {
+            "alerting.notifications": pa.Table.from_pylist(
+                [{name: {"channel": "mail", **row}.get(name) for name in names} for row in rows],
+                schema=alerting.NOTIFICATIONS.arrow_schema(),
+            )
+        }
+
+    metrics = Metrics(MetricsSettings())
+    metrics.refresh(sent({"status": "PENDING", "attempts": 2}), Facts())
+    metrics.refresh(sent({"status": "DELIVERED", "attempts": 3}), Facts())
+    metrics.refresh(sent(), Facts())
+    samples = scraped(metrics.page().body.decode())
+    assert value(samples, "tidemark_notifications_total", outcome="delivered") == 1
+    assert value(samples, "tidemark_notifications_total", outcome="failed") == 2
+    assert value(samples, "tidemark_notifications_total", outcome="withheld") == 0

@@ -1,0 +1,47 @@
+"""Samples of a page of metrics, as prometheus_client reads them back."""
+
+from collections.abc import Mapping
+
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from board.metrics.endpoint import Facts, Metrics
+from settings.metrics import MetricsSettings
+
+Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
+"""By name of the sample and its labels, its value."""
+
+ALL_FAMILIES = MetricsSettings(queues=True)
+
+
+def scraped(text: str, is_openmetrics: bool = False) -> Samples:
+    """Return the samples of a page; a sample that stands twice is an error."""
+    parse = (
+        openmetrics.text_string_to_metric_families
+        if is_openmetrics
+        else text_string_to_metric_families
+    )
+    found: Samples = {}
+    for family in parse(text):
+        for sample in family.samples:
+            assert sample.timestamp is None, sample
+            labels = frozenset(sample.labels.items())
+            by_labels = found.setdefault(sample.name, {})
+            assert labels not in by_labels, sample
+            by_labels[labels] = sample.value
+    return found
+
+
+def metrics_of(tables: Mapping, facts: Facts | None = None, settings=ALL_FAMILIES) -> Samples:
+    """Return the samples of the newest rows."""
+    metrics = Metrics(settings)
+    metrics.refresh(tables, facts or Facts())
+    return scraped(metrics.page().body.decode())
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    """Return the one sample with these labels, whatever its others; None where there is none."""
+    wanted = set(labels.items())
+    found = [number for has, number in samples.get(name, {}).items() if wanted <= has]
+    assert len(found) <= 1, (name, labels, found)
+    return found[0] if found else None
