@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from collection.memory import Memory
+from collection.turns import turn
 from rocketmq.collector import collect
 from rocketmq.records import Problem, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
@@ -32,6 +33,9 @@ class ReadError(Exception):
     """The reader of a cluster cannot read it; one line that says why."""
 
 
+TURN_SECONDS = 60.0
+"""How long a snapshot waits for one of the same cluster by another process."""
+
 Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
 """Reads a cluster; may raise `ReadError`."""
 
@@ -50,7 +54,7 @@ async def take_snapshot(
 ) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
-    It is a deep one when the last such was long enough ago.
+    It is a deep one when the last such was long enough ago. One process at a time reads a cluster.
 
     Args:
         home: where the memory lies.
@@ -63,6 +67,18 @@ async def take_snapshot(
         NeverReachedError: it failed and not even the cluster's name is known.
         OSError: what was seen cannot be remembered, as on a full disk.
     """
+    path = Memory.of(home, cluster.key).path
+    async with turn(path.with_suffix(".lock"), seconds or TURN_SECONDS):
+        return await _take_snapshot(home, cluster, seconds, priority_groups, read)
+
+
+async def _take_snapshot(
+    home: Home,
+    cluster: Cluster,
+    seconds: float | None,
+    priority_groups: Sequence[str],
+    read: Read,
+) -> Snapshot:
     memory = Memory.of(home, cluster.key)
     deep = cluster.deep(memory.deep_at, datetime.now(UTC))
     deep = deep and replace(deep, priority_groups=tuple(priority_groups))

@@ -106,6 +106,19 @@ def landed(home: Home) -> Iterator[Landed]:
                     yield Landed(observed_at, _named(entry.name), cluster, Path(entry.path))
 
 
+def newest_landed(home: Home) -> dict[str, datetime]:
+    """Return when the newest landed snapshot of each cluster started."""
+    found = {}
+    for cluster in home.landing.glob("[!.]*"):
+        for hour in sorted(cluster.glob("*/*"), reverse=True):
+            names = (_SNAPSHOT_ID.fullmatch(entry.name) for entry in os.scandir(hour))
+            instants = [at for name in names if name and (at := _instant(name[1]))]
+            if instants:
+                found[_named(cluster.name)] = max(instants)
+                break
+    return found
+
+
 def _instant(text: str) -> datetime | None:
     try:
         seconds = datetime.strptime(text[:15], "%Y%m%dT%H%M%S")

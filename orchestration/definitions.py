@@ -22,7 +22,7 @@ from assets.progress import (
 from assets.quality import CHECKS, decisions, quarantine, results
 from assets.quality_audit import audit, data_docs
 from assets.raw import landing, raw_tables
-from orchestration.jobs import AUDIT, MAINTAIN, RECOMPUTE, TICK, schedules
+from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
 from settings.environment import Settings
@@ -68,7 +68,7 @@ def build(
     return dg.Definitions(
         assets=dg.map_asset_specs(configured, [*ASSETS, decisions, notifications]),
         asset_checks=[*CHECKS, audit],
-        jobs=[TICK, RECOMPUTE, MAINTAIN, AUDIT],
+        jobs=[TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT],
         schedules=schedules(running=settings.schedule),
         sensors=sensors(running=settings.schedule),
         resources=resources(settings) | overrides,

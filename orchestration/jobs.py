@@ -1,23 +1,45 @@
-"""The jobs, and the schedule that ticks."""
+"""The jobs, and the schedules that start them.
 
-from datetime import UTC, datetime
+Runs that change tables follow each other by the home's lock. Collecting needs no lock: a tick
+collects before it asks for the lock, and while no tick can begin, `COLLECT` does it in its place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 
 from assets.maintenance import MAINTENANCE
 from assets.metadata import key_of
-from assets.partitions import PENDING, partition_key
+from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import DATA_DOCS, audit
 from assets.raw import LANDING
+from assets.run_tags import PROCESS_TAG, process_of
 from lake.tables import raw
-from orchestration.instance.dead_runs import end_dead_runs
+from orchestration.instance.dead_runs import end_dead_runs, is_dead
+
+ScheduleFunction = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
 
 ACTIVE = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
 )
+
+ENDED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
+
+TICK_MAY_TAKE = timedelta(minutes=30)
+"""How long a tick may keep snapshots waiting unremarked, as the one that follows a backfill."""
+
+TICK_BEGINS_WITHIN = timedelta(minutes=3)
+"""The schedule has the next tick within a minute; the rest is for a machine under load."""
 
 TICK = dg.define_asset_job(
     "tick",
@@ -26,6 +48,13 @@ TICK = dg.define_asset_job(
     - dg.AssetSelection.checks(audit),
     description="Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
     tags={**PENDING, "dagster/max_retries": "1"},
+    executor_def=dg.in_process_executor,
+)
+
+COLLECT = dg.define_asset_job(
+    "collect",
+    selection=dg.AssetSelection.assets(LANDING),
+    description="Take a snapshot and land it, while other runs keep ticks waiting.",
     executor_def=dg.in_process_executor,
 )
 
@@ -56,14 +85,84 @@ AUDIT = dg.define_asset_job(
 
 
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """Start a tick, unless the one before still runs."""
+    """Start a tick, unless the one before still runs or hours are computed again."""
     end_dead_runs(context.instance)
-    active = context.instance.get_runs(
-        dg.RunsFilter(job_name=TICK.name, statuses=list(ACTIVE)), limit=1
+    under_way = runs_under_way(context.instance)
+    for run in under_way:
+        if run.job_name == TICK.name:
+            return dg.SkipReason(f"the tick before ({run.run_id}) is not done")
+    return _recomputing(under_way) or _now(PENDING)
+
+
+def meanwhile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """Collect in place of the tick that cannot start, or that waits for another run."""
+    minute = context.scheduled_execution_time.timestamp()
+    records = _records(context.instance)
+    if any(record.dagster_run.job_name == COLLECT.name for record in records):
+        return dg.SkipReason("the run before is not done")
+    # A tick of this minute collects by itself.
+    if any(record.create_timestamp.timestamp() < minute for record in records):
+        return _now()
+    return dg.SkipReason("the tick collects")
+
+
+def hourly_unless_recomputing(job: str) -> ScheduleFunction:
+    """Return what starts a job, unless it would wait for hours that are computed again."""
+
+    def start(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        return _recomputing(runs_under_way(context.instance)) or dg.RunRequest()
+
+    start.__doc__ = f"Start the job {job}, unless hours are computed again."
+    return start
+
+
+def runs_under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """Return the runs of Tidemark that have not ended; Dagster may have others."""
+    return [record.dagster_run for record in _records(instance)]
+
+
+def is_recomputation(run: dg.DagsterRun) -> bool:
+    """Return whether a run computes given hours: a person asked for it, and it may take long."""
+    return run_hours(run.tags) > 0 and run.job_name != COLLECT.name
+
+
+def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
+    """Return whether landed snapshots wait for a run that is at work, as they may.
+
+    A tick may keep them waiting for `TICK_MAY_TAKE`. Any other run may for as long as it lives,
+    and until a tick has had the time to begin after it.
+    """
+    for record in _records(instance):
+        run, start = record.dagster_run, record.start_time
+        if process_of(run.run_id, run.tags) and not is_dead(run) and start:
+            is_young = now.timestamp() - start < TICK_MAY_TAKE.total_seconds()
+            if run.job_name != COLLECT.name and (is_young or run.job_name != TICK.name):
+                return True
+    ended = dg.RunsFilter(statuses=list(ENDED), updated_after=now - TICK_BEGINS_WITHIN)
+    return any(
+        run.job_name not in (TICK.name, COLLECT.name) and PROCESS_TAG in run.tags
+        for run in instance.get_runs(ended)
     )
-    if active:
-        return dg.SkipReason(f"the tick before ({active[0].run_id}) is not done")
-    return dg.RunRequest(partition_key=partition_key(datetime.now(UTC)), tags=PENDING)
+
+
+def _records(instance: dg.DagsterInstance) -> list[dg.RunRecord]:
+    names = {job.name for job in (TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT)}
+    return [
+        record
+        for record in instance.get_run_records(dg.RunsFilter(statuses=list(ACTIVE)))
+        if record.dagster_run.job_name in names or PROCESS_TAG in record.dagster_run.tags
+    ]
+
+
+def _recomputing(under_way: Sequence[dg.DagsterRun]) -> dg.SkipReason | None:
+    for run in under_way:
+        if is_recomputation(run):
+            return dg.SkipReason(f"run {run.run_id} computes hours again")
+    return None
+
+
+def _now(tags: Mapping[str, str] | None = None) -> dg.RunRequest:
+    return dg.RunRequest(partition_key=partition_key(datetime.now(UTC)), tags=tags)
 
 
 def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
@@ -73,19 +172,28 @@ def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
         running: whether they run from the start, without being switched on in the UI.
     """
     status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
-    tick = dg.schedule(
-        job=TICK, cron_schedule="* * * * *", execution_timezone="UTC", default_status=status
-    )
+
+    def schedule(
+        job: Any, cron: str, start: ScheduleFunction, name: str | None = None
+    ) -> dg.ScheduleDefinition:
+        return dg.schedule(
+            name=name,
+            job=job,
+            cron_schedule=cron,
+            execution_timezone="UTC",
+            default_status=status,
+        )(start)
+
     return [
-        tick(every_minute),
+        schedule(TICK, "* * * * *", every_minute),
+        schedule(COLLECT, "* * * * *", meanwhile, "collect_meanwhile"),
         # Not at the start of an hour, when a tick begins a new partition of every table.
         *(
-            dg.ScheduleDefinition(
-                name=f"{job.name}_every_hour",
-                job=job,
-                cron_schedule=f"{minute} * * * *",
-                execution_timezone="UTC",
-                default_status=status,
+            schedule(
+                job,
+                f"{minute} * * * *",
+                hourly_unless_recomputing(job.name),
+                f"{job.name}_every_hour",
             )
             for job, minute in ((MAINTAIN, 7), (AUDIT, 12))
         ),

@@ -18,7 +18,7 @@ from assets.resources import CollectorResource, LakeResource, RulesResource
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
-from orchestration.jobs import AUDIT, MAINTAIN, TICK
+from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work
 from settings.notifications import NotificationSettings
 
 MOST_RUNS = 10
@@ -113,7 +113,8 @@ def watch(
     context.update_cursor(since.isoformat())
     gone = removed_clusters(lake.lake.home, now, collector.clusters)
     failed = _failed_runs(context.instance)
-    looked = pipeline.check_pipeline(lake.lake, rules, failed, now, since, gone)
+    at_work = is_at_work(context.instance, now)
+    looked = pipeline.check_pipeline(lake.lake, rules, failed, now, since, gone, at_work=at_work)
     _, changed = advance_incidents(lake.lake, [looked], rules, all_rules=not mistakes)
     changed += close_removed(lake.lake, gone, now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)

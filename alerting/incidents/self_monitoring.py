@@ -14,6 +14,7 @@ import msgspec
 from alerting.incidents.incident import Alert, Evaluation
 from alerting.rules.model import BaseRule, Rule
 from lake.catalog import Lake
+from lake.landing import newest_landed
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 from lake.window import HOUR, Window
@@ -33,6 +34,8 @@ def check_pipeline(
     now: datetime,
     since: datetime,
     removed_clusters: Collection[str] = (),
+    *,
+    at_work: bool = False,
 ) -> Evaluation:
     """Evaluate the rules about the pipeline now.
 
@@ -43,9 +46,11 @@ def check_pipeline(
         now: the present.
         since: start of the monitoring; nothing is late before.
         removed_clusters: clusters that are no longer configured; none of them is late.
+        at_work: whether a run keeps landed snapshots waiting; then they count as if computed.
     """
+    landed_at = newest_landed(lake.home) if at_work else {}
     states = {
-        "collection_late": lambda: _ages(lake, now, since, removed_clusters),
+        "collection_late": lambda: _ages(lake, now, since, removed_clusters, landed_at),
         "quality": lambda: _validation_results(lake, now),
         "run_failed": lambda: [
             State(job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])}, now)
@@ -84,7 +89,11 @@ class State:
 
 
 def _ages(
-    lake: Lake, now: datetime, since: datetime, removed_clusters: Collection[str]
+    lake: Lake,
+    now: datetime,
+    since: datetime,
+    removed_clusters: Collection[str],
+    landed_at: Mapping[str, datetime],
 ) -> Iterable[State]:
     """Yield the age in seconds of the newest snapshot of each cluster computed within a day.
 
@@ -95,13 +104,14 @@ def _ages(
     for row in rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist():
         if row["cluster"] in removed_clusters:
             continue
-        at = row["observed_at_max"]
+        computed_at = row["observed_at_max"]
+        at = max(computed_at, landed_at.get(row["cluster"], computed_at))
         columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
         yield State(row["cluster"], (now - at).total_seconds(), columns, now)
     if rows.num_rows:
         yield State(PIPELINE, 0.0, {"cluster": None, "newest_at": None}, now)
         return
-    newest = _newest_before(lake, now - MEMORY, since)
+    newest = max(landed_at.values(), default=None) or _newest_before(lake, now - MEMORY, since)
     age = (now - (newest or since)).total_seconds()
     columns = {"cluster": None, "newest_at": newest.isoformat() if newest else None}
     yield State(PIPELINE, age, columns, now)

@@ -15,8 +15,8 @@ nux:
   enabled: false
 concurrency:
   runs:
-    # Runs replace windows of the same tables and share one Spark, so they follow each other.
-    max_concurrent_runs: 1
+    # The home's lock lets runs that change tables follow each other; collecting waits for none.
+    max_concurrent_runs: 8
 event_log_storage:
   module: orchestration.instance.event_log
   class: EventLog

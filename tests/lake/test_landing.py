@@ -1,7 +1,7 @@
 """Landing: what is visible is whole, and what could not be written leaves nothing behind."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
 import pytest
@@ -131,6 +131,18 @@ def test_other_folders_are_not_taken_for_snapshots(home, name):
     path = folder(home, "past", START, name)
     path.mkdir(parents=True)
     assert list(landed(home)) == []
+
+
+def test_the_newest_of_each_cluster_is_found_by_the_names_of_folders(home):
+    assert landing.newest_landed(home) == {}
+    for cluster, minutes in {"past": (1, 59, 61), "prod/eu": (1400, 3)}.items():
+        for minute in minutes:
+            land(home, snapshot(START, Minute(minute), cluster))
+    newest = landing.newest_landed(home)
+    assert newest == {
+        "past": START + timedelta(minutes=61),
+        "prod/eu": START + timedelta(minutes=1400),
+    }
 
 
 def test_a_file_is_no_snapshot(home):

@@ -10,8 +10,10 @@ from alerting.incidents.self_monitoring import check_pipeline
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from alerting.rules.model import Rule
 from lake.catalog import Lake
+from lake.landing import land
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
+from tests.support.cluster_history import Minute, snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +82,17 @@ def test_a_collection_that_stops_is_an_incident_until_it_goes_on(lake, rules):
     computed(lake, 9)
     incidents = advance(incidents, [check_pipeline(lake, rules, {}, minute(10), NOON)], by_name)
     assert told(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
+
+
+def test_what_waits_for_a_run_at_work_is_not_late_while_it_lands(lake, rules):
+    """A day's backfill computes nothing new for a quarter of an hour."""
+    computed(lake, 0)
+    land(lake.home, snapshot(NOON, Minute(14), "lab"))
+    (truth,) = check_pipeline(lake, rules, {}, minute(15), NOON).alerts
+    assert truth.value == 900
+    assert check_pipeline(lake, rules, {}, minute(15), NOON, at_work=True).alerts == ()
+    (truth,) = check_pipeline(lake, rules, {}, minute(20), NOON, at_work=True).alerts
+    assert truth.value == 360, "nothing has landed for six minutes"
 
 
 def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
