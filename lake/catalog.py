@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import usable
@@ -31,7 +32,10 @@ from settings.home import Home
 NAME = "tidemark"
 """Name of the catalog; the SQLite and JDBC catalogs keep it in every row, so both sides agree."""
 
-COMMIT_ATTEMPTS = 5
+COMMIT_ATTEMPTS = 10
+
+OVERTAKEN = (CommitFailedException, ValidationException)
+"""What PyIceberg raises when another writer committed to the table, or to the rows, first."""
 
 SQLITE_BUSY_SECONDS = 30
 """Seconds that a writer waits for the SQLite lock of another."""
@@ -203,31 +207,46 @@ class Lake:
         """
         data = _arrow(table, rows)
         if data.num_rows:
-            self._commit(table, lambda commit: commit.append(data))
+            self._commit(table, lambda _, commit: commit.append(data))
         return data.num_rows
 
     def replace(self, table: Table, window: Window, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Replace the rows of a window in one commit; return how many rows it holds then."""
         data = _arrow(table, rows)
-        self._overwrite(table, window_filter(table, window), data)
+        self._overwrite(table, window_filter(table, window), lambda _: data)
         return data.num_rows
 
-    def _overwrite(self, table: Table, where: BooleanExpression, data: pa.Table) -> None:
+    def _overwrite(
+        self,
+        table: Table,
+        where: BooleanExpression,
+        rows_of: Callable[[IcebergTable], pa.Table],
+    ) -> None:
+        """Replace the rows of a condition by those made of the table's newest version."""
+
+        def change(newest: IcebergTable, commit: Transaction) -> None:
+            commit.overwrite(rows_of(newest), overwrite_filter=where)
+
         with warnings.catch_warnings():
             # An empty window is no reason for a warning.
             warnings.filterwarnings("ignore", "Delete operation did not match any records")
-            self._commit(table, lambda commit: commit.overwrite(data, overwrite_filter=where))
+            self._commit(table, change)
 
-    def _commit(self, table: Table, change: Callable[[Transaction], None]) -> None:
-        """Commit a change; try again where another writer of the same table was first."""
-        for attempt in range(COMMIT_ATTEMPTS):
-            try:
-                with transaction(self.table(table.name)) as commit:
-                    change(commit)
-                return
-            except CommitFailedException:
-                if attempt == COMMIT_ATTEMPTS - 1:
-                    raise
+    def _commit(self, table: Table, change: Callable[[IcebergTable, Transaction], None]) -> None:
+        """Commit a change; make it anew from fresh rows where another writer was first."""
+
+        @retry(
+            retry=retry_if_exception_type(OVERTAKEN),
+            stop=stop_after_attempt(COMMIT_ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
+            reraise=True,
+        )
+        def attempt() -> None:
+            newest = self.table(table.name)
+            with transaction(newest) as commit:
+                change(newest, commit)
+
+        attempt()
 
     def upsert(
         self,
@@ -255,13 +274,20 @@ class Lake:
             return 0
         hours = sorted({floor_hour(instant) for instant in instants})
         where = any_of(*(window_filter(table, Window(hour, hour + HOUR)) for hour in hours))
-        existing = self.read(table, where).select(table.column_names).cast(data.schema)
         replaced = {
             *_keys(table, data),
             *(tuple(row[name] for name in table.key) for row in to_remove),
         }
-        is_kept = pa.array([key not in replaced for key in _keys(table, existing)], type=pa.bool_())
-        self._overwrite(table, where, pa.concat_tables([existing.filter(is_kept), data]))
+
+        def merged(newest: IcebergTable) -> pa.Table:
+            with usable(table.name):
+                existing = newest.scan(row_filter=where).to_arrow()
+            existing = existing.select(table.column_names).cast(data.schema)
+            is_kept = [key not in replaced for key in _keys(table, existing)]
+            kept = existing.filter(pa.array(is_kept, type=pa.bool_()))
+            return pa.concat_tables([kept, data])
+
+        self._overwrite(table, where, merged)
         return data.num_rows
 
     def version(self, table: Table) -> int | None:

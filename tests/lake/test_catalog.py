@@ -1,6 +1,7 @@
 """Reading and writing tables without Spark."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -199,3 +200,17 @@ def test_a_home_is_absolute_and_named_by_the_environment(monkeypatch, tmp_path):
     assert Home.of("here").path == tmp_path / "here"
     assert Lake(BasicSettings.read().home).home.catalog == tmp_path / "other" / "catalog.db"
     assert raw.SNAPSHOTS.short_name == "snapshots"
+
+
+def test_upserts_of_several_writers_lose_no_row(lake):
+    """Each writer reads the hour and writes it again; a commit of another comes between."""
+    lake.catalog  # noqa: B018  opened before the threads race for it
+    writers = [Lake(lake.home) for _ in range(3)]
+
+    def write(number):
+        for minute_ in range(4):
+            writers[number].upsert(progress.SNAPSHOTS, [mark(number * 4 + minute_)])
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        list(pool.map(write, range(len(writers))))
+    assert [name for name, _ in marks(lake)] == sorted(f"s{number}" for number in range(12))
