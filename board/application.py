@@ -10,27 +10,36 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from board import probes
+from board import probes, scrape
 from board.answers import ProblemError, problem
 from board.api import clusters, groups
 from board.asking import only_known_parameters
 from board.models import Problem
+from board.scrape import MetricsKeeper
 from board.store import Store
 from lake.failures import DamagedError, one_line
+from settings.metrics import MetricsSettings
 
 API = "/api/v1"
 
 _log = logging.getLogger(__name__)
 
 
-def application(store: Store) -> FastAPI:
-    """Return the application of a store, which it starts and ends."""
+def application(store: Store, metrics: MetricsSettings | None = None) -> FastAPI:
+    """Return the application of a store, which it starts and ends.
+
+    Args:
+        store: the newest rows.
+        metrics: which families of metrics are exported; the defaults without.
+    """
+    keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        end = store.start()
+        ends = [store.start(), keeper.start()]
         yield
-        end()
+        for end in reversed(ends):
+            end()
 
     app = FastAPI(
         title="Tidemark",
@@ -49,12 +58,14 @@ def application(store: Store) -> FastAPI:
         },
     )
     app.state.store = store
+    app.state.metrics = keeper
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     api = APIRouter(prefix=API)
     for module in (clusters, groups):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probes.router)
+    app.include_router(scrape.router)
     _answer_failures(app)
     return app
 

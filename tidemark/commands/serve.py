@@ -23,4 +23,5 @@ def serve(
     basics = invocation().basics
     store = Store(invocation().lake, lambda: basics.has_history)
     typer.echo(f"serve: the board is at http://{host}:{port}", err=True)
-    uvicorn.run(application(store), host=host, port=port, log_level="warning", access_log=False)
+    app = application(store, invocation().settings.metrics)
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)

@@ -1,6 +1,7 @@
 """The page in both formats, compressed or not, whatever the names hold."""
 
 import gzip
+import zlib
 
 import pytest
 
@@ -69,6 +70,8 @@ def test_the_compressed_page_is_the_page():
     plain, packed = metrics.page(), metrics.page(accept_encoding="gzip, deflate")
     assert (plain.encoding, packed.encoding) == ("", "gzip")
     assert gzip.decompress(packed.body) == plain.body
+    single = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    assert single.decompress(packed.body) == plain.body and not single.unused_data
 
 
 def test_lines_are_what_prometheus_client_writes():
