@@ -1,0 +1,47 @@
+"""Conditions that a person writes: they choose rows, and reach nothing else on the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from lake.catalog import Lake
+from lake.query import QueryError, select
+from lake.tables import progress
+from tests.support import board_home
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    board_home.add_snapshot(lake, board_home.now())
+    return lake
+
+
+def test_a_condition_chooses_rows(filled: Lake) -> None:
+    found = select(filled, progress.GROUPS, "lag > 1000 AND consumer_group LIKE 'mail%'")
+    assert found["consumer_group"].to_pylist() == ["mailer"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "consumer_group IN (SELECT content FROM read_text('{secret}'))",
+        "consumer_group IN (SELECT column0 FROM read_csv('{secret}', header=false))",
+        "EXISTS (FROM '{secret}')",
+        "EXISTS (SELECT * FROM glob('{folder}/*'))",
+        "true); COPY (SELECT 1) TO '{written}' --",
+        "true) LIMIT 1; SET enable_external_access = true; COPY (SELECT 1) TO '{written}'; --",
+        "true); ATTACH '{written}'; --",
+        "true); INSTALL httpfs; --",
+        "true) LIMIT 1; SELECT 1 --",
+        "EXISTS (FROM scan)",
+        "EXISTS (FROM lake)",
+    ],
+)
+def test_a_condition_reaches_no_file(filled: Lake, tmp_path: Path, condition: str) -> None:
+    secret, written = tmp_path / "secret.csv", tmp_path / "written"
+    secret.write_text("billing\n")
+    text = condition.format(secret=secret, written=written, folder=tmp_path)
+    with pytest.raises(QueryError) as error:
+        select(filled, progress.GROUPS, text)
+    assert "\n" not in str(error.value)
+    assert not written.exists()
