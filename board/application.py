@@ -1,7 +1,7 @@
 """The HTTP application: its addresses, and how every failure is answered."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -11,13 +11,18 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from board import probes, scrape
+from board.access import AccessMiddleware, Login, Person
 from board.answers import ProblemError, problem
-from board.api import clusters, groups
+from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.asking import only_known_parameters
+from board.live_snapshots import LiveSnapshots
 from board.models import Problem
 from board.scrape import MetricsKeeper
+from board.segments import SegmentsMiddleware
 from board.store import Store
 from lake.failures import DamagedError, one_line
+from settings.clusters import Cluster
+from settings.errors import SettingsError
 from settings.metrics import MetricsSettings
 
 API = "/api/v1"
@@ -25,12 +30,21 @@ API = "/api/v1"
 _log = logging.getLogger(__name__)
 
 
-def application(store: Store, metrics: MetricsSettings | None = None) -> FastAPI:
+def application(
+    store: Store,
+    metrics: MetricsSettings | None = None,
+    login: Login | None = None,
+    configured: Callable[[], Sequence[Cluster]] = tuple,
+    person: str = "somebody",
+) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
     Args:
         store: the newest rows.
         metrics: which families of metrics are exported; the defaults without.
+        login: how persons are known; None where nobody has to log in.
+        configured: returns the clusters that a live snapshot may be taken of.
+        person: recorded with what is done where nobody logs in.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
@@ -59,9 +73,12 @@ def application(store: Store, metrics: MetricsSettings | None = None) -> FastAPI
     )
     app.state.store = store
     app.state.metrics = keeper
+    app.state.live = LiveSnapshots(store.lake.home, configured)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
+    app.add_middleware(SegmentsMiddleware)
     api = APIRouter(prefix=API)
-    for module in (clusters, groups):
+    for module in (clusters, groups, group, topics, incidents, events, plan):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probes.router)
@@ -84,8 +101,9 @@ def _answer_failures(app: FastAPI) -> None:
         texts = (f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
         return problem(400, "; ".join(texts))
 
+    @app.exception_handler(SettingsError)
     @app.exception_handler(DamagedError)
-    def damaged(request: Request, error: DamagedError) -> Response:
+    def damaged(request: Request, error: Exception) -> Response:
         return problem(503, one_line(error))
 
     @app.exception_handler(Exception)

@@ -1,13 +1,19 @@
 """What every request of the API is held to: the store it reads, and no unknown parameter."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query as QueryParameter
 
+from board.access import Person
 from board.answers import ProblemError
+from board.as_of import Shown
+from board.live_snapshots import LiveSnapshots
 from board.paging import MOST_ROWS
+from board.segments import part
 from board.store import Store
 
 
@@ -34,18 +40,78 @@ def only_known_parameters(request: Request) -> None:
             raise ProblemError(400, f"parameter {name!r} is given more than once")
 
 
+def part_of(name: str) -> Callable[..., str]:
+    """Return a dependency that gives a part of the address as it was written."""
+
+    def found(value: Annotated[str, Path(alias=name)]) -> str:
+        return part(value)
+
+    return found
+
+
 def known_cluster(store: "TheStore", cluster: Annotated[str, Path()]) -> str:
     """Return the cluster of an address.
 
     Raises:
         ProblemError: there are no rows of it.
     """
-    if cluster not in store.newest.at:
-        raise ProblemError(404, f"no cluster {cluster!r}: GET /api/v1/clusters lists them")
-    return cluster
+    name = part(cluster)
+    if name not in store.newest.at:
+        raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
+    return name
+
+
+def instant_of(name: str, text: str) -> datetime:
+    """Return the instant of a parameter, in UTC where it has no zone.
+
+    Raises:
+        ProblemError: it is no ISO 8601 instant.
+    """
+    try:
+        # A plus that was not escaped arrives as a blank.
+        instant = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ProblemError(
+            400, f"{name}={text!r}: an ISO 8601 instant is wanted, e.g. 2026-11-19T08:00:00Z"
+        ) from None
+
+
+def shown(store: Store, at: str | None) -> Shown:
+    """Return the newest rows, or those that were the newest at an instant.
+
+    Raises:
+        ProblemError: `at` is no instant.
+    """
+    return store.past.at(instant_of("at", at)) if at else store.newest
+
+
+def json_only(request: Request) -> None:
+    """Refuse a change that is not sent as JSON: a form of another site could send anything else.
+
+    Raises:
+        ProblemError: it is not.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ProblemError(415, "send it as Content-Type: application/json")
+
+
+def who(request: Request) -> Person:
+    """Return who asks."""
+    return request.state.person
+
+
+def the_live(request: Request) -> LiveSnapshots:
+    """Return the live snapshots of the application."""
+    return request.app.state.live
 
 
 TheStore = Annotated[Store, Depends(the_store)]
+ThePerson = Annotated[Person, Depends(who)]
+TheLive = Annotated[LiveSnapshots, Depends(the_live)]
 Cluster = Annotated[str, Depends(known_cluster)]
+JsonOnly = Depends(json_only)
+At = Annotated[str | None, Query(description="as of this instant, ISO 8601; now without")]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="rows of a page at most")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before")]

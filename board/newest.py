@@ -12,12 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression, EqualTo
 
+from alerting.incidents.incident import OPEN
 from lake.catalog import Lake
-from lake.conditions import all_of, any_of, not_before, one_of, window_filter
+from lake.conditions import (
+    all_of,
+    any_of,
+    earlier_than,
+    not_before,
+    one_of,
+    window_filter,
+)
 from lake.history import WITHOUT_QUEUES
 from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
-from lake.window import Window
+from lake.window import MICROSECOND, Window
 
 OF_SNAPSHOT = (
     progress.GROUPS,
@@ -50,6 +58,9 @@ REACH = {
 }
 """How far before the newest snapshot the rows of recent tables reach."""
 
+AFTERWARDS = timedelta(minutes=10)
+"""How long after a snapshot what is said of it may be written: a run judges when it computes."""
+
 GROUP_REACH = timedelta(hours=1)
 """How old the newest rows of a group may be; members are asked every few minutes."""
 
@@ -77,16 +88,21 @@ class Newest:
     def of(self, table: Table, cluster: str | None = None) -> pa.Table:
         """Return the kept rows of a table, of one cluster or of all."""
         rows = self.rows.get(table.name)
-        if rows is None:
-            return table.arrow_schema().empty_table()
-        if cluster is None or "cluster" not in table.column_names:
-            return rows
-        return rows.filter(pc.equal(rows["cluster"], cluster))  # pyright: ignore
+        return of_cluster(
+            table.arrow_schema().empty_table() if rows is None else rows, table, cluster
+        )
 
     @property
     def observed_at(self) -> datetime | None:
         """The instant of the newest snapshot of all clusters."""
         return max(self.at.values(), default=None)
+
+
+def of_cluster(rows: pa.Table, table: Table, cluster: str | None) -> pa.Table:
+    """Return the rows of one cluster; all of them without one, or of a table without clusters."""
+    if cluster is None or "cluster" not in table.column_names:
+        return rows
+    return rows.filter(pc.equal(rows["cluster"], cluster))  # pyright: ignore
 
 
 def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: datetime) -> Newest:
@@ -103,22 +119,31 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
     """
     changed = {name for name, version in versions.items() if known.versions.get(name) != version}
     is_new = progress.SNAPSHOTS.name in changed
-    at, snapshots = _clusters(lake, now) if is_new else (known.at, known.of(raw.SNAPSHOTS))
+    at, snapshots = clusters_at(lake) if is_new else (known.at, known.of(raw.SNAPSHOTS))
     rows = {raw.SNAPSHOTS.name: snapshots}
     for table in (*OF_SNAPSHOT, *OF_GROUP, *RECENT, alerting.INCIDENTS):
         if at == known.at and table.name not in changed and table.name in known.rows:
             rows[table.name] = known.rows[table.name]
         else:
-            rows[table.name] = _read(lake, table, at, now)
+            rows[table.name] = read_rows(lake, table, at, now)
     return Newest(at, rows, dict(versions))
 
 
-def _clusters(lake: Lake, now: datetime) -> tuple[dict[str, datetime], pa.Table]:
-    """Return the newest computed snapshot of each cluster: its instant, and its row."""
-    newest = lake.newest_hour(progress.SNAPSHOTS)
+def clusters_at(
+    lake: Lake, instant: datetime | None = None
+) -> tuple[dict[str, datetime], pa.Table]:
+    """Return the newest computed snapshot of each cluster: its instant, and its row.
+
+    Args:
+        lake: the tables.
+        instant: as of then; None for now.
+    """
+    newest = instant or lake.newest_hour(progress.SNAPSHOTS)
     if newest is None:
         return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
     reach = not_before("observed_at", newest - CLUSTER_REACH)
+    if instant:
+        reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
     computed = lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"]
     loaded = lake.read(raw.SNAPSHOTS, reach)
     is_shown = pc.and_(  # pyright: ignore
@@ -134,17 +159,23 @@ def _clusters(lake: Lake, now: datetime) -> tuple[dict[str, datetime], pa.Table]
     return dict(sorted(pairs)), rows
 
 
-def _read(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetime) -> pa.Table:
+def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetime) -> pa.Table:
+    """Return the rows of a table that belong to the newest snapshots of clusters.
+
+    Args:
+        lake: the tables.
+        table: one of those above, or ``alerting.incidents``.
+        at: cluster -> instant of its newest snapshot.
+        now: the present instant.
+    """
     if table is alerting.INCIDENTS:
-        kept = any_of(
-            one_of("state", ("PENDING", "FIRING", "ACKNOWLEDGED")),
-            not_before("resolved_at", now - RESOLVED_REACH),
-        )
+        kept = any_of(one_of("state", OPEN), not_before("resolved_at", now - RESOLVED_REACH))
         return lake.read(table, kept)
     if not at:
         return table.arrow_schema().empty_table()
     if table in RECENT:
-        return lake.read(table, not_before(table.instant, max(at.values()) - REACH[table.name]))
+        newest = max(at.values())
+        return lake.read(table, Window.through(newest - REACH[table.name], newest + AFTERWARDS))
     if table in OF_GROUP:
         return newest_of_groups(lake.read(table, _windows(table, at, GROUP_REACH)))
     return lake.read(table, _windows(table, at, timedelta(0)))

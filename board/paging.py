@@ -121,3 +121,22 @@ def _row_of(cursor: str, order: Order, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_pylist([row], schema=schema)
     except (ValueError, KeyError, TypeError, binascii.Error, pa.ArrowException) as error:
         raise ProblemError(400, "cursor: it is not one of this list; start without it") from error
+
+
+def page_of_list(
+    rows: Sequence[dict[str, Any]], key: str, limit: int, cursor: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of rows that are in order, and the cursor of the next page.
+
+    Raises:
+        ProblemError: no row is at the cursor any more.
+    """
+    start = 0
+    if cursor is not None:
+        places = [place for place, row in enumerate(rows) if str(row[key]) == cursor]
+        if not places:
+            raise ProblemError(400, "cursor: its row is gone from this list; start without it")
+        start = places[0] + 1
+    chosen = list(rows[start : start + limit])
+    has_more = bool(chosen) and start + limit < len(rows)
+    return chosen, str(chosen[-1][key]) if has_more else None

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from board.as_of import History
 from board.newest import Newest, read_newest
 from lake.catalog import Lake
 from lake.failures import one_line
@@ -27,6 +28,8 @@ class Store:
     """The newest rows of the tables, for any number of readers at once.
 
     Attributes:
+        lake: the tables.
+        past: the rows of instants of the past.
         problem: why the tables could not be read at the last look; None when they were.
         looked_at: when they were last looked at; None before the first look.
         changes: how often other rows were read; it grows with every change.
@@ -40,6 +43,7 @@ class Store:
             has_history: whether there are tables; an empty home is not touched.
         """
         self.lake = lake
+        self.past = History(lake)
         self.problem: str | None = None
         self.looked_at: datetime | None = None
         self.changes = 0

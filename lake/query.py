@@ -7,10 +7,9 @@ from lake.catalog import Lake
 from lake.damaged_files import damaged
 from lake.schema import Table
 
-
 ISOLATED = (
     "SET TimeZone = 'UTC'",
-    "SET python_enable_replacement_scans = false",
+    "SET python_enable_replacements = false",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )

@@ -149,6 +149,24 @@ class Settings(BaseSettings):
     metrics_queues: bool = _setting(
         False, "Whether /metrics has a series for each queue of each group."
     )
+    serve_token: SecretStr = _setting(
+        SecretStr(""), "Bearer token of whoever may read and act on the board."
+    )
+    serve_read_token: SecretStr = _setting(
+        SecretStr(""), "Bearer token of whoever may only read it."
+    )
+    serve_users: str = _setting(
+        "", "File of who logs in with a password: NAME:HASH:read or NAME:HASH:act a line."
+    )
+    serve_header: str = _setting(
+        "", "Header in which a trusted proxy names who asks, e.g. X-Forwarded-User."
+    )
+    serve_proxies: str = _setting(
+        "127.0.0.1", "Addresses of proxies whose header is believed, separated by blanks."
+    )
+    serve_actors: str = _setting(
+        "", "Names in that header that may act, separated by blanks; * for all."
+    )
     debug: bool = _setting(False, "Whether a failure of a command shows its traceback.")
     ivy_settings: str = _setting("", "Ivy settings file for fetching the jars of the lab.")
 

@@ -45,6 +45,12 @@ NAMES = tuple(
         "METRICS_EXPORTER",
         "METRICS_OWN",
         "METRICS_QUEUES",
+        "SERVE_TOKEN",
+        "SERVE_READ_TOKEN",
+        "SERVE_USERS",
+        "SERVE_HEADER",
+        "SERVE_PROXIES",
+        "SERVE_ACTORS",
         "DEBUG",
         "IVY_SETTINGS",
     )

@@ -6,10 +6,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from board.answers import json_answer
+from board.as_of import Shown
 from board.asking import Cluster, TheStore
 from board.freshness import age_seconds, is_fresh
 from board.models import page_model
-from board.newest import Newest
 from lake.tables import raw
 
 router = APIRouter(tags=["clusters"])
@@ -35,7 +35,7 @@ def brokers(store: TheStore, cluster: Cluster) -> Response:
     return json_answer({"items": rows.to_pylist(), "next_cursor": None})
 
 
-def cluster_rows(newest: Newest, now: datetime) -> list[dict[str, Any]]:
+def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
     """Return a row per cluster, by name: its newest snapshot, and freshness.
 
     A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the

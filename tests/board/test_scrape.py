@@ -65,7 +65,7 @@ def test_an_empty_home_has_metrics_of_itself(lake: Lake) -> None:
 
 def test_families_are_switched_by_settings(store: Store) -> None:
     settings = MetricsSettings(native=False, exporter=False)
-    with TestClient(application(store, settings)) as client:
+    with TestClient(application(store, settings), base_url="http://127.0.0.1") as client:
         samples = scraped(client.get("/metrics").text)
     assert {name.partition("_")[0] for name in samples} == {"tidemark"}
 

@@ -48,7 +48,7 @@ def test_a_damaged_home_keeps_its_rows_and_says_so(store: Store, filled: Lake) -
     assert not store.refresh()
     assert store.problem and "catalog" in store.problem
     assert store.newest.of(progress.GROUPS).num_rows == len(board_home.GROUPS)
-    with TestClient(application(store)) as client:
+    with TestClient(application(store), base_url="http://127.0.0.1") as client:
         answer = client.get("/readyz")
         assert answer.status_code == 503 and "catalog" in answer.json()["reasons"][0]
         assert client.get("/healthz").status_code == 200
@@ -59,7 +59,7 @@ def test_a_damaged_home_keeps_its_rows_and_says_so(store: Store, filled: Lake) -
 def test_an_empty_home_is_served_and_not_touched(tmp_path: Path) -> None:
     home = Home.of(tmp_path / "nowhere")
     store = Store(Lake(home), home.catalog.exists)
-    with TestClient(application(store)) as client:
+    with TestClient(application(store), base_url="http://127.0.0.1") as client:
         assert client.get("/api/v1/groups").json() == {"items": [], "next_cursor": None}
         answer = client.get("/readyz")
         assert answer.status_code == 503 and "tidemark tick" in answer.json()["reasons"][0]
@@ -68,7 +68,7 @@ def test_an_empty_home_is_served_and_not_touched(tmp_path: Path) -> None:
 
 def test_a_stale_home_is_not_ready(lake: Lake) -> None:
     board_home.add_snapshot(lake, board_home.now() - timedelta(hours=2))
-    with TestClient(application(Store(lake))) as client:
+    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
         answer = client.get("/readyz")
         assert answer.status_code == 503 and "s old" in answer.json()["reasons"][0]
         (row,) = client.get("/api/v1/clusters").json()["items"]

@@ -1,14 +1,16 @@
 """A small home with rows in every table that the board reads, made without Spark."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from alerting.incidents.incident import incident_id
 from lake.catalog import Lake
 from lake.schema import Table
-from lake.tables import progress, raw
+from lake.tables import alerting, progress, raw
 
 CLUSTER = "shop"
 
@@ -134,3 +136,61 @@ def add_snapshot(
     if queues:
         lake.append(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster))
     lake.append(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster))
+
+
+def queue(name: str, queue_id: int, **columns: Any) -> dict[str, Any]:
+    """A row of ``progress.queues``."""
+    return {
+        "consumer_group": name,
+        "queue_id": queue_id,
+        "min_offset": 0,
+        "max_offset": 1000,
+        "consumer_offset": 400,
+        "lag": 600,
+        "readable_lag": 600,
+        "delay_ms": 60_000,
+        "delay_error_ms": 500,
+        "delay_source": "interpolated",
+        "condition": "OK",
+    } | columns
+
+
+QUEUES = tuple(queue("mailer", number, lag=number * 100) for number in range(4))
+
+
+def incident(
+    at: datetime, rule: str = "stalled", group_name: str = "mailer", **columns: Any
+) -> dict[str, Any]:
+    """A row of ``alerting.incidents`` that fires since an instant."""
+    subject = f"{CLUSTER}/{group_name}/orders"
+    row = {"cluster": CLUSTER, "consumer_group": group_name, "topic": "orders", "lag": 90_000}
+    return {
+        "incident_id": incident_id(rule, subject, at),
+        "rule": rule,
+        "kind": "health",
+        "subject": subject,
+        "severity": "critical",
+        "state": "FIRING",
+        "cluster": CLUSTER,
+        "opened_at": at,
+        "fired_at": at,
+        "observed_at": at,
+        "last_true_at": at,
+        "last_value": 90_000.0,
+        "peak_value": 95_000.0,
+        "threshold": 1000.0,
+        "observations": 3,
+        "streak": 0,
+        "reopened": 0,
+        "labels": [("team", "mail")],
+        "snapshot_ids": [snapshot_id(at)],
+        "evidence": json.dumps({"row": row}),
+        "transitions": [{"transition": "FIRING", "at": at}],
+    } | columns
+
+
+def add_incident(lake: Lake, at: datetime, **columns: Any) -> str:
+    """Adds an incident; returns its id."""
+    row = incident(at, **columns)
+    lake.append(alerting.INCIDENTS, [row])
+    return row["incident_id"]

@@ -1,10 +1,18 @@
 """`tidemark serve`: the board, its API and its pages over HTTP."""
 
-from typing import Annotated
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.person import me
+
+if TYPE_CHECKING:
+    from board.access import Login
+    from settings.environment import Settings
 
 app = typer.Typer()
 
@@ -13,15 +21,76 @@ app = typer.Typer()
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at.", min=1, max=65535)] = 8080,
+    hash_password: Annotated[
+        bool,
+        typer.Option(
+            "--hash-password", help="Print what the file of users keeps of a password, and end."
+        ),
+    ] = False,
 ) -> None:
-    """Serve the board: pages for people, an API and metrics for programs."""
+    """Serve the board: pages for people, an API and metrics for programs.
+
+    On an address that other machines reach, a login must be configured: TIDEMARK_SERVE_TOKEN,
+    TIDEMARK_SERVE_USERS or TIDEMARK_SERVE_HEADER.
+    """
+    if hash_password:
+        from board.passwords import password_hash
+
+        typer.echo(password_hash(getpass.getpass("password: ")))
+        return
+    from board.access import is_loopback
+
+    invoked = invocation()
+    login = login_of(invoked.settings)
+    if not is_loopback(host) and not login.is_configured:
+        raise CommandError(
+            f"--host {host}: other machines reach it, so a login is needed: set "
+            "TIDEMARK_SERVE_TOKEN, TIDEMARK_SERVE_USERS or TIDEMARK_SERVE_HEADER"
+        )
     import uvicorn
 
     from board.application import application
     from board.store import Store
+    from settings.clusters import configured
 
-    basics = invocation().basics
-    store = Store(invocation().lake, lambda: basics.has_history)
+    basics = invoked.basics
+    board = application(
+        Store(invoked.lake, lambda: basics.has_history),
+        invoked.settings.metrics,
+        login,
+        lambda: configured(basics.home, basics.namesrv, basics.cluster, basics.clusters),
+        me(),
+    )
     typer.echo(f"serve: the board is at http://{host}:{port}", err=True)
-    app = application(store, invocation().settings.metrics)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+    uvicorn.run(
+        board,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        # The trusted proxy is known by its own address, whatever it forwards.
+        proxy_headers=False,
+    )
+
+
+def login_of(settings: "Settings") -> "Login":
+    """Return how persons log in, as settings say.
+
+    Raises:
+        SettingsError: the file of users cannot be used.
+    """
+    from board.access import Login, Person, words
+    from board.passwords import read_users
+
+    tokens = {
+        settings.serve_read_token.get_secret_value(): Person("token (read)", may_act=False),
+        settings.serve_token.get_secret_value(): Person("token", may_act=True),
+    }
+    return Login(
+        tokens={token: person for token, person in tokens.items() if token},
+        users=read_users(Path(settings.serve_users)) if settings.serve_users else {},
+        header=settings.serve_header,
+        proxies=frozenset(words(settings.serve_proxies)),
+        actors=frozenset(words(settings.serve_actors)),
+    )

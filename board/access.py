@@ -1,0 +1,202 @@
+"""Who may see and do what, checked before any address answers.
+
+On the loopback interface nobody has to log in unless a login is configured. A token, a user of the
+file, or the header of a trusted proxy names the person; reading and acting are separate rights.
+"""
+
+import base64
+import binascii
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from board.answers import problem
+from board.passwords import NOBODY, is_password
+
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+"""Names under which a browser of this machine reaches the loopback interface."""
+
+OPEN_PATHS = ("/healthz",)
+"""What needs no login: it says nothing but that the process is up."""
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who asks.
+
+    Attributes:
+        name: recorded with what they do.
+        may_act: whether they may do more than read.
+    """
+
+    name: str
+    may_act: bool
+
+
+@dataclass(frozen=True)
+class Login:
+    """How persons are known. Secrets are kept, and never shown.
+
+    Attributes:
+        tokens: bearer token to the person who has it.
+        users: name to hash of the password, and the right.
+        header: header in which a trusted proxy names the person; empty without one.
+        proxies: addresses of trusted proxies.
+        actors: names in that header which may act, ``*`` for all.
+    """
+
+    tokens: Mapping[str, Person] = field(default_factory=dict, repr=False)
+    users: Mapping[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
+    header: str = ""
+    proxies: frozenset[str] = frozenset()
+    actors: frozenset[str] = frozenset()
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is any way to log in."""
+        return bool(self.tokens or self.users or self.header)
+
+    def person(self, headers: Headers, client: str) -> Person | None:
+        """Return who sends these headers from an address; None when nobody known does."""
+        if self.header and client in self.proxies and (name := headers.get(self.header)):
+            return Person(name, bool(self.actors & {"*", name}))
+        kind, _, value = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._of_token(value.strip())
+        if kind.lower() != "basic":
+            return None
+        try:
+            name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        # A browser cannot be given a token; as the password it works there too.
+        return self._of_token(password) or self._of_password(name, password)
+
+    def _of_token(self, token: str) -> Person | None:
+        found = None
+        for known, person in self.tokens.items():
+            if hmac.compare_digest(known.encode(), token.encode()):
+                found = person
+        return found
+
+    def _of_password(self, name: str, password: str) -> Person | None:
+        kept, may_act = self.users.get(name, (NOBODY, False))
+        is_right = is_password(password, kept)
+        return Person(name, may_act) if is_right and name in self.users else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class AccessMiddleware:
+    """Refuses whom `Login` does not know, what they may not do, and requests of other sites."""
+
+    def __init__(self, app: ASGIApp, login: Login, local: Person) -> None:
+        """Guard an application.
+
+        Args:
+            app: the application.
+            login: how persons are known.
+            local: who asks where no login is configured.
+        """
+        self.app = app
+        self.login = login
+        self.local = local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        refused = self._refused(scope)
+        if refused is not None:
+            status, why, headers = refused
+            await problem(status, why, headers)(scope, receive, _guarded(send))
+            return
+        await self.app(scope, receive, _guarded(send))
+
+    def _refused(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
+        headers = Headers(scope=scope)
+        client = (scope.get("client") or ("", 0))[0]
+        person = self.login.person(headers, client) if self.login.is_configured else self.local
+        if not self.login.is_configured and not _is_local(headers.get("host", "")):
+            # A page elsewhere could point a name of its own at this machine.
+            return 421, "this name is not one of the loopback interface", {}
+        if person is None:
+            if scope["path"] in OPEN_PATHS:
+                person = Person("", False)
+            else:
+                ways = 'Basic realm="Tidemark", charset="UTF-8", Bearer realm="Tidemark"'
+                return 401, "log in first", {"WWW-Authenticate": ways}
+        scope.setdefault("state", {})["person"] = person
+        if scope["method"] in SAFE:
+            return None
+        if not person.may_act:
+            return 403, f"{person.name} may read and not act", {}
+        if not _is_of_same_site(headers):
+            return 403, "this request comes from another site", {}
+        return None
+
+
+def _is_local(host: str) -> bool:
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return name.lower() in LOCAL_NAMES
+
+
+def _is_of_same_site(headers: Headers) -> bool:
+    """Return whether a request that changes something was not started by a page elsewhere.
+
+    A program sends JSON, which a page elsewhere cannot without being asked first. A form of the
+    board carries its token, which the address of the form checks.
+    """
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
+
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""On every answer: nothing from elsewhere, no script in a page, no page in a frame."""
+
+
+def _guarded(send: Send) -> Send:
+    async def guarded(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]}
+            added = SECURITY_HEADERS | {"cache-control": "no-store"}
+            message["headers"] = [
+                *message["headers"],
+                *(
+                    (name.encode(), value.encode())
+                    for name, value in added.items()
+                    if name.encode() not in names
+                ),
+            ]
+        await send(message)
+
+    return guarded
+
+
+def words(text: str) -> Iterable[str]:
+    """Return the words of a setting, separated by blanks or commas."""
+    return text.replace(",", " ").split()

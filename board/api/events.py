@@ -1,0 +1,109 @@
+"""``/events`` and ``/quality``: what happened to queues, and what of the data is not valid."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastapi import APIRouter, Query, Response
+
+from board.answers import json_answer
+from board.api.group import window_of
+from board.as_of import Shown
+from board.asking import At, Cursor, Limit, TheStore, shown
+from board.models import page_model
+from board.paging import Order, page
+from board.past import rows_between
+from board.store import Store
+from lake.tables import progress, quality
+from lake.window import Window
+
+router = APIRouter()
+
+NEWEST_FIRST = Order("observed_at", descending=True)
+
+
+@router.get(
+    "/events",
+    tags=["events"],
+    summary="Events of queues, groups and brokers",
+    responses={200: {"model": page_model(progress.EVENTS)}},
+)
+def events(
+    store: TheStore,
+    cluster: Annotated[str | None, Query(description="only of this cluster")] = None,
+    group: Annotated[str | None, Query(description="only of this consumer group")] = None,
+    topic: Annotated[str | None, Query(description="only on this topic")] = None,
+    kind: Annotated[str | None, Query(description="REWOUND, LOST, BROKER_DOWN, ...")] = None,
+    from_: Annotated[
+        str, Query(alias="from", description="first instant; a day before `to` without")
+    ] = "",
+    to: Annotated[str, Query(description="last instant; now without")] = "",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Return rows of ``progress.events``, newest first."""
+    now = datetime.now(UTC)
+    start = from_ or (window_of("", to).end - timedelta(days=1)).isoformat()
+    rows = event_rows(
+        store,
+        window_of(start, to or now.isoformat()),
+        cluster=cluster,
+        consumer_group=group,
+        topic=topic,
+        kind=kind,
+    )
+    found, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
+    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+
+
+@router.get(
+    "/quality",
+    tags=["quality"],
+    summary="Newest result of every expectation",
+    responses={200: {"model": page_model(quality.RESULTS)}},
+)
+def results(
+    store: TheStore,
+    success: Annotated[bool | None, Query(description="only met ones, or only others")] = None,
+    at: At = None,
+    limit: Limit = 1000,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the newest row of ``quality.results`` for each expectation of a table."""
+    rows = newest_results(shown(store, at))
+    if success is not None:
+        rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
+    found, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
+    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+
+
+@router.get(
+    "/quality/quarantine",
+    tags=["quality"],
+    summary="Quarantined rows of the last 24 hours",
+    responses={200: {"model": page_model(quality.QUARANTINE)}},
+)
+def quarantine(
+    store: TheStore, at: At = None, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
+    rows = shown(store, at).of(quality.QUARANTINE)
+    found, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
+    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+
+
+def event_rows(store: Store, window: Window, **equal: str | None) -> pa.Table:
+    """Return the events of a window with these values, in order of time."""
+    if store.is_empty:
+        return progress.EVENTS.arrow_schema().empty_table()
+    known = {name: value for name, value in equal.items() if value is not None}
+    return rows_between(store.lake, progress.EVENTS, window, known)
+
+
+def newest_results(rows: Shown) -> pa.Table:
+    """Return the newest result of each expectation of a table."""
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows.of(quality.RESULTS).sort_by("observed_at").to_pylist():
+        newest[row["table"], row["expectation"]] = row
+    return pa.Table.from_pylist(list(newest.values()), schema=quality.RESULTS.arrow_schema())

@@ -1,0 +1,192 @@
+"""``/groups/{cluster}/{group}``: one group, its past and its queues."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import pyarrow.compute as pc
+from fastapi import APIRouter, Depends, Query, Response
+
+from board.answers import ProblemError, json_answer
+from board.as_of import Shown
+from board.asking import At, Cluster, TheStore, instant_of, part_of, shown
+from board.incident_rows import of_group
+from board.past import rows_between
+from board.series import MOST_POINTS, STEPS, series, step_for
+from lake.tables import progress, raw
+from lake.window import MICROSECOND, Window
+from settings.durations import seconds
+
+router = APIRouter(tags=["groups"])
+
+Group = Annotated[str, Depends(part_of("group"))]
+Topic = Annotated[str, Depends(part_of("topic"))]
+
+DEFAULT_COLUMNS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps", "health")
+
+LONGEST = timedelta(days=400)
+
+
+@router.get("/groups/{cluster}/{group}", summary="A group: topics, members, queues, incidents")
+def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Response:
+    """Return everything that is known of a group at its newest snapshot, or as of an instant."""
+    return json_answer(group_details(shown(store, at), cluster, group))
+
+
+@router.get(
+    "/groups/{cluster}/{group}/{topic}/queues", summary="Queues of a group on a topic, now or then"
+)
+def queues(
+    store: TheStore, cluster: Cluster, group: Group, topic: Topic, at: At = None
+) -> Response:
+    """Return the rows of ``progress.queues``, of the newest snapshot that is not after `at`."""
+    rows = rows_of_group(shown(store, at), progress.QUEUES, cluster, group, topic)
+    if not rows:
+        raise ProblemError(404, f"no queue of {group!r} on {topic!r} in {cluster!r} then")
+    return json_answer({"items": rows, "next_cursor": None})
+
+
+@router.get(
+    "/groups/{cluster}/{group}/{topic}/history", summary="Columns of progress.groups over time"
+)
+def history(
+    store: TheStore,
+    cluster: Cluster,
+    group: Group,
+    topic: Topic,
+    from_: Annotated[
+        str, Query(alias="from", description="first instant; an hour before `to` without")
+    ] = "",
+    to: Annotated[str, Query(description="last instant; now without")] = "",
+    step: Annotated[
+        str, Query(description="time that a point stands for, e.g. 5m; chosen without")
+    ] = "",
+    columns: Annotated[
+        str, Query(description=f"by commas; {','.join(DEFAULT_COLUMNS)} without")
+    ] = "",
+) -> Response:
+    """Return series of at most 2,000 points: `last` and `max` of each; nulls stand in gaps."""
+    window = window_of(from_, to)
+    names = columns_of(columns)
+    made = history_of(store, window, cluster, group, topic, names, _step(step))
+    return json_answer(
+        {
+            "cluster": cluster,
+            "consumer_group": group,
+            "topic": topic,
+            "from": window.start,
+            "to": window.end,
+            "step_seconds": made.step,
+            "columns": list(names),
+            "points": [
+                {
+                    "observed_at": at,
+                    "last": {name: made.last[name][place] for name in names},
+                    "max": {name: made.maximum[name][place] for name in names},
+                }
+                for place, at in enumerate(made.instants)
+            ],
+        }
+    )
+
+
+def history_of(
+    store: TheStore,
+    window: Window,
+    cluster: str,
+    group: str,
+    topic: str,
+    names: tuple[str, ...],
+    step: int | None,
+) -> Any:
+    """Return the series of a group on a topic; see `board.series`.
+
+    Raises:
+        ProblemError: the step gives too many points.
+    """
+    if store.is_empty:
+        raise ProblemError(404, "nothing is computed yet")
+    equal = {"cluster": cluster, "consumer_group": group, "topic": topic}
+    rows = rows_between(store.lake, progress.GROUPS, window, equal, names)
+    if step and (window.end - window.start).total_seconds() / step > MOST_POINTS:
+        raise ProblemError(400, f"step: it gives more than {MOST_POINTS} points; take a longer one")
+    return series(rows, "observed_at", names, step or step_for(window, rows.num_rows))
+
+
+def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
+    """Return what rows tell of a group.
+
+    Raises:
+        ProblemError: they tell nothing.
+    """
+    topics = rows_of_group(rows, progress.GROUPS, cluster, group)
+    if not topics:
+        raise ProblemError(404, f"no group {group!r} in {cluster!r}: GET /api/v1/groups lists them")
+    tables = {
+        "members": raw.CLIENTS,
+        "queues": progress.QUEUES,
+        "assignments": progress.ASSIGNMENTS,
+        "idle_clients": progress.IDLE_CLIENTS,
+        "capacity": progress.CAPACITY,
+        "subscriptions": progress.SUBSCRIPTIONS,
+        "client_topics": raw.CLIENT_TOPICS,
+    }
+    return {
+        "cluster": cluster,
+        "consumer_group": group,
+        "observed_at": rows.at[cluster],
+        "topics": topics,
+        **{name: rows_of_group(rows, table, cluster, group) for name, table in tables.items()},
+        "incidents": of_group(rows, cluster, group),
+    }
+
+
+def rows_of_group(
+    rows: Shown, table: Any, cluster: str, group: str, topic: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a table about a group, and a topic, in the order of the key."""
+    found = rows.of(table, cluster)
+    found = found.filter(pc.equal(found["consumer_group"], group))  # pyright: ignore
+    if topic is not None:
+        found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
+    return found.sort_by([(name, "ascending") for name in table.key]).to_pylist()
+
+
+def window_of(start: str, end: str) -> Window:
+    """Return the window of two parameters; the last hour without them.
+
+    Raises:
+        ProblemError: one is no instant, or they are not in order.
+    """
+    last = instant_of("to", end) if end else datetime.now(UTC)
+    first = instant_of("from", start) if start else last - timedelta(hours=1)
+    if first >= last:
+        raise ProblemError(400, "from: it must be before to")
+    if last - first > LONGEST:
+        raise ProblemError(400, f"from: at most {LONGEST.days} days before to")
+    return Window(first, last + MICROSECOND)
+
+
+def columns_of(text: str) -> tuple[str, ...]:
+    """Return the columns that a parameter names by commas.
+
+    Raises:
+        ProblemError: ``progress.groups`` has no such column.
+    """
+    names = tuple(dict.fromkeys(re.split(r"\s*,\s*", text.strip()))) if text else DEFAULT_COLUMNS
+    unknown = [name for name in names if name not in progress.GROUPS.column_names]
+    if unknown:
+        raise ProblemError(400, f"columns: progress.groups has no {', '.join(unknown)}")
+    return names
+
+
+def _step(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        found = int(seconds(text))
+    except ValueError as error:
+        raise ProblemError(400, f"step: {error}") from error
+    if not 1 <= found <= STEPS[-1]:
+        raise ProblemError(400, "step: 1s to 1d is wanted")
+    return found

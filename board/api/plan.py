@@ -1,0 +1,68 @@
+"""``/live/{cluster}`` and ``/plan``: what a snapshot taken now tells."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from board.answers import ProblemError, json_answer
+from board.asking import JsonOnly, TheLive, part_of
+from live.allocation_plan import PlanError, Wish, plan
+from live.lag import group_rows
+from rocketmq.records import Snapshot
+
+router = APIRouter(tags=["live"])
+
+MOST = 10_000
+"""More clients, and more queues on a broker, than any group has."""
+
+
+class NewPlan(BaseModel):
+    """The group as it would be."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    cluster: str
+    consumer_group: str
+    clients: int = Field(ge=1, le=MOST, description="members in the plan")
+    strategy: str | None = Field(None, description="as now without one, AVG if that is unknown")
+    queues: int | None = Field(
+        None, ge=1, le=MOST, description="queues of each topic on each broker; as now without"
+    )
+    rooms: list[str] = Field([], description="machine rooms, for strategies that use them")
+
+
+@router.get("/live/{cluster}", summary="A snapshot taken now")
+def live(snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]) -> Response:
+    """Return rows as ``tidemark lag`` gives them, of a snapshot at most 5 s old."""
+    snapshot = snapshots.of(cluster)
+    return json_answer(
+        {
+            "cluster": snapshot.cluster,
+            "observed_at": snapshot.observed_at,
+            "status": snapshot.status,
+            "problems": problems_of(snapshot),
+            "items": group_rows(snapshot),
+            "next_cursor": None,
+        }
+    )
+
+
+@router.post("/plan", summary="Which member would own which queue", dependencies=[JsonOnly])
+def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
+    """Plan a group with other members, another strategy or more queues; nothing is changed."""
+    wish = Wish(
+        consumer_group=wanted.consumer_group,
+        clients=wanted.clients,
+        strategy=wanted.strategy.upper() if wanted.strategy else None,
+        queues=wanted.queues,
+        rooms=tuple(wanted.rooms),
+    )
+    try:
+        return json_answer(plan(snapshots.of(wanted.cluster), wish))
+    except PlanError as error:
+        raise ProblemError(409, str(error)) from error
+
+
+def problems_of(snapshot: Snapshot) -> list[str]:
+    """Return the problems of a snapshot, one line each."""
+    return [each.line for each in snapshot.problems]

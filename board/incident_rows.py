@@ -1,0 +1,104 @@
+"""Incidents as the API and the pages show them: their row, with the evidence decoded."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from alerting.delivery.outbox import notifications_of
+from alerting.delivery.silences import Silence, SilenceError, silences
+from alerting.incidents.actions import NoSuchIncidentError, one_incident
+from alerting.incidents.incident import OPEN
+from board.answers import ProblemError
+from board.as_of import Shown
+from lake.catalog import Lake
+from lake.tables import alerting
+from lake.typed_rows import plain_rows
+from settings.home import Home
+
+SEVERITIES = ("critical", "warning", "info")
+STATES = (*OPEN, "RESOLVED")
+
+
+def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
+    """Return incidents, open ones first, then the worst, then the newest.
+
+    Args:
+        rows: what is shown.
+        state: one of `STATES`, or ``open``; empty for any.
+        severity: one of `SEVERITIES`; empty for any.
+
+    Raises:
+        ProblemError: there is no such state or severity.
+    """
+    if state and state.upper() not in (*STATES, "OPEN"):
+        raise ProblemError(400, f"state={state!r}: it is open or one of {', '.join(STATES)}")
+    if severity and severity not in SEVERITIES:
+        raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
+    wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
+    found = [
+        _decoded(row)
+        for row in rows.of(alerting.INCIDENTS).to_pylist()
+        if row["state"] in wanted and severity in ("", row["severity"])
+    ]
+    found.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
+    found.sort(key=lambda row: (row["state"] not in OPEN, SEVERITIES.index(row["severity"])))
+    return found
+
+
+def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
+    """Return the open incidents about a group."""
+    return [
+        row
+        for row in incident_rows(rows, "OPEN")
+        if row["cluster"] == cluster and row["row"].get("consumer_group") == group
+    ]
+
+
+def incident_details(lake: Lake, incident_id: str) -> dict[str, Any]:
+    """Return an incident as the table has it now, with its notifications.
+
+    Raises:
+        ProblemError: there is no incident with this id.
+    """
+    try:
+        incident = one_incident(lake, incident_id)
+    except NoSuchIncidentError:
+        raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
+    return _decoded(plain_rows([incident])[0]) | {"notifications": notifications_of(lake, incident)}
+
+
+def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
+    """Return a silence as the API shows it."""
+    return {
+        "silence_id": silence.silence_id,
+        "state": silence.state(now),
+        "match": {name: list(globs) for name, globs in silence.match.items()},
+        "starts_at": silence.starts_at or silence.created_at,
+        "until": silence.until,
+        "author": silence.author,
+        "comment": silence.comment,
+    }
+
+
+def silence_rows(home: Home, now: datetime) -> list[dict[str, Any]]:
+    """Return the silences in force, and those planned.
+
+    Raises:
+        ProblemError: they cannot be read.
+    """
+    try:
+        found = silences(home)
+    except SilenceError as error:
+        raise ProblemError(503, str(error)) from error
+    return [silence_row(each, now) for each in found if each.until > now]
+
+
+def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        evidence = msgspec.json.decode(row["evidence"] or "{}")
+    except msgspec.DecodeError:
+        evidence = {}
+    labels = dict(row["labels"] or {})
+    return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}

@@ -1,0 +1,91 @@
+"""Series of numbers over time, at most so many points, in which gaps stay gaps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from lake.window import Window
+
+MOST_POINTS = 2000
+
+STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+"""Seconds of a point, where the caller names no step."""
+
+GAP = 3
+"""Observations further apart than this many usual distances have a gap between them."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points in order of time.
+
+    Attributes:
+        step: seconds that a point stands for; None where a point is an observation.
+        instants: of the points: the observation, or the start of the step.
+        last: column -> value at the last observation of each point; None is unknown, or a gap.
+        maximum: column -> largest known value of each point; without a step the same.
+    """
+
+    step: int | None
+    instants: list[datetime]
+    last: dict[str, list[Any]]
+    maximum: dict[str, list[Any]]
+
+
+def step_for(window: Window, observations: int) -> int | None:
+    """Return the least step with which a window has at most `MOST_POINTS`; None without need."""
+    if observations <= MOST_POINTS // 2:
+        return None
+    seconds = (window.end - window.start).total_seconds()
+    return next((step for step in STEPS if seconds / step <= MOST_POINTS // 2), STEPS[-1])
+
+
+def series(rows: pa.Table, instant: str, columns: Sequence[str], step: int | None) -> Series:
+    """Return the series of columns of rows, which are in order of time.
+
+    A point whose values are all None stands in every gap, so that no line is drawn through it.
+    """
+    instants: list[datetime] = rows[instant].to_pylist()
+    values = {name: rows[name].to_pylist() for name in columns}
+    longest = GAP * max(usual_distance(instants), timedelta(seconds=step or 0))
+    made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
+    before: datetime | None = None
+    for place, at in enumerate(instants):
+        if before is not None and at - before > longest:
+            _append(made, before + (at - before) / 2, dict.fromkeys(columns))
+        point = at if step is None else _floor(at, step)
+        row = {name: values[name][place] for name in columns}
+        if made.instants and made.instants[-1] == point:
+            _merge(made, row)
+        else:
+            _append(made, point, row)
+        before = at
+    return made
+
+
+def usual_distance(instants: Sequence[datetime]) -> timedelta:
+    """Return the median distance between instants in order; a minute for fewer than two."""
+    distances = sorted(later - earlier for earlier, later in pairwise(instants))
+    return distances[len(distances) // 2] if distances else timedelta(minutes=1)
+
+
+def _append(made: Series, at: datetime, row: dict[str, Any]) -> None:
+    made.instants.append(at)
+    for name, value in row.items():
+        made.last[name].append(value)
+        made.maximum[name].append(value)
+
+
+def _merge(made: Series, row: dict[str, Any]) -> None:
+    for name, value in row.items():
+        made.last[name][-1] = value
+        known = [each for each in (made.maximum[name][-1], value) if each is not None]
+        made.maximum[name][-1] = max(known) if known else None
+
+
+def _floor(at: datetime, step: int) -> datetime:
+    return datetime.fromtimestamp(int(at.timestamp()) // step * step, UTC)

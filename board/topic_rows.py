@@ -1,0 +1,91 @@
+"""Topics of the newest snapshot: their queues, their groups and what waits in them."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from board.answers import ProblemError
+from board.as_of import Shown
+from lake.schema import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
+from lake.tables import progress, raw
+
+TOPICS = Table(
+    "board.topics",
+    "One row per topic at the newest snapshot, over all brokers.",
+    (
+        raw.CLUSTER,
+        raw.TOPIC,
+        raw.OBSERVED_AT,
+        Column("kind", STRING, "normal | retry | dlq | pop_retry | system | lmq"),
+        Column("brokers", INT, "broker groups that have it"),
+        Column("queues", INT, "queues with known offsets"),
+        Column("messages", BIGINT, "messages in the retained range of those queues"),
+        Column("newest_stored_at", TIMESTAMP, "store time of its newest message"),
+        Column("groups", INT, "consumer groups with progress on it, or subscribed to it"),
+        Column("lag", BIGINT, "largest known lag of a group"),
+        Column("produce_tps", DOUBLE, "messages written a second"),
+    ),
+    key=("cluster", "topic"),
+)
+"""How the rows below look; they are in no table."""
+
+
+def topic_rows(rows: Shown) -> pa.Table:
+    """Return a row of `TOPICS` per topic that brokers report or groups consume."""
+    of_topic = ["cluster", "topic"]
+    known = rows.of(raw.TOPICS).group_by(of_topic).aggregate(
+        [("kind", "min"), ("broker", "count_distinct")]
+    )  # fmt: skip
+    offsets = rows.of(raw.QUEUE_OFFSETS)
+    size = pc.subtract(offsets["max_offset"], offsets["min_offset"])  # pyright: ignore
+    queues = offsets.append_column("messages", size).group_by(of_topic).aggregate(
+        [("queue_id", "count"), ("messages", "sum"), ("newest_stored_at", "max")]
+    )  # fmt: skip
+    groups = rows.of(progress.GROUPS).group_by(of_topic).aggregate(
+        [("consumer_group", "count"), ("lag", "max"), ("produce_tps", "max")]
+    )  # fmt: skip
+    joined: dict[tuple[str, str], dict[str, Any]] = {}
+    for table in (known, queues, groups):
+        for row in table.to_pylist():
+            joined.setdefault((row["cluster"], row["topic"]), {}).update(row)
+    return pa.Table.from_pylist(
+        [_row(row, rows) for _, row in sorted(joined.items())], schema=TOPICS.arrow_schema()
+    )
+
+
+def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
+    """Return what rows tell of a topic.
+
+    Raises:
+        ProblemError: they tell nothing.
+    """
+    tables = {
+        "configuration": raw.TOPICS,
+        "queues": raw.QUEUE_OFFSETS,
+        "groups": progress.GROUPS,
+    }
+    details: dict[str, Any] = {}
+    for name, table in tables.items():
+        found = rows.of(table, cluster)
+        found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
+        details[name] = found.sort_by([(key, "ascending") for key in table.key]).to_pylist()
+    if not any(details.values()):
+        raise ProblemError(404, f"no topic {topic!r} in {cluster!r}: GET /api/v1/topics lists them")
+    return {"cluster": cluster, "topic": topic, "observed_at": rows.at[cluster], **details}
+
+
+def _row(row: dict[str, Any], rows: Shown) -> dict[str, Any]:
+    return {
+        "cluster": row["cluster"],
+        "topic": row["topic"],
+        "observed_at": rows.at.get(row["cluster"]),
+        "kind": row.get("kind_min"),
+        "brokers": row.get("broker_count_distinct"),
+        "queues": row.get("queue_id_count"),
+        "messages": row.get("messages_sum"),
+        "newest_stored_at": row.get("newest_stored_at_max"),
+        "groups": row.get("consumer_group_count", 0),
+        "lag": row.get("lag_max"),
+        "produce_tps": row.get("produce_tps_max"),
+    }

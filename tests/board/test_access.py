@@ -1,0 +1,156 @@
+"""Who may: logins, rights, other sites, and what stands on every answer."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from board.access import Login, Person
+from board.application import application
+from board.passwords import password_hash, read_users
+from board.store import Store
+from settings.errors import SettingsError
+from tests.support.homes import run
+
+GROUPS = "/api/v1/groups"
+SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
+
+
+@pytest.fixture
+def guarded(store: Store, tmp_path: Path) -> Iterator[TestClient]:
+    """A board with every kind of login."""
+    file = tmp_path / "users"
+    file.write_text(f"# people\nann:{password_hash('a:b')}:act\nbob:{password_hash('pw')}:read\n")
+    login = Login(
+        tokens={"t-act": Person("robot", True), "t-read": Person("watcher", False)},
+        users=read_users(file),
+        header="X-Forwarded-User",
+        proxies=frozenset({"testclient"}),
+        actors=frozenset({"eve"}),
+    )
+    with TestClient(application(store, login=login), base_url="http://board.example") as asking:
+        yield asking
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize(
+    "headers, reads, acts",
+    [
+        ({}, 401, 401),
+        (bearer("wrong"), 401, 401),
+        (bearer(""), 401, 401),
+        (bearer("t-read"), 200, 403),
+        (bearer("t-act"), 200, 201),
+        (basic("ann", "a:b"), 200, 201),
+        (basic("bob", "pw"), 200, 403),
+        (basic("bob", "wrong"), 401, 401),
+        (basic("nobody", "pw"), 401, 401),
+        (basic("anything", "t-read"), 200, 403),
+        ({"Authorization": "Basic %%%"}, 401, 401),
+        ({"X-Forwarded-User": "eve"}, 200, 201),
+        ({"X-Forwarded-User": "mallory"}, 200, 403),
+    ],
+)
+def test_reading_and_acting_are_separate(
+    guarded: TestClient, headers: dict[str, str], reads: int, acts: int
+) -> None:
+    assert guarded.get(GROUPS, headers=headers).status_code == reads
+    answer = guarded.post("/api/v1/silences", json=SILENCE, headers=headers)
+    assert answer.status_code == acts
+    if reads == 401:
+        assert "Basic" in guarded.get(GROUPS, headers=headers).headers["www-authenticate"]
+
+
+def test_who_is_logged_in_is_recorded(guarded: TestClient) -> None:
+    headers = basic("ann", "a:b")
+    made = guarded.post("/api/v1/silences", json=SILENCE, headers=headers).json()
+    assert made["author"] == "ann"
+
+
+def test_a_header_is_believed_from_a_proxy_alone(store: Store) -> None:
+    login = Login(header="X-User", proxies=frozenset({"10.0.0.1"}), actors=frozenset({"*"}))
+    with TestClient(application(store, login=login)) as asking:
+        assert asking.get(GROUPS, headers={"X-User": "eve"}).status_code == 401
+
+
+def test_health_needs_no_login(guarded: TestClient) -> None:
+    assert guarded.get("/healthz").status_code == 200
+    assert guarded.get("/readyz").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_another_site_changes_nothing(client: TestClient, headers: dict[str, str]) -> None:
+    answer = client.post("/api/v1/silences", json=SILENCE, headers=headers)
+    assert answer.status_code == 403
+
+
+def test_the_api_takes_json_alone(client: TestClient) -> None:
+    plain = {"Content-Type": "text/plain"}
+    answer = client.post("/api/v1/silences", content='{"match":{}}', headers=plain)
+    assert answer.status_code == 415
+
+
+def test_without_a_login_only_names_of_this_machine_work(client: TestClient) -> None:
+    assert client.get(GROUPS, headers={"Host": "127.0.0.1:8080"}).status_code == 200
+    assert client.get(GROUPS, headers={"Host": "localhost"}).status_code == 200
+    assert client.get(GROUPS, headers={"Host": "[::1]:80"}).status_code == 200
+    assert client.get(GROUPS, headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_every_answer_is_strict(client: TestClient, guarded: TestClient) -> None:
+    for answer in (client.get(GROUPS), client.get("/none"), guarded.get(GROUPS)):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("line", ["ann", "ann:plain:act", "ann:scrypt$aa$bb:rule"])
+def test_a_wrong_line_of_users_is_named(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(SettingsError, match="users:2"):
+        read_users(file)
+
+
+def test_it_listens_elsewhere_only_with_a_login(tmp_path: Path) -> None:
+    from settings.home import Home
+
+    done = run(Home.of(tmp_path), ["serve", "--host", "0.0.0.0"])
+    assert done.returncode == 1
+    assert "TIDEMARK_SERVE_TOKEN" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_settings_make_logins() -> None:
+    from settings.environment import Settings
+    from tidemark.commands.serve import login_of
+
+    settings = Settings(
+        serve_token="one",  # pyright: ignore
+        serve_read_token="two",  # pyright: ignore
+        serve_header="X-User",
+        serve_proxies="10.0.0.1, 10.0.0.2",
+        serve_actors="ann bob",
+    )
+    login = login_of(settings)
+    assert login.tokens["one"].may_act and not login.tokens["two"].may_act
+    assert login.proxies == {"10.0.0.1", "10.0.0.2"} and login.actors == {"ann", "bob"}
+    assert "one" not in repr(login) and "two" not in repr(settings)
+    assert not login_of(Settings()).is_configured

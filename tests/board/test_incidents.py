@@ -1,0 +1,90 @@
+"""``/incidents`` and ``/silences``: what people do is recorded with who and why."""
+
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from alerting.delivery.silences import silences
+from alerting.incidents.actions import one_incident
+from lake.catalog import Lake
+from tests.support import board_home
+
+
+@pytest.fixture
+def firing(filled: Lake) -> str:
+    return board_home.add_incident(filled, board_home.now())
+
+
+def test_incidents_open_ones_first(filled: Lake, firing: str, client: TestClient) -> None:
+    at = board_home.now() - timedelta(hours=1)
+    done = board_home.add_incident(filled, at, rule="late", state="RESOLVED", resolved_at=at)
+    client.app.state.store.refresh()  # pyright: ignore
+    rows = client.get("/api/v1/incidents").json()["items"]
+    assert [row["incident_id"] for row in rows] == [firing, done]
+    assert rows[0]["labels"] == {"team": "mail"} and rows[0]["row"]["lag"] == 90_000
+    (only,) = client.get("/api/v1/incidents?state=open&severity=critical").json()["items"]
+    assert only["incident_id"] == firing
+    first = client.get("/api/v1/incidents?limit=1").json()
+    then = client.get(f"/api/v1/incidents?limit=1&cursor={first['next_cursor']}").json()
+    assert [row["incident_id"] for row in then["items"]] == [done]
+    assert client.get("/api/v1/incidents?state=bad").status_code == 400
+
+
+def test_an_incident_with_evidence_transitions_and_notifications(
+    firing: str, client: TestClient
+) -> None:
+    body = client.get(f"/api/v1/incidents/{firing}").json()
+    assert body["transitions"][0]["transition"] == "FIRING"
+    assert body["evidence"]["row"]["consumer_group"] == "mailer"
+    assert body["notifications"] == []
+    assert client.get("/api/v1/incidents/ffffffff").status_code == 404
+
+
+def test_acknowledging_records_who_and_why(firing: str, client: TestClient, filled: Lake) -> None:
+    answer = client.post(f"/api/v1/incidents/{firing}/acknowledge", json={"reason": "on it"})
+    assert answer.status_code == 200 and answer.json()["state"] == "ACKNOWLEDGED"
+    after = one_incident(filled, firing)
+    assert (after.acknowledged_by, after.acknowledge_reason) == ("somebody", "on it")
+    (row,) = client.get("/api/v1/incidents?state=ACKNOWLEDGED").json()["items"]
+    assert row["incident_id"] == firing, "the list shows it at once"
+
+
+def test_resolving_twice_is_a_conflict(firing: str, client: TestClient) -> None:
+    path = f"/api/v1/incidents/{firing}/resolve"
+    assert client.post(path, json={}).json()["state"] == "RESOLVED"
+    assert client.post(path, json={}).status_code == 409
+    assert client.post("/api/v1/incidents/none/resolve", json={}).status_code == 404
+
+
+def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
+    wanted = {"match": {"consumer_group": ["mail*"]}, "duration": "2h", "comment": "upgrade"}
+    answer = client.post("/api/v1/silences", json=wanted)
+    assert answer.status_code == 201
+    made = answer.json()
+    assert (made["author"], made["comment"], made["state"]) == ("somebody", "upgrade", "ACTIVE")
+    assert [each.silence_id for each in silences(filled.home)] == [made["silence_id"]]
+    assert client.get("/api/v1/silences").json()["items"] == [made]
+    assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 204
+    assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"match": {}, "duration": "2h"},
+        {"match": {"colour": ["red"]}, "duration": "2h"},
+        {"match": {"rule": ["*"]}, "duration": "long"},
+        {"match": {"rule": ["*"]}, "duration": "2h", "who": "me"},
+    ],
+)
+def test_a_wrong_silence_is_a_problem(client: TestClient, wanted: dict[str, object]) -> None:
+    answer = client.post("/api/v1/silences", json=wanted)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_cluster_that_is_not_configured_is_not_asked(client: TestClient) -> None:
+    assert client.get("/api/v1/live/elsewhere").status_code == 404
+    wanted = {"cluster": "elsewhere", "consumer_group": "mailer", "clients": 3}
+    assert client.post("/api/v1/plan", json=wanted).status_code == 404
