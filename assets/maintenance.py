@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS
+from assets.replacement import write_window
 from assets.resources import LakeResource
-from assets.windows import read_window, write_window
+from assets.windows import read_window
 from lake.catalog import Lake
 from lake.maintenance import compaction, expiry, removal
 from lake.retention import Retention, remember_raw_since, remove_landed

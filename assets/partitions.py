@@ -64,6 +64,11 @@ def range_tags(window: Window) -> dict[str, str]:
     }
 
 
+def tick_since(days: int) -> datetime:
+    """Return the instant from which on ticks compute loaded snapshots, that many days back."""
+    return datetime.now(UTC) - timedelta(days=days + 1)
+
+
 def run_window(tags: Mapping[str, str], lake: Lake, days: int) -> Window:
     """Return the window of a run; an empty one when nothing is pending.
 
@@ -77,8 +82,7 @@ def run_window(tags: Mapping[str, str], lake: Lake, days: int) -> Window:
     """
     if is_tick(tags):
         now = datetime.now(UTC)
-        window = history.pending_window(lake, hours_back=(days + 1) * 24)
-        return window or Window(now, now)
+        return history.pending_window(lake, tick_since(days)) or Window(now, now)
     return _hours_of(tags)
 
 

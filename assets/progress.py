@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
+import pyarrow.compute as pc
 
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
@@ -30,6 +31,7 @@ from assets.windows import (
 )
 from lake.conditions import all_of, one_of, window_filter
 from lake.hidden_queues import read_quarantine, united
+from lake.history import window_of
 from lake.observation_steps import with_lacking
 from lake.tables import alerting, progress, quality, raw
 from lake.window import Window
@@ -109,20 +111,29 @@ def progress_groups(
 
 
 def _newest_totals(run: Run) -> dict[str, Any]:
-    """Return total lag and worst delay of the window's newest snapshots, for plots in the UI."""
-    columns = ("observed_at", "cluster", "lag", "delay_ms", "complete")
-    found = run.lake.read(progress.GROUPS, run.plan.window, columns=columns).to_pylist()
-    newest: dict[str, Any] = {}
-    for row in found:
-        at = row["observed_at"]
-        newest[row["cluster"]] = max(at, newest.get(row["cluster"], run.plan.window.start))
-    rows = [row for row in found if row["observed_at"] == newest[row["cluster"]]]
-    lags = [row["lag"] for row in rows if row["lag"] is not None]
-    delays = [row["delay_ms"] for row in rows if row["delay_ms"] is not None]
+    """Return total lag and worst delay of each cluster's newest snapshot, for plots in the UI."""
+    of_cluster = {each.cluster: each for each in run.plan.snapshots if each.is_of_groups}
+    newest = sorted(of_cluster.values(), key=lambda each: each.observed_at)
+    if not newest:
+        return {}
+    # Only these rows are read: a window may hold a day of them.
+    where = all_of(
+        window_filter(progress.GROUPS, window_of(newest)),
+        one_of("snapshot_id", (each.snapshot_id for each in newest)),
+    )
+    found = run.lake.read(progress.GROUPS, where, columns=("lag", "delay_ms", "complete"))
+    total, worst, complete = (
+        of_column(found[name]).as_py()
+        for of_column, name in (
+            (pc.sum, "lag"),  # pyright: ignore
+            (pc.max, "delay_ms"),  # pyright: ignore
+            (pc.sum, "complete"),  # pyright: ignore
+        )
+    )
     return {
-        "total_lag": sum(lags) if lags else None,
-        "worst_delay_ms": max(delays, default=None),
-        "incomplete_groups": sum(not row["complete"] for row in rows),
+        "total_lag": total,
+        "worst_delay_ms": worst,
+        "incomplete_groups": found.num_rows - (complete or 0),
     }
 
 

@@ -97,8 +97,13 @@ def raw_tables(
 ) -> Iterator[dg.MaterializeResult]:
     """Load every landed snapshot that is not in ``raw.*`` yet, whatever its hour."""
     run.begin()
-    loaded = load(run.lake)
+    loaded = load(run.lake, run.since)
     run.make_plan()
+    if loaded.too_old:
+        context.log.warning(
+            f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "
+            f"raw rows of their cluster: {loaded.too_old[0]} and others stay in the landing"
+        )
     for snapshot_id, reason in loaded.rejected.items():
         context.log.error(f"{snapshot_id} is kept out: {reason}")
     for table in raw.ALL:
@@ -109,5 +114,6 @@ def raw_tables(
                 run.plan.window,
                 snapshots=len(loaded.snapshots),
                 rejected=len(loaded.rejected),
+                too_old=len(loaded.too_old) or None,
             ),
         )

@@ -1,6 +1,7 @@
 """A run as the bodies of assets see it: its tables, its Spark session and its plan."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import wraps
 from inspect import isgeneratorfunction
 from typing import Any, TypeVar
@@ -9,8 +10,8 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.metadata import described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, is_tick, run_window
-from assets.windows import clear_window, write_window
+from assets.partitions import BACKFILL, HOURLY, is_tick, run_window, tick_since
+from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
 from lake.retention import raw_since
 from lake.run_plan import RunPlan, plan_run
@@ -71,6 +72,11 @@ class Run:
     def begin(self) -> None:
         """Wait until this run alone changes the tables; what it does before needs no lock."""
         self._lock()
+
+    @property
+    def since(self) -> datetime:
+        """The instant from which on ticks compute loaded snapshots."""
+        return tick_since(self._settings.days)
 
     def make_plan(self) -> None:
         """Make the plan of the run, unless an earlier step has.

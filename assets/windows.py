@@ -1,4 +1,4 @@
-"""Reading the windows of tables as Spark frames, by the plan of a run, and replacing them."""
+"""Reading the windows of tables as Spark frames, by the plan of a run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -144,27 +144,6 @@ def read_evidence(session: SparkSession, lake: Lake, plan: RunPlan) -> Evidence:
         return read_window(session, table, reach) if lake.has_rows(table, reach) else None
 
     return Evidence(rows(raw.QUEUE_TAGS), rows(progress.THROUGHPUT), validity)
-
-
-def clear_window(table: Table, window: Window, lake: Lake) -> int:
-    """Replace a window of a table by nothing, where it has rows; return the 0 rows written."""
-    if not window.empty and lake.has_rows(table, window):
-        lake.replace(table, window, [])
-    return 0
-
-
-def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
-    """Replace a window of a table by a frame in one commit, also by an empty one.
-
-    Returns:
-        Rows written, as Iceberg counted them.
-    """
-    lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
-    rows = frame.select(*table.column_names).writeTo(table.name)
-    rows.overwrite(stored_in(window, table.instant))
-    snapshot = lake.table(table.name).current_snapshot()
-    summary = snapshot.summary if snapshot else None
-    return int(summary["added-records"] or 0) if summary else 0
 
 
 def _split(

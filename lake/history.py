@@ -60,7 +60,7 @@ class LoadedSnapshot:
         return self.source not in WITHOUT_QUEUES
 
 
-def pending_window(lake: Lake, hours_back: int) -> Window | None:
+def pending_window(lake: Lake, since: datetime) -> Window | None:
     """Return the window of the loaded snapshots that are not computed; None without any.
 
     A snapshot that landed late lies among computed ones. Then whole hours are computed again: the
@@ -69,9 +69,9 @@ def pending_window(lake: Lake, hours_back: int) -> Window | None:
 
     Args:
         lake: the tables.
-        hours_back: the age in hours up to which a snapshot counts.
+        since: the instant from which on a snapshot counts.
     """
-    reach = Window(datetime.now(UTC) - timedelta(hours=hours_back), _END)
+    reach = Window(since, _END)
     loaded = loaded_snapshots(lake, reach)
     computed = set(
         lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"].to_pylist()

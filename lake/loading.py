@@ -6,9 +6,10 @@ hold the snapshot, so nothing is loaded twice.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -19,12 +20,16 @@ import pyarrow.parquet as pq
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.landing import Landed, landed
+from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
 from lake.window import Window
 
 BATCH = 120
-"""Snapshots that one commit per table loads at most; bounds memory after a long pause."""
+"""Snapshots that one commit per table loads at most."""
+
+BATCH_ROWS = 1_000_000
+"""Rows that one commit per table loads, or a single snapshot; bounds memory after a long pause."""
 
 OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
 """Consumer offsets that come from files of clients and not from a broker."""
@@ -44,20 +49,54 @@ class Loaded:
         snapshots: ids that were added to ``raw.snapshots``.
         rejected: ids of snapshots with a wrong structure, with the reason.
         rows: rows written, by full name of the table.
+        too_old: ids of landed snapshots that are left out, because no tick may compute them.
     """
 
     snapshots: list[str] = field(default_factory=list)
     rejected: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
+    too_old: list[str] = field(default_factory=list)
 
 
-def load(lake: Lake) -> Loaded:
-    """Load every landed snapshot that ``raw.snapshots`` does not hold yet."""
+def load(lake: Lake, since: datetime | None = None) -> Loaded:
+    """Load every landed snapshot that ``raw.snapshots`` does not hold yet.
+
+    Args:
+        lake: the tables.
+        since: ticks compute snapshots from then on; earlier ones are left out.
+    """
     report = Loaded(rows={table.name: 0 for table in raw.ALL})
     pending = sorted(_pending(lake))
-    for start in range(0, len(pending), BATCH):
-        _load_batch(lake, pending[start : start + BATCH], report)
+    too_old = too_old_to_load(lake, pending, since)
+    report.too_old += [item.snapshot_id for item in pending if item.snapshot_id in too_old]
+    wanted = [item for item in pending if item.snapshot_id not in too_old]
+    for batch in _batches(wanted):
+        _load_batch(lake, batch, report)
     return report
+
+
+def _batches(pending: Iterable[Landed]) -> Iterator[list[Landed]]:
+    """Yield landed snapshots in batches of bounded size."""
+    batch: list[Landed] = []
+    rows = 0
+    for item in pending:
+        more = _rows(item)
+        if batch and (len(batch) == BATCH or rows + more > BATCH_ROWS):
+            yield batch
+            batch, rows = [], 0
+        batch.append(item)
+        rows += more
+    if batch:
+        yield batch
+
+
+def _rows(item: Landed) -> int:
+    """Return how many rows a landed snapshot holds, in files whose footer can be read."""
+    rows = 0
+    for path in item.files().values():
+        with suppress(OSError, pa.ArrowException):
+            rows += pq.read_metadata(path).num_rows
+    return rows
 
 
 def _pending(lake: Lake) -> Iterable[Landed]:

@@ -1,13 +1,14 @@
 """How long rows are kept, and since when raw rows are complete."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lake.catalog import Lake
 from lake.conditions import earlier_than
-from lake.landing import landed
+from lake.landing import Landed, landed
 from lake.schema import Table
 from lake.tables import alerting, progress
 from lake.window import floor_hour
@@ -64,6 +65,33 @@ def remove_landed(lake: Lake, before: datetime) -> int:
     for item in old:
         shutil.rmtree(item.path)
     return len(old)
+
+
+def too_old_to_load(lake: Lake, pending: Sequence[Landed], since: datetime | None) -> set[str]:
+    """Return the ids of landed snapshots that must not be loaded.
+
+    Retention would remove the rows of a snapshot that no tick computes, and the next tick would
+    load it again. A snapshot from before the oldest raw rows is loaded only where nothing of its
+    cluster was computed after it: that would be computed again, without its own raw rows.
+
+    Args:
+        lake: the tables.
+        pending: landed snapshots that are not loaded.
+        since: the instant from which on ticks compute snapshots; None for all.
+    """
+    found = {item.snapshot_id for item in pending if since and item.observed_at < since}
+    removed = raw_since(lake.home)
+    if removed is None or not any(item.observed_at < removed for item in pending):
+        return found
+    where = earlier_than(progress.SNAPSHOTS.instant, removed)
+    computed = lake.read(progress.SNAPSHOTS, where, columns=("cluster", "observed_at"))
+    newest = computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
+    last = {row["cluster"]: row["observed_at_max"] for row in newest}
+    return found | {
+        item.snapshot_id
+        for item in pending
+        if item.cluster in last and item.observed_at <= last[item.cluster]
+    }
 
 
 def _file(home: Home) -> Path:

@@ -6,7 +6,7 @@ from tests.support.loaded_snapshots import NOON, TICK, at, load, mark_computed, 
 
 
 def pending(lake):
-    return pending_window(lake, hours_back=48)
+    return pending_window(lake, NOON - 48 * HOUR)
 
 
 def test_nothing_loaded_is_nothing_pending(lake):

@@ -12,7 +12,8 @@ from lake import loading
 from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.loading import load
-from lake.tables import raw
+from lake.retention import remember_raw_since
+from lake.tables import progress, raw
 from settings.home import Home
 from tests.support.cluster_history import Minute, damage, put, snapshot, text_of
 
@@ -166,6 +167,49 @@ def test_more_than_a_batch(lake, monkeypatch):
     before = contents(lake)
     load(lake)
     assert contents(lake) == before
+
+
+def test_a_batch_is_bounded_by_rows(lake, monkeypatch):
+    """Finding C13: snapshots of a large cluster do not fit into memory by the hundred."""
+    put(lake.home, START, [Minute(number) for number in range(5)])
+    of_one = sum(len(getattr(snapshot(START, Minute(0)), t.short_name)) for t in raw.ALL[1:]) + 1
+    monkeypatch.setattr(loading, "BATCH_ROWS", 2 * of_one)
+    appended = []
+    append = Lake.append
+
+    def counted(lake, table, rows):
+        appended.append((table.name, len(set(rows["snapshot_id"].to_pylist()))))
+        return append(lake, table, rows)
+
+    monkeypatch.setattr(Lake, "append", counted)
+    assert len(load(lake).snapshots) == 5
+    batches = [count for name, count in appended if name == raw.QUEUE_OFFSETS.name]
+    assert batches == [2, 2, 1]
+    monkeypatch.setattr(loading, "BATCH_ROWS", 1)
+    put(lake.home, START, [Minute(10)])
+    assert len(load(lake).snapshots) == 1, "a snapshot is loaded however large it is"
+
+
+def test_what_no_tick_computes_is_not_loaded(lake):
+    """Finding C14: retention removed it, and the next tick loaded it again, for ever."""
+    put(lake.home, START, [Minute(0), Minute(60)])
+    since = START + timedelta(minutes=30)
+    loaded = load(lake, since)
+    assert loaded.too_old == [snapshot(START, Minute(0)).snapshot_id]
+    assert list(headers(lake)) == [START + timedelta(minutes=60)]
+    assert load(lake, since).snapshots == []
+
+
+def test_what_lies_before_removed_raw_rows_of_its_cluster_is_not_loaded(lake):
+    """To compute it would replace later rows, whose raw rows are gone, by nothing."""
+    for cluster in ("old", "new"):
+        put(lake.home, START, [Minute(0), Minute(90)], cluster)
+    mark = {"snapshot_id": "x", "cluster": "old", "observed_at": START + timedelta(minutes=30)}
+    lake.append(progress.SNAPSHOTS, [mark])
+    remember_raw_since(lake.home, START + timedelta(minutes=60))
+    loaded = load(lake)
+    assert loaded.too_old == [snapshot(START, Minute(0), "old").snapshot_id]
+    assert len(loaded.snapshots) == 3
 
 
 # What is structurally wrong

@@ -1,0 +1,58 @@
+"""Replacing the window of a table in one commit, whatever compaction did to its files."""
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from assets.windows import read_window
+from lake.catalog import Lake
+from lake.replacement import around_files, holds_rows, rows_outside
+from lake.schema import Table
+from lake.window import Window
+from spark.columns import inside, stored_in
+
+
+def clear_window(table: Table, window: Window, lake: Lake) -> int:
+    """Replace a window of a table by nothing, where it has rows; return the 0 rows written."""
+    if not window.empty and holds_rows(lake, table, window):
+        found = lake.read(table, window)
+        keys = zip(_clusters(found), found[table.instant].to_pylist(), strict=True)
+        is_kept = pa.array([not window.holds(*key) for key in keys], type=pa.bool_())
+        lake.replace(table, window, found.filter(is_kept))
+    return 0
+
+
+def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
+    """Replace a window of a table by a frame in one commit, also by an empty one.
+
+    A window that nobody computed before has no rows, and rows are appended. What a run that failed
+    left behind may stand in one file with rows outside the window, because files are joined. Then
+    all rows of these files are written again.
+
+    Returns:
+        Rows of the window, as Iceberg counted them.
+    """
+    lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
+    rows = frame.select(*table.column_names)
+    if not holds_rows(lake, table, window):
+        rows.writeTo(table.name).append()
+        return _added(lake, table)
+    around = around_files(lake, table, window)
+    kept = rows_outside(lake, table, window, around)
+    if kept:
+        found = read_window(frame.sparkSession, table, around)
+        outside = found.where(~inside(window, table.instant))
+        rows = rows.unionByName(outside.select(*table.column_names))
+    rows.writeTo(table.name).overwrite(stored_in(around, table.instant))
+    return _added(lake, table) - kept
+
+
+def _clusters(rows: pa.Table) -> list[str | None]:
+    if "cluster" not in rows.column_names:
+        return [None] * rows.num_rows
+    return rows["cluster"].to_pylist()
+
+
+def _added(lake: Lake, table: Table) -> int:
+    snapshot = lake.table(table.name).current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    return int(summary["added-records"] or 0) if summary else 0
