@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake.counter_windows import CounterWindow
 from lake.observation_steps import Step
 from lake.recent_observations import Observation
+from lake.run_plan import RunPlan
 from lake.unreachable_brokers import UnreachableBroker
 
 
@@ -17,6 +18,17 @@ def unreachable_frame(session: SparkSession, brokers: Iterable[UnreachableBroker
         [astuple(broker) for broker in brokers],
         "snapshot_id string, broker string, last_snapshot_id string",
     )
+
+
+def sources_frame(session: SparkSession, plan: RunPlan) -> DataFrame | None:
+    """Return the sources of the snapshots that were not read from brokers; None where all were."""
+    of_files = [
+        (each.snapshot_id, each.source, each.staleness_ms)
+        for each in plan.known
+        if not each.is_of_all_brokers
+    ]
+    schema = "snapshot_id string, source string, staleness_ms bigint"
+    return session.createDataFrame(of_files, schema) if of_files else None
 
 
 def observations_frame(session: SparkSession, observations: Iterable[Observation]) -> DataFrame:

@@ -15,6 +15,7 @@ from assets.partitions import BACKFILL, HOURLY
 from assets.plan_frames import (
     counter_windows_frame,
     observations_frame,
+    sources_frame,
     steps_frame,
     unreachable_frame,
 )
@@ -52,7 +53,8 @@ def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
     """Keep how queues grew, for as long as messages are dated by it."""
     plan = run.plan
     offsets = read_valid(run.session, raw.QUEUE_OFFSETS, plan, plan.previous)
-    return replaced(run, progress.TIMELINE, timeline(offsets, plan.window))
+    sources = sources_frame(run.session, plan)
+    return replaced(run, progress.TIMELINE, timeline(offsets, plan.window, sources))
 
 
 @window_asset(
@@ -65,7 +67,8 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     measured = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
     rows = read_raw(run.session, plan, plan.previous, valid=measured)
     before = read_hours(run.session, progress.TIMELINE, plan.dated)
-    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before)
+    sources = sources_frame(run.session, plan)
+    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before, sources)
     return replaced(run, progress.QUEUES, computed_queues)
 
 

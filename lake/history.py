@@ -14,7 +14,12 @@ from lake.tables import progress, raw
 from lake.window import Window
 from settings.constants import MEMORY
 
-WITHOUT_QUEUES = ("local_offsets", "stats_log")
+REMOTE = "remote"
+"""Source of snapshots of brokers; one that names no source is of them."""
+
+LOCAL_OFFSETS = "local_offsets"
+
+WITHOUT_QUEUES = (LOCAL_OFFSETS, "stats_log")
 """Sources of snapshots that never hold queues."""
 
 _END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -30,9 +35,11 @@ class LoadedSnapshot:
         observed_at: its start.
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
-        source: where it was read; None counts as ``remote``.
+        source: where it was read; None counts as `REMOTE`. Observations of different sources never
+            follow each other: files are older than what brokers report at the same instant.
         brokers_expected: addresses that should have responded; None or 0 where they are unknown.
         keys_read: digest of the queues and consumers it holds; None for one loaded without it.
+        staleness_ms: milliseconds that its committed offsets may be old; None for those of brokers.
     """
 
     snapshot_id: str
@@ -43,11 +50,17 @@ class LoadedSnapshot:
     source: str | None = None
     brokers_expected: int | None = None
     keys_read: str | None = None
+    staleness_ms: int | None = None
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Its cluster and source: what observations that follow each other have in common."""
+        return self.cluster, self.source or REMOTE
 
     @property
     def is_of_all_brokers(self) -> bool:
         """Whether a broker that it lacks was unreachable; files hold their own broker only."""
-        return self.source in (None, "remote")
+        return self.source in (None, REMOTE)
 
     @property
     def requested_every_broker(self) -> bool:
@@ -56,8 +69,8 @@ class LoadedSnapshot:
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether it observes groups; counters and files of clients hold no queues."""
-        return self.source not in WITHOUT_QUEUES
+        """Whether it observes groups; logs of counters hold no offsets."""
+        return self.source != "stats_log"
 
 
 def pending_window(lake: Lake, since: datetime) -> Window | None:
@@ -109,6 +122,7 @@ def loaded_snapshots(lake: Lake, window: Window) -> list[LoadedSnapshot]:
         "source",
         "brokers_expected",
         "keys_read",
+        "staleness_ms",
     )
     found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
     return sorted(

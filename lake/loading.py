@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
+from lake.history import LOCAL_OFFSETS
 from lake.landing import Landed, landed
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
@@ -221,6 +222,8 @@ def _brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> list[str]:
     A broker whose committed offsets could not be read has queue rows and no consumer rows, so it is
     left out. Where it has consumer rows, the problem concerns single offsets or a slave.
     """
+    if header["source"][0].as_py() == LOCAL_OFFSETS:
+        return sorted(name for name in _brokers(tables.get(raw.CONSUMER_OFFSETS.name)) if name)
     read = _brokers(tables.get(raw.QUEUE_OFFSETS.name))
     failed = {
         problem["endpoint"]

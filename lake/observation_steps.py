@@ -42,20 +42,24 @@ class Step:
 def observation_steps(known: Sequence[LoadedSnapshot], window: Window) -> Iterator[Step]:
     """Yield each broker's steps that end in a window and are at most `MEMORY` long.
 
+    Both ends of a step have the same source.
+
     Args:
         known: loaded snapshots of the window and of `MEMORY` before it, in order of time.
         window: the window.
     """
-    newest: dict[tuple[str, str], LoadedSnapshot] = {}
+    newest: dict[tuple[str, str], dict[str, LoadedSnapshot]] = {}
     down: set[tuple[str, str]] = set()
     for snapshot in known:
-        for (cluster, broker), last in sorted(newest.items()):
+        cluster = snapshot.cluster
+        of_origin = newest.setdefault(snapshot.origin, {})
+        for broker, last in sorted(of_origin.items()):
             is_read = broker in snapshot.brokers_read
             goes_down = (
                 snapshot.requested_every_broker and not is_read and (cluster, broker) not in down
             )
             is_remembered = snapshot.observed_at - last.observed_at <= MEMORY
-            if cluster != snapshot.cluster or not is_remembered or not (is_read or goes_down):
+            if not is_remembered or not (is_read or goes_down):
                 continue
             if goes_down:
                 down.add((cluster, broker))
@@ -70,8 +74,9 @@ def observation_steps(known: Sequence[LoadedSnapshot], window: Window) -> Iterat
                     down=goes_down,
                 )
         for broker in snapshot.brokers_read:
-            newest[snapshot.cluster, broker] = snapshot
-            down.discard((snapshot.cluster, broker))
+            of_origin[broker] = snapshot
+            if snapshot.is_of_all_brokers:
+                down.discard((cluster, broker))
 
 
 def with_lacking(steps: Iterable[Step], hidden: HiddenQueues) -> list[Step]:

@@ -19,7 +19,7 @@ def previous_snapshots(
     """Return ids of the snapshots that hold the last observation of every queue before a window.
 
     Those are the newest snapshot of each broker, the recent ones with queues that it lacks, and a
-    few older ones when the window holds queues that none of these has.
+    few older ones when the window holds queues that none of these has, of each source by itself.
 
     Args:
         before: loaded snapshots before the window, in order of time.
@@ -27,23 +27,23 @@ def previous_snapshots(
         hiding: ids of snapshots that lack queues because rows are quarantined.
         longest_gap: the longest gap between two observations that a rate is computed over.
     """
-    newest: dict[tuple[str, str], LoadedSnapshot] = {}
+    newest: dict[tuple[str, str, str], LoadedSnapshot] = {}
     for snapshot in before:
         for broker in snapshot.brokers_read:
-            newest[snapshot.cluster, broker] = snapshot
+            newest[*snapshot.origin, broker] = snapshot
     chosen = {snapshot.snapshot_id for snapshot in newest.values()}
     for last in set(newest.values()):
         earlier = [
             snapshot
             for snapshot in reversed(before)
-            if snapshot.cluster == last.cluster and snapshot.observed_at <= last.observed_at
+            if snapshot.origin == last.origin and snapshot.observed_at <= last.observed_at
         ]
         gap_starts = last.observed_at - longest_gap
         recent = [snapshot for snapshot in earlier if snapshot.observed_at >= gap_starts]
         older = [snapshot for snapshot in earlier if snapshot.observed_at < gap_starts]
         with_new_keys, covered = _of_each_key_set(recent, hiding)
         chosen |= with_new_keys
-        wanted = {snapshot.keys_read for snapshot in inside if snapshot.cluster == last.cluster}
+        wanted = {snapshot.keys_read for snapshot in inside if snapshot.origin == last.origin}
         if not wanted - {None} <= covered:
             returned = _with_other_keys(older, hiding, covered)
             chosen.update(islice(returned, OLDER_SNAPSHOTS))

@@ -11,15 +11,18 @@ PAUSE = MEMORY / (OBSERVATIONS - 1)
 """The longest time between two consecutive observations that health counts together; so the
 observations of a window never reach further back than `MEMORY`."""
 
+APART = 1 << 40
+"""Between the numbers of two sources, so that their observations never count together."""
+
 
 @dataclass(frozen=True)
 class Observation:
-    """An observation of the groups of a cluster.
+    """An observation of the groups of a cluster by one source.
 
     Attributes:
         snapshot_id: its snapshot.
-        number: its place. Numbers count one by one in a cluster, and jump by `OBSERVATIONS` over a
-            pause; only their differences mean something.
+        number: its place. Numbers count one by one in a cluster and source, and jump by
+            `OBSERVATIONS` over a pause; only their differences mean something.
         counts_for: ids of the window's snapshots whose health it counts for, and how many
             observations each of them is later.
     """
@@ -36,22 +39,23 @@ def recent_observations(known: Sequence[LoadedSnapshot], window: Window) -> Iter
         known: loaded snapshots of the window and of `MEMORY` before it, in order of time.
         window: the window.
     """
-    last: dict[str, tuple[LoadedSnapshot, int]] = {}
-    numbers: dict[str, dict[str, int]] = {}
-    inside: dict[str, dict[int, str]] = {}
+    last: dict[tuple[str, str], tuple[LoadedSnapshot, int]] = {}
+    numbers: dict[tuple[str, str], dict[str, int]] = {}
+    inside: dict[tuple[str, str], dict[int, str]] = {}
     for snapshot in known:
         if not snapshot.is_of_groups:
             continue
-        number = 0
-        if snapshot.cluster in last:
-            before, number = last[snapshot.cluster]
+        origin = snapshot.origin
+        number = len(last) * APART
+        if origin in last:
+            before, number = last[origin]
             number += 1 if snapshot.observed_at - before.observed_at <= PAUSE else OBSERVATIONS
-        last[snapshot.cluster] = snapshot, number
-        numbers.setdefault(snapshot.cluster, {})[snapshot.snapshot_id] = number
+        last[origin] = snapshot, number
+        numbers.setdefault(origin, {})[snapshot.snapshot_id] = number
         if snapshot.observed_at in window:
-            inside.setdefault(snapshot.cluster, {})[number] = snapshot.snapshot_id
-    for cluster, by_number in inside.items():
-        for snapshot_id, number in numbers[cluster].items():
+            inside.setdefault(origin, {})[number] = snapshot.snapshot_id
+    for origin, by_number in inside.items():
+        for snapshot_id, number in numbers[origin].items():
             later = {by_number.get(number + after): after for after in range(OBSERVATIONS)}
             counts_for = {each: after for each, after in later.items() if each}
             if counts_for:

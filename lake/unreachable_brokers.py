@@ -40,5 +40,5 @@ def unreachable_brokers(
                 is_remembered = snapshot.observed_at - last.observed_at <= MEMORY
                 if broker not in snapshot.brokers_read and is_remembered:
                     yield UnreachableBroker(snapshot.snapshot_id, broker, last.snapshot_id)
-        for broker in snapshot.brokers_read:
-            brokers[broker] = snapshot
+        if snapshot.is_of_all_brokers:
+            brokers |= dict.fromkeys(snapshot.brokers_read, snapshot)

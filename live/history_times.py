@@ -55,6 +55,7 @@ FROM (
         previous_at: previous_at
     } AS step
     FROM steps JOIN messages USING (broker, topic, queue_id)
+    WHERE source IS NULL OR source = 'remote'
 )
 GROUP BY number
 """
@@ -162,10 +163,15 @@ def _filter(cluster: str, window: Window, messages: Sequence[_Message]) -> Boole
 def _steps(table: IcebergTable, where: BooleanExpression, most: int) -> pa.Table | None:
     """Return the rows of the timeline, None where their files hold too many."""
     with usable(TIMELINE.name):
-        scan = table.scan(row_filter=where, selected_fields=_COLUMNS)
+        # A table from before a column was declared gets it with the next tick.
+        existing = [name for name in _COLUMNS if name in table.schema().column_names]
+        scan = table.scan(row_filter=where, selected_fields=tuple(existing))
         if sum(task.file.record_count for task in scan.plan_files()) > most:
             return None
-        return scan.to_arrow()
+        found = scan.to_arrow()
+    for name in set(_COLUMNS) - {*existing}:
+        found = found.append_column(name, pa.nulls(len(found), pa.string()))
+    return found
 
 
 def _add(

@@ -258,6 +258,7 @@ class Snapshot:
     bytes: int = 0
     transport: str | None = None
     proxies_answered: int | None = None
+    staleness_ms: int | None = None
     problems: list[Problem] = field(default_factory=list)
     brokers: list[Broker] = field(default_factory=list)
     queue_offsets: list[QueueOffset] = field(default_factory=list)
@@ -303,6 +304,7 @@ class Snapshot:
             "duration_ms": self.duration_ms,
             "transport": self.transport,
             "proxies_answered": self.proxies_answered,
+            "staleness_ms": self.staleness_ms,
             "problems": [_plain(problem) for problem in self.problems],
         }
 

@@ -15,14 +15,15 @@ from tidemark.invocation import invocation
 from tidemark.snapshot_command import problem_lines
 
 
-def land_store(store: Path, cluster: str, broker: str) -> None:
+def land_store(store: Path, cluster: str, broker: str, broker_id: int | None = None) -> None:
     """Land one snapshot of a broker's store folder.
 
     Raises:
         FileError: the folder is not a readable store.
         CommandError: nothing of it could be read.
     """
-    land_all([read_store(store, cluster=cluster or None, broker=broker or None)])
+    found = read_store(store, cluster=cluster or None, broker=broker or None, broker_id=broker_id)
+    land_all([found])
 
 
 def land_local_offsets(clients: Path, cluster: str) -> None:

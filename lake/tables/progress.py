@@ -261,6 +261,7 @@ TIMELINE = Table(
         raw.OBSERVED_AT,
         Column("previous_max_offset", BIGINT, "max_offset at the observation before the change"),
         Column("previous_at", TIMESTAMP, "instant of that observation"),
+        Column("source", STRING, "source of both snapshots; NULL = remote"),
     ),
     key=("observed_at", "cluster", "broker", "topic", "queue_id"),
 )

@@ -70,12 +70,17 @@ SNAPSHOTS = Table(
         Column(
             "proxies_answered", INT, "proxies that reported online members; NULL = none requested"
         ),
-        Column("brokers_read", STRINGS, "broker groups whose queues this snapshot holds"),
+        Column("brokers_read", STRINGS, "broker groups whose offsets this snapshot holds"),
         Column(
             "keys_read",
             STRING,
             "digest of the keys of its queue and consumer offsets: equal digests mean the "
             "same queues and groups",
+        ),
+        Column(
+            "staleness_ms",
+            BIGINT,
+            "of files: milliseconds that their committed offsets may be old; NULL = read live",
         ),
     ),
     key=("snapshot_id",),

@@ -18,6 +18,9 @@ from rocketmq.wire.fastjson import loads
 NAME = "offsets.json"
 OPERATION = "READ " + NAME
 
+STALENESS_MS = 5_000
+"""How old the offsets in a client's file may be (`persistConsumerOffsetInterval`)."""
+
 Queue = tuple[str, str, int]
 """(broker, topic, queue id)."""
 
@@ -44,6 +47,7 @@ def read_local_offsets(
     started = datetime.now(UTC)
     at = whole_milliseconds((observed_at or started).astimezone(UTC))
     snapshot = Snapshot(cluster, "local_offsets", at)
+    snapshot.staleness_ms = STALENESS_MS
     files = sorted(set(_files(root)))
     if not files:
         raise FileError(root, f"no <client id>/<group>/{NAME} below it")

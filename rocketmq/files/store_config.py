@@ -43,6 +43,8 @@ class StoreConfig:
         delay_offsets: by delay level, the next message of ``SCHEDULE_TOPIC_XXXX`` (queue
             ``level - 1``) to be delivered, ``delayOffset.json``; None on brokers without.
         since_5: whether a broker from 5.0 on wrote them.
+        is_of_slave: whether a slave wrote them: it stores the master's ``delayOffset.json`` as it
+            came, in one line (`SlaveSynchronize`), where a master writes it in several.
         problems: files that could not be read.
     """
 
@@ -51,6 +53,7 @@ class StoreConfig:
     groups: dict[str, responses.SubscriptionGroupConfig] | None = None
     delay_offsets: dict[int, int] | None = None
     since_5: bool = False
+    is_of_slave: bool = False
     problems: list[Problem] = field(default_factory=list)
 
     @classmethod
@@ -84,7 +87,8 @@ class StoreConfig:
             path = folder / "topicQueueMapping.json"
             mapped = config._read_if_present(path, responses.decode_queue_mappings) or {}
             config.topics = responses.with_mappings(config.topics, mapped)
-        config.delay_offsets = config._read_if_present(folder / "delayOffset.json", _delay_offsets)
+        delays = config._read_if_present(folder / "delayOffset.json", _delay_offsets)
+        config.delay_offsets, config.is_of_slave = delays or (None, False)
         return config
 
     def _written_last(self, folder: Path, *names: str) -> str:
@@ -159,9 +163,11 @@ def _topics(body: bytes) -> tuple[dict[str, responses.TopicConfig], bool]:
     return found, b'"attributes"' in body
 
 
-def _delay_offsets(body: bytes) -> dict[int, int]:
+def _delay_offsets(body: bytes) -> tuple[dict[int, int], bool]:
+    """Decode the next delivery by level; the file of a slave has a single line."""
     table = loads(body)["offsetTable"]
-    return {int(level): int(offset) for level, offset in table.items()}
+    found = {int(level): int(offset) for level, offset in table.items()}
+    return found, b"\n" not in body.strip()
 
 
 def _written_at(path: Path) -> float | None:

@@ -23,6 +23,16 @@ from rocketmq.wire.codes import RequestCode
 
 _COMMIT_LOG = "READ commitlog"
 
+SOME_SLAVE = 1
+"""Stands for the id of a slave, which its files do not hold."""
+
+STALENESS_MS = 5_000
+"""How old the commits in a master's files may be (`flushConsumerOffsetInterval`)."""
+
+STALENESS_OF_SLAVE_MS = 60_000
+"""How old those of a slave may be: it copies the master's tables once a minute at least
+(`SlaveSynchronize`)."""
+
 Queue = tuple[str, int]
 """(topic, queue id)."""
 
@@ -32,6 +42,7 @@ def read_store(
     *,
     cluster: str | None = None,
     broker: str | None = None,
+    broker_id: int | None = None,
     observed_at: datetime | None = None,
 ) -> Snapshot:
     """Read a store folder, or a copy of one, once.
@@ -40,6 +51,8 @@ def read_store(
         folder: the broker's ``storePathRootDir``.
         cluster: Tidemark's name of the cluster; None for RocketMQ's own name of it.
         broker: name of the broker group; None for the name that the topics imply.
+        broker_id: id of the broker, 0 for a master; None for what the files imply: 0, or
+            `SOME_SLAVE`.
         observed_at: when a copy was taken; None for now.
 
     Returns:
@@ -60,7 +73,10 @@ def read_store(
             raise FileError(root, f"nothing to read: {config.problems[0].message}")
         cluster = cluster or config.cluster or _refuse_unnamed(root, "cluster")
         broker = broker or config.broker or _refuse_unnamed(root, "broker")
+        if broker_id is None:
+            broker_id = SOME_SLAVE if config.is_of_slave else 0
         snapshot = Snapshot(cluster, "store", at)
+        snapshot.staleness_ms = STALENESS_OF_SLAVE_MS if broker_id else STALENESS_MS
         deployment = frozenset({broker, config.cluster or cluster})
         queues = _StoreQueues(store, config.problems)
         reading = config.reading(broker, str(root), deployment)
@@ -70,6 +86,8 @@ def read_store(
         fill(snapshot, [reading])
         queues.add_store_times(snapshot, reading)
         queues.add_broker(snapshot.brokers[0])
+        snapshot.brokers[0].broker_id = broker_id
+        snapshot.brokers[0].role = "SLAVE" if broker_id else None
     snapshot.problems = queues.problems
     snapshot.brokers_expected = snapshot.brokers_answered = 1
     snapshot.status = "PARTIAL" if snapshot.problems else "COMPLETE"

@@ -17,7 +17,8 @@ def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
 
     Args:
         rows: one row per snapshot, queue and consumer with offsets, counts, ``newest_stored_at``,
-            ``first_unconsumed_at`` and the ``run`` of `spark.progress.timeline.observations`.
+            ``first_unconsumed_at``, ``staleness_ms`` and the ``run`` of
+            `spark.progress.timeline.observations`.
         grown: rows of `spark.progress.timeline.steps`. No step later than a row dates it: the
             row's own observation holds the message, so the first that does is not later.
 
@@ -150,8 +151,18 @@ def _source() -> dict[str, Column]:
     exact = _is_consumed() | _reported_at().isNotNull()
     known, zero = F.col("delay_ms").isNotNull(), F.lit(0).cast("bigint")
     source = F.when(exact, F.lit("exact")).otherwise(F.col("of_first.source"))
-    error = F.when(exact, zero).otherwise(F.col("of_first.error_ms"))
+    error = F.when(exact, zero).otherwise(F.col("of_first.error_ms")) + _error_of_snapshot()
+    error = F.when(_is_consumed(), zero).otherwise(error)
     return {"delay_source": F.when(known, source), "delay_error_ms": F.when(known, error)}
+
+
+def _error_of_snapshot() -> Column:
+    """Return the milliseconds by which any delay of the snapshot may be off.
+
+    The commits in a file are those of a few seconds ago: what was consumed since still seems to
+    wait. A queue that was consumed then is consumed now.
+    """
+    return F.coalesce("staleness_ms", F.lit(0))
 
 
 def _ready_delay() -> dict[str, Column]:

@@ -14,9 +14,10 @@ from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY
-from spark.columns import QUEUE, at_least_zero, inside, milliseconds, with_previous
+from spark.columns import at_least_zero, inside, milliseconds, with_previous
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE
+from spark.progress.observed import OBSERVED_QUEUE, with_source
 from spark.progress.timeline import observations, steps
 
 RATES = ("produce_tps", "consume_tps", "pull_tps")
@@ -65,6 +66,7 @@ def queues(
     window: Window,
     longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
     timeline: DataFrame | None = None,
+    sources: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.queues`` of a window.
 
@@ -75,14 +77,20 @@ def queues(
         longest_gap: the longest time between two observations over which a rate is computed.
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
+        sources: as for `spark.progress.observed.with_source`.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
         of `lake.tables.progress.QUEUES`, without system topics and groups.
     """
     since = None if timeline is None else window
-    written = observations(with_previous(raw.queue_offsets, QUEUE, "max_offset"), since)
-    read = with_previous(raw.consumer_offsets, CONSUMED_QUEUE, "consumer_offset", "pull_offset")
+    ends = with_source(raw.queue_offsets, sources).drop("staleness_ms")
+    written = observations(with_previous(ends, OBSERVED_QUEUE, "max_offset"), since)
+    read = with_previous(
+        with_source(raw.consumer_offsets, sources),
+        (*CONSUMED_QUEUE, "source"),
+        *("consumer_offset", "pull_offset"),
+    ).drop("source")
     joined = (
         read.where(inside(window) & of_users())
         .withColumnRenamed("previous_at", "consumer_previous_at")
@@ -95,7 +103,7 @@ def queues(
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users())
-    grown = steps(raw.queue_offsets, timeline, now, window)
+    grown = steps(ends, timeline, now, window)
     rated = with_times(counted, grown).withColumns(_rates(longest_gap))
     return rated.withColumns(
         {

@@ -11,12 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.history import REMOTE
 from lake.tables import progress
 from lake.window import Window
 from settings.history import DEFAULT_HISTORY
 from spark.columns import QUEUE, inside, is_before
+from spark.progress.observed import OBSERVED_QUEUE, with_source
 
-RUN = (*QUEUE, "run")
+RUN = (*OBSERVED_QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
 
 FEW_OFFSETS = 16
@@ -25,17 +27,21 @@ FEW_OFFSETS = 16
 _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
 
 
-def timeline(queue_offsets: DataFrame, window: Window) -> DataFrame:
+def timeline(
+    queue_offsets: DataFrame, window: Window, sources: DataFrame | None = None
+) -> DataFrame:
     """Compute ``progress.timeline`` of a window: the observations in which a queue had changed.
 
     Args:
         queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
         window: the window to compute.
+        sources: as for `spark.progress.observed.with_source`.
 
     Returns:
         One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
     """
-    return observations(queue_offsets).where(inside(window) & _is_step()).select(*_as_timeline())
+    seen = observations(with_source(queue_offsets, sources))
+    return seen.where(inside(window) & _is_step()).select(*_as_timeline())
 
 
 def thinned(history: DataFrame, step: timedelta = DEFAULT_HISTORY.thinned_step) -> DataFrame:
@@ -54,7 +60,7 @@ def thinned(history: DataFrame, step: timedelta = DEFAULT_HISTORY.thinned_step) 
     """
     at = F.col("observed_at")
     span = F.floor(F.unix_seconds(at) / int(step.total_seconds()))
-    order = SparkWindow.partitionBy(*QUEUE).orderBy(at)
+    order = SparkWindow.partitionBy(*OBSERVED_QUEUE).orderBy(at)
     highest = F.max("max_offset").over(SparkWindow.partitionBy(*RUN, span))
     return (
         _as_observations(history)
@@ -75,7 +81,7 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
     """Add the preceding observation to each row of ``raw.queue_offsets``.
 
     Args:
-        queue_offsets: the rows.
+        queue_offsets: the rows, with their ``source``.
         since: a window; of the observations before it only each queue's last is kept, because
             ``progress.timeline`` holds all steps up to it. Older ones in between could hide falls,
             because several steps would appear as one.
@@ -84,7 +90,7 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
         The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
         observation that had one, and ``run``, how often the queue had fallen by then.
     """
-    order = SparkWindow.partitionBy(*QUEUE).orderBy("observed_at")
+    order = SparkWindow.partitionBy(*OBSERVED_QUEUE).orderBy("observed_at")
     earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
     whole = order.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.unboundedFollowing)
     known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
@@ -117,7 +123,8 @@ def steps(
     """Return how queues grew, as far back as the offsets of their consumers.
 
     Args:
-        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
+        queue_offsets: ``raw.queue_offsets`` of the window and the observations before it, with
+            their ``source``.
         history: ``progress.timeline`` from before the window.
         consumer_offsets: ``raw.consumer_offsets`` of the window.
         window: the window to compute.
@@ -141,11 +148,11 @@ def _offsets_to_date(
     A queue without an observation before the window did not exist: its history is of another one.
 
     Returns:
-        One row per queue: `QUEUE`, ``since``, the instant of its last observation before the
-        window, and the array ``offsets``.
+        One row per queue and source: `OBSERVED_QUEUE`, ``since``, the instant of its last
+        observation before the window, and the array ``offsets``.
     """
     at = _known_before(window)
-    last = queue_offsets.groupBy(*QUEUE).agg(
+    last = queue_offsets.groupBy(*OBSERVED_QUEUE).agg(
         F.max_by("max_offset", at).alias("last"),
         F.max(at).alias("since"),
         F.collect_set("min_offset").alias("readable"),
@@ -155,7 +162,9 @@ def _offsets_to_date(
     )
     of_consumers = F.array_union(F.collect_set("consumer_offset"), F.collect_set("pull_offset"))
     offsets = F.array_union(of_consumers, F.first("readable"))
-    return old.groupBy(*QUEUE).agg(F.first("since").alias("since"), offsets.alias("offsets"))
+    return old.groupBy(*OBSERVED_QUEUE).agg(
+        F.first("since").alias("since"), offsets.alias("offsets")
+    )
 
 
 def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -171,9 +180,9 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
     within = holds.otherwise((m1 > F.array_min("offsets")) & (m0 <= F.array_max("offsets")))
     picked = (
         _as_observations(history)
-        .join(offsets, on=list(QUEUE))
+        .join(offsets, on=list(OBSERVED_QUEUE))
         .where(F.col("observed_at") <= F.col("since"))
-        .groupBy(*QUEUE)
+        .groupBy(*OBSERVED_QUEUE)
         .agg(
             F.max(F.when(begins_run, F.col("observed_at"))).alias("began_at"),
             F.min_by(step, "observed_at").alias("first"),
@@ -182,9 +191,9 @@ def _steps_of_offsets(history: DataFrame, offsets: DataFrame) -> DataFrame:
     )
     each = F.explode(F.array_union(F.col("steps"), F.array("first")))
     return (
-        picked.select(*QUEUE, "began_at", each.alias("step"))
+        picked.select(*OBSERVED_QUEUE, "began_at", each.alias("step"))
         .where(F.col("began_at").isNull() | (F.col("step.observed_at") >= F.col("began_at")))
-        .select(*QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
+        .select(*OBSERVED_QUEUE, F.lit(0).cast("bigint").alias("run"), "step")
     )
 
 
@@ -205,6 +214,8 @@ def _as_observations(history: DataFrame) -> DataFrame:
     )
     return history.select(
         *QUEUE,
+        # Rows from before the column existed are of brokers, as nearly all were.
+        F.coalesce("source", F.lit(REMOTE)).alias("source"),
         "max_offset",
         "newest_stored_at",
         "observed_at",

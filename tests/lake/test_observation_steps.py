@@ -56,9 +56,21 @@ def test_only_a_look_that_asked_the_broker_finds_it_down(lake):
     assert [step for step in steps_of(lake, 0, 4) if step[3]] == []
     load(lake, snapshot(4, [], status="FAILED") | {"brokers_expected": 2})
     assert [step for step in steps_of(lake, 4, 5) if step[3]] == [
-        (4, "a", 2, True),
+        (4, "a", 0, True),
         (4, "b", 0, True),
     ]
+
+
+def test_steps_of_different_sources_never_meet(lake):
+    """The files of a store are older than what the broker reports at the same instant."""
+    load(lake, snapshot(0), of_files(1, "store", "a"), snapshot(2), of_files(3, "store", "a"))
+    assert steps_of(lake, 0, 4) == [(2, "a", 0, False), (2, "b", 0, False), (3, "a", 1, False)]
+
+
+def test_a_store_does_not_bring_a_broker_back(lake):
+    down = snapshot(1, ["b"]), snapshot(3, ["b"])
+    load(lake, snapshot(0), *down, of_files(2, "store", "a"))
+    assert [step for step in steps_of(lake, 0, 4) if step[1] == "a"] == [(1, "a", 0, True)]
 
 
 def lacking_steps(lake, first, end):

@@ -3,7 +3,7 @@
 from lake.run_plan import plan_run
 from lake.tables import quality
 from lake.window import Window
-from tests.support.loaded_snapshots import BOTH, at, load, name, snapshot
+from tests.support.loaded_snapshots import BOTH, at, load, name, of_files, snapshot, window
 
 
 def test_before_a_partial_snapshot_the_last_minutes_are_read_too(lake):
@@ -47,3 +47,9 @@ def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(l
 def test_each_broker_has_its_own_previous_snapshot(lake):
     load(lake, snapshot(-30), snapshot(0, ["a"], "COMPLETE"), snapshot(1))
     assert set(plan_run(lake, Window(at(1), at(2))).previous) == {name(-30), name(0)}
+
+
+def test_each_source_has_its_own_previous_observation(lake):
+    load(lake, snapshot(0), of_files(1, "store", "a"), of_files(2, "local_offsets", "a"))
+    made = plan_run(lake, window(3, 4))
+    assert set(made.previous) == {name(0), "store-1", "local_offsets-2"}

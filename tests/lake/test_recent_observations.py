@@ -1,6 +1,7 @@
 """The observations that the health of a window is computed from."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 from lake.recent_observations import PAUSE
 from lake.run_plan import plan_run
@@ -10,7 +11,7 @@ from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 
 def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
     load(lake, *(snapshot(minute) for minute in range(15)), snapshot(12.5, cluster="other"))
-    load(lake, of_files(11.5, "stats_log"), of_files(11.7, "local_offsets"))
+    load(lake, of_files(11.5, "stats_log"))
     found = {it.snapshot_id: it for it in plan_run(lake, Window(at(12), at(14))).observations}
     start = found[name(12)].number
     assert found.pop(name(12.5, "other")).counts_for == {name(12.5, "other"): 0}
@@ -33,3 +34,13 @@ def test_what_was_observed_before_a_pause_counts_no_more(lake):
     assert [it.number - whole[0].number for it in whole] == [0, 1, 2, 12]
     assert whole[2].counts_for == {name(1 + pause): 0}
     assert plan_run(lake, Window(at(2 + 2 * pause), at(3 + 2 * pause))).recent == ()
+
+
+def test_observations_of_different_sources_never_count_together(lake):
+    load(lake, snapshot(0), of_files(1, "store", "a"), snapshot(2), of_files(3, "local_offsets"))
+    found = {it.snapshot_id: it for it in plan_run(lake, Window(at(0), at(4))).observations}
+    assert found[name(0)].counts_for == {name(0): 0, name(2): 1}
+    assert found["store-1"].counts_for == {"store-1": 0}
+    numbers = sorted(it.number for it in found.values())
+    assert numbers[1] - numbers[0] == 1
+    assert all(later - earlier > 10 for earlier, later in pairwise(numbers[1:]))

@@ -127,7 +127,7 @@ REFUSED = {
     "two sources": (["--store", "DIR", "--local-offsets", "DIR"], 2, "give one of"),
     "files of what": (["DIR", "--store", "DIR"], 2, "--stats-log"),
     "no cluster": (["--local-offsets", "DIR"], 2, "--cluster NAME"),
-    "an id of what": (["--store", "DIR", "--broker-id", "1"], 2, "--stats-log"),
+    "an id of what": (["--broker-id", "1"], 2, "--stats-log"),
     "no id": (["--stats-log", "DIR/x", "--broker-id", "-1"], 2, "--broker-id"),
     "no broker": (["--stats-log", "DIR/x", "--cluster", "c"], 2, "--broker NAME"),
 }

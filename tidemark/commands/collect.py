@@ -21,7 +21,7 @@ app = typer.Typer()
 _FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
 _CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
 _LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
-_ID = typer.Option(metavar="N", min=0, help="Broker id of the replica that wrote --stats-log.")
+_ID = typer.Option(metavar="N", min=0, help="Broker id of the replica that wrote the files.")
 _EVERY = typer.Option(metavar="SPAN", help="Repeat at this interval, e.g. 10s or 1m.")
 
 
@@ -39,7 +39,7 @@ def collect(
         str, typer.Option(help="Name of the cluster of files, else TIDEMARK_CLUSTER.")
     ] = "",
     broker: Annotated[str, typer.Option(help="Name of the broker group of files.")] = "",
-    broker_id: Annotated[int, _ID] = 0,
+    broker_id: Annotated[int | None, _ID] = None,
 ) -> None:
     """Take a snapshot of every configured cluster, or of files of RocketMQ, and land it."""
     sources = {"--store": store, "--local-offsets": local_offsets, "--stats-log": stats_log}
@@ -48,19 +48,19 @@ def collect(
         raise typer.BadParameter(f"give one of {', '.join(given)}")
     if files and not stats_log:
         raise typer.BadParameter(f"{files[0]}: files are for --stats-log")
-    if broker_id and not stats_log:
-        raise typer.BadParameter("--broker-id is for --stats-log")
+    if broker_id is not None and not (store or stats_log):
+        raise typer.BadParameter("--broker-id is for --store and --stats-log")
     if given and every:
         raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
     from tidemark import land_files as from_files
 
     cluster = cluster or invocation().basics.cluster
     if store:
-        from_files.land_store(store, cluster, broker)
+        from_files.land_store(store, cluster, broker, broker_id)
     elif local_offsets:
         from_files.land_local_offsets(local_offsets, cluster)
     elif stats_log:
-        from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker, broker_id)
+        from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker, broker_id or 0)
     else:
         _collect_clusters(namesrv, every)
 

@@ -419,3 +419,27 @@ def test_a_damaged_number_does_not_become_as_many_rows(small):
     small.config("topics.json", {"topicConfigTable": {"t": topic_config("t", 2_000_000_000, 2)}})
     found = read_store(small.root, cluster="lab", broker="broker-a")
     assert [problem.operation for problem in found.problems] == ["GET_ALL_TOPIC_CONFIG"]
+
+
+DELAYS = '{"offsetTable":{3:7}}'
+
+
+@pytest.mark.parametrize(
+    ("delays", "given", "broker_id", "role", "staleness_ms"),
+    [
+        pytest.param('{\n\t"offsetTable":{3:7\n\t}\n}', None, 0, None, 5_000, id="a master's"),
+        pytest.param(DELAYS, None, 1, "SLAVE", 60_000, id="a slave's"),
+        pytest.param(DELAYS, 2, 2, "SLAVE", 60_000, id="the slave named"),
+        pytest.param(DELAYS, 0, 0, None, 5_000, id="a master, as given"),
+        pytest.param(None, None, 0, None, 5_000, id="without delays"),
+    ],
+)
+def test_a_slaves_folder_is_known(small, delays, given, broker_id, role, staleness_ms):
+    """A slave stores the master's `delayOffset.json` as it came, and its commits are older."""
+    if delays:
+        small.config("delayOffset.json", delays)
+    found = read_store(small.root, broker_id=given)
+    (row,) = found.brokers
+    assert (row.broker_id, row.role, found.staleness_ms) == (broker_id, role, staleness_ms)
+    assert found.header()["staleness_ms"] == staleness_ms
+    assert found.queue_offsets and found.consumer_offsets

@@ -5,6 +5,7 @@ broker), taking NULL for 0 (a queue never committed is not a queue fully consume
 with the previous snapshot instead of the queue's own previous observation.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.progress.queues import queues
-from tests.support.table_rows import minute, minutes, raw_frames
+from tests.support.table_rows import minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -23,6 +24,7 @@ def compute(
     read: list[dict[str, Any]],
     brokers: list[dict[str, Any]] | None = None,
     window: tuple[float, float] = (0, 60),
+    stores: Sequence[float] = (),
 ) -> list[dict[str, Any]]:
     raw = raw_frames(
         spark,
@@ -40,7 +42,14 @@ def compute(
         ],
         brokers=[{"at": 0, "broker_id": 0, "version": "V5_3_3"} | row for row in brokers or []],
     )
-    rows = [row.asDict() for row in queues(raw, minutes(*window)).collect()]
+    sources = None
+    if stores:
+        of_stores = [(snapshot_id(at), "store", 5_000) for at in stores]
+        sources = spark.createDataFrame(
+            of_stores, "snapshot_id string, source string, staleness_ms bigint"
+        )
+    found = queues(raw, minutes(*window), sources=sources)
+    rows = [row.asDict() for row in found.collect()]
     return sorted(rows, key=lambda row: row["observed_at"])
 
 
@@ -202,3 +211,28 @@ def test_loss_in_seconds(spark, retention_hours, disk_ratio, config, expected):
         ],
     )
     assert row["loss_in_seconds"] == expected
+
+
+def test_observations_of_different_sources_never_follow_each_other(spark):
+    """A store's commits are seconds old: beside live ones they are neither a rewind nor a rate."""
+    commits = [(0, 9000), (1, 7500), (2, 9120), (3, 8100)]
+    rows = compute(
+        spark,
+        [{"at": at, "min_offset": 0, "max_offset": 10_000 + 60 * at} for at, _ in commits],
+        [{"at": at, "consumer_offset": offset} for at, offset in commits],
+        stores=(1, 3),
+    )
+    assert [row["condition"] for row in rows] == ["OK"] * 4
+    assert [row["previous_consumer_offset"] for row in rows] == [None, None, 9000, 7500]
+    assert [row["consume_tps"] for row in rows] == [None, None, 1.0, 5.0]
+    assert [row["produce_tps"] for row in rows] == [None, None, 1.0, 1.0]
+
+
+def test_the_age_of_a_stores_commits_adds_to_the_error(spark):
+    written = [{"at": at, "min_offset": 0, "max_offset": 100 * (at + 1)} for at in (0, 1, 2, 3)]
+    for row in written:
+        row["newest_stored_at"] = minute(row["at"])
+    read = [{"at": at, "consumer_offset": 250 if at == 2 else 100 * at + 50} for at in range(4)]
+    rows = compute(spark, written, [*read[:3], {"at": 3, "consumer_offset": 400}], stores=(1, 2, 3))
+    assert [row["delay_error_ms"] for row in rows] == [None, None, 65_000, 0]
+    assert [row["delay_source"] for row in rows[2:]] == ["interpolated", "exact"]
