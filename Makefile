@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute clean
+.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute bench-history clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-storm: setup ## what ten thousand active alerts cost a tick, into docs/ben
 
 bench-compute: setup ## what computing costs, beside DuckDB and Polars, into docs/benchmarks.md
 	$(BIN)/python -m bench.compute $(ARGS)
+
+bench-history: setup ## what Dagster's history weighs after 10,000 empty ticks, into docs/benchmarks.md
+	$(BIN)/python -m bench.history $(ARGS)
 
 clean: ## forget the virtual environment and all state
 	rm -rf $(VENV) .tidemark

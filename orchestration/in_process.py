@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -16,8 +16,12 @@ from lake.window import Window
 from orchestration.instance.dagster_private import SerializableErrorInfo
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
+from orchestration.instance.history import forget_runs, rotate_logs
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings
+
+MOST_FORGOTTEN = 3
+"""Runs forgotten after each run of the command line, which may have no daemon to do it."""
 
 Report = Callable[[str], None]
 
@@ -100,6 +104,10 @@ def _run(
             run_config={"loggers": {"console": {}}},
             raise_on_error=False,
         )
+        forget_runs(
+            instance, datetime.now(UTC) - timedelta(days=settings.run_history_days), MOST_FORGOTTEN
+        )
+    rotate_logs(settings.home)
     if not result.success:
         # Dagster logs as errors all that could not run any more: the reason is enough.
         raise RunError(_reason(result))

@@ -1,5 +1,6 @@
 """The resources of the definitions, made of the settings that the process has read."""
 
+from datetime import timedelta
 from typing import Any
 
 from alerting.rules.files import rules_path
@@ -14,6 +15,7 @@ from assets.resources import (
 from assets.run import run_resource
 from lake.catalog import CatalogConfig
 from lake.retention import Retention
+from orchestration.instance.history import RunHistory
 from settings.environment import Settings
 from spark.session import engine
 from spark.session.configuration import SparkResource, session_config
@@ -33,6 +35,7 @@ def resources(settings: Settings) -> dict[str, Any]:
             catalog=CatalogConfig.of(home, settings.catalog),
         ),
         "retention": Retention(settings.raw_days, settings.progress_days, settings.alert_days),
+        "run_history": RunHistory(timedelta(days=settings.run_history_days)),
         "collector": CollectorResource(
             namesrv=settings.namesrv, cluster=settings.cluster, clusters=settings.clusters
         ),

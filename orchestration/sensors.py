@@ -1,4 +1,4 @@
-"""The sensors: `notify` delivers notifications, `watch` evaluates rules about Tidemark itself."""
+"""The sensors: `notify` delivers, `watch` looks after Tidemark itself, `tidy` after Dagster."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from assets.resources import CollectorResource, LakeResource, RulesResource
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
+from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work
 from settings.notifications import NotificationSettings
 
@@ -25,8 +26,12 @@ MOST_RUNS = 10
 """Runs that are searched at most for the last success."""
 
 
+MOST_FORGOTTEN = 60
+"""Runs forgotten at a time; a backlog of a month is gone within a day."""
+
+
 def sensors(*, running: bool) -> list[dg.SensorDefinition]:
-    """Return the sensors `notify` and `watch`.
+    """Return the sensors `notify`, `watch` and `tidy`.
 
     Args:
         running: whether they run from the start, without being switched on in the UI.
@@ -49,7 +54,24 @@ def sensors(*, running: bool) -> list[dg.SensorDefinition]:
         rules, _ = alert_rules.rules()
         return _notify(context, lake.lake, rules, notification_settings, open_notifications)
 
-    return [notify, dg.sensor(minimum_interval_seconds=30, default_status=status)(watch)]
+    return [
+        notify,
+        dg.sensor(minimum_interval_seconds=30, default_status=status)(watch),
+        dg.sensor(minimum_interval_seconds=60, default_status=status)(tidy),
+    ]
+
+
+def tidy(
+    context: dg.SensorEvaluationContext,
+    lake: LakeResource,
+    run_history: dg.ResourceParam[RunHistory],
+) -> dg.SkipReason:
+    """Forget Dagster's old runs, shrink what that has emptied, and rotate logs."""
+    home, before = lake.lake.home, datetime.now(UTC) - run_history.age
+    forgotten = forget_runs(context.instance, before, MOST_FORGOTTEN)
+    done = [*shrink(home), *rotate_logs(home)]
+    named = "".join(f"; {path.name} is made smaller" for path in done)
+    return dg.SkipReason(f"{forgotten} runs forgotten{named}")
 
 
 def _notify(

@@ -108,6 +108,9 @@ class Settings(BaseSettings):
         "Longest time of a run, after which it is ended; for each day of a recomputation.",
         "minutes",
     )
+    run_history_days: WholeNumber = _setting(
+        7, "How long Dagster's history of runs is kept: their events and logs.", "days"
+    )
     schedule: bool = _setting(False, "Whether schedules and sensors run from the start.")
     history_days: WholeNumber = _setting(
         30, "How far back landed snapshots are loaded and hours are recomputed.", "days"

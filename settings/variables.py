@@ -28,6 +28,7 @@ NAMES = tuple(
         "PROGRESS_DAYS",
         "ALERT_DAYS",
         "RUN_MINUTES",
+        "RUN_HISTORY_DAYS",
         "SCHEDULE",
         "HISTORY_DAYS",
         "TIMELINE_HOURS",

@@ -32,10 +32,14 @@ from dagster._core.launcher import (  # noqa: E402
     WorkerStatus,
 )
 from dagster._core.storage.event_log import (  # noqa: E402
+    SqlEventLogStorageTable,
     SqliteEventLogStorage,
     SqlPollingEventWatcher,
 )
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable  # noqa: E402
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME  # noqa: E402
+from dagster._core.storage.runs import SqliteRunStorage  # noqa: E402
+from dagster._core.storage.runs.schema import RunTagsTable  # noqa: E402
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS  # noqa: E402
 from dagster._grpc.types import ExecuteRunArgs  # noqa: E402
 from dagster_shared.error import SerializableErrorInfo  # noqa: E402
@@ -44,13 +48,17 @@ from dagster_shared.serdes import serialize_value  # noqa: E402
 __all__ = [
     "INDEX_SHARD_NAME",
     "SQLITE_BUSY_TIMEOUT_SECONDS",
+    "AssetCheckExecutionsTable",
     "CheckRunHealthResult",
     "DefaultRunLauncher",
     "ExecuteRunArgs",
     "LaunchRunContext",
+    "RunTagsTable",
     "SerializableErrorInfo",
+    "SqlEventLogStorageTable",
     "SqlPollingEventWatcher",
     "SqliteEventLogStorage",
+    "SqliteRunStorage",
     "WorkerStatus",
     "serialize_value",
 ]

@@ -4,17 +4,27 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, select
 from sqlalchemy.pool import StaticPool
 
 from orchestration.instance.dagster_private import (
     INDEX_SHARD_NAME,
     SQLITE_BUSY_TIMEOUT_SECONDS,
+    AssetCheckExecutionsTable,
+    SqlEventLogStorageTable,
     SqliteEventLogStorage,
     SqlPollingEventWatcher,
 )
+
+NO_RUN = ""
+"""The id of the run of events that belong to none, as those of sensors and of freshness."""
+
+AT_A_TIME = 2000
+"""Rows that are looked at for forgetting at a time; a day of ticks has thirty thousand checks."""
 
 KEPT = 8
 """Databases kept open: that of all runs, and those of the runs that were asked about last."""
@@ -79,6 +89,34 @@ class EventLog(SqliteEventLogStorage):
         """Calls back no more."""
         self._watching.unwatch_run(run_id, handler)
 
+    def delete_events(self, run_id: str) -> None:
+        """Forgets a run; its database goes, which Dagster would leave behind empty."""
+        super().delete_events(run_id)
+        self._close(run_id)
+        for end in ("", "-wal", "-shm"):
+            Path(self.path_for_shard(run_id) + end).unlink(missing_ok=True)
+
+    def forget_before(self, instant: datetime) -> None:
+        """Forgets what no run's end takes along: results of checks, and events without a run.
+
+        Both are found by their place, oldest first and some at a time: by time there is no index.
+        """
+        checks, events = AssetCheckExecutionsTable.c, SqlEventLogStorageTable.c
+        at = instant.astimezone(UTC).replace(tzinfo=None)
+        old_checks = AssetCheckExecutionsTable.delete().where(checks.create_timestamp < at)
+        old_events = SqlEventLogStorageTable.delete().where(
+            (events.run_id == NO_RUN) & (events.timestamp < at)
+        )
+        first_checks = select(checks.id).order_by(checks.id).limit(AT_A_TIME)
+        first_events = select(events.id).where(events.run_id == NO_RUN)
+        first_events = first_events.order_by(events.id).limit(AT_A_TIME)
+        with self.index_connection() as connection:
+            connection.execute(old_checks.where(checks.id.in_(first_checks)))
+            connection.execute(old_events.where(events.id.in_(first_events)))
+        if Path(self.path_for_shard(NO_RUN)).exists():
+            with self.run_connection(NO_RUN) as connection:
+                connection.execute(old_events.where(events.id.in_(first_events)))
+
     def wipe(self) -> None:
         """Forgets everything; its files go."""
         self._close()
@@ -90,7 +128,12 @@ class EventLog(SqliteEventLogStorage):
         self._close()
         super().dispose()
 
-    def _close(self) -> None:
+    def _close(self, run_id: str | None = None) -> None:
         with self._alone:
+            if run_id is not None:
+                engine = self._engines.pop(run_id, None)
+                if engine is not None:
+                    engine.dispose()
+                return
             while self._engines:
                 self._engines.popitem()[1].dispose()

@@ -69,7 +69,7 @@ def deliver_now(warm):
         dg.DagsterInstance.ephemeral() as instance,
         dg.build_sensor_context(instance=instance, resources=resources) as context,
     ):
-        notify, _ = sensors(running=False)
+        notify, *_ = sensors(running=False)
         notify(context)
 
 

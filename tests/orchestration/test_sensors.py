@@ -15,7 +15,7 @@ from orchestration.sensors import sensors
 from settings.environment import Settings
 from tests.support.notification_servers import serve
 
-notify, watch = sensors(running=False)
+notify, watch, _ = sensors(running=False)
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+"""Dagster's own history, which grows by a database a run: after a time it is forgotten.
+
+Dagster forgets what its schedules and sensors did (``retention`` in ``dagster.yaml``), but no run.
+Nothing of Tidemark's data is in there: what a run computed stays.
+"""
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+
+from assets.run_tags import PROCESS_TAG
+from orchestration.instance.dagster_private import RunTagsTable, SqliteRunStorage
+from orchestration.instance.event_log import EventLog
+from settings.home import Home
+
+ENDED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
+
+SECONDS = 5.0
+"""How long one call forgets at most: a sensor that others wait for makes it."""
+
+SPARE_BYTES = 64 * 2**20
+"""Free space inside a database from which it is written anew, when that is half of it."""
+
+LOG_BYTES = 16 * 2**20
+"""Size from which a log is set aside; one older log stays beside it."""
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """How long Dagster's history of runs is kept.
+
+    Attributes:
+        age: the age from which a run that has ended is forgotten; ``TIDEMARK_RUN_HISTORY_DAYS``.
+    """
+
+    age: timedelta = timedelta(days=7)
+
+
+def forget_runs(instance: dg.DagsterInstance, before: datetime, most: int) -> int:
+    """Forget the oldest runs that ended and were made before an instant; return how many.
+
+    In an instance that Tidemark does not keep for itself, only runs that named their process are
+    its own.
+
+    Args:
+        instance: of Dagster.
+        before: the instant.
+        most: how many runs at most.
+    """
+    log = instance.event_log_storage
+    is_ours_alone = isinstance(log, EventLog)
+    old = dg.RunsFilter(statuses=list(ENDED), created_before=before)
+    until, forgotten = time.monotonic() + SECONDS, 0
+    for record in instance.get_run_records(old, limit=most, ascending=True):
+        run = record.dagster_run
+        if not is_ours_alone and PROCESS_TAG not in run.tags:
+            continue
+        if time.monotonic() > until:
+            break
+        _forget(instance, run.run_id)
+        forgotten += 1
+    if isinstance(log, EventLog):
+        log.forget_before(before)
+    return forgotten
+
+
+def _forget(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Forget a run; its record goes last, so that what a kill leaves behind is found again."""
+    with suppress(NotImplementedError):
+        instance.compute_log_manager.delete_logs(prefix=[run_id])
+    storage = instance.run_storage
+    if isinstance(storage, SqliteRunStorage):
+        # Dagster leaves it to a cascade, which SQLite does only where it is switched on.
+        with storage.connect() as connection:
+            connection.execute(RunTagsTable.delete().where(RunTagsTable.c.run_id == run_id))
+    instance.event_log_storage.delete_events(run_id)
+    storage.delete_run(run_id)
+
+
+def shrink(home: Home) -> list[Path]:
+    """Write the databases anew that are half empty; return which.
+
+    Forgotten rows leave space that new ones take, so this happens after a great change only.
+    """
+    history = home.dagster / "history"
+    shrunk = []
+    for path in (history / "runs" / "index.db", history / "runs.db"):
+        if not path.exists():
+            continue
+        with closing(sqlite3.connect(path, timeout=SECONDS, isolation_level=None)) as database:
+            pages, free, size = (
+                database.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            if free * size > SPARE_BYTES and free * 2 > pages:
+                # Another process is writing, or the disk is too full: later, then.
+                with suppress(sqlite3.OperationalError):
+                    database.execute("VACUUM")
+                    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    shrunk.append(path)
+    return shrunk
+
+
+def rotate_logs(home: Home) -> list[Path]:
+    """Set aside the logs of daemons and runs that have grown large; return which.
+
+    Their processes keep them open to append, so a log is copied and emptied in its place. A line
+    that is written between the two is lost.
+    """
+    rotated = []
+    for path in sorted((*home.dagster.glob("*.log"), *home.engine.glob("*.log"))):
+        if path.stat().st_size > LOG_BYTES:
+            with suppress(OSError):  # a full disk; the log goes on growing until there is room
+                shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+                with path.open("r+b") as log:
+                    log.truncate(0)
+                rotated.append(path)
+    return rotated

@@ -1,0 +1,173 @@
+"""Dagster's history is forgotten after a time: rows, files and logs; what is younger stays."""
+
+import os
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from assets.run_tags import PROCESS_TAG
+from orchestration.instance import history
+from orchestration.instance.files import prepare
+from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
+from orchestration.resources import resources
+from orchestration.sensors import sensors
+from settings.environment import Settings
+from settings.home import Home
+
+LATER = timedelta(days=8)
+
+
+@dg.asset(check_specs=[dg.AssetCheckSpec("whole", asset="table")])
+def table():
+    """A table with a check."""
+    sys.stdout.write("written to the log of its step\n")
+    yield dg.MaterializeResult(
+        metadata={"rows": 1}, check_results=[dg.AssetCheckResult(passed=True)]
+    )
+
+
+JOB = dg.Definitions(
+    assets=[table], jobs=[dg.define_asset_job("tick", executor_def=dg.in_process_executor)]
+).resolve_job_def("tick")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.setenv("TIDEMARK_HOME", "")
+    made = Home.of(tmp_path / "home")
+    prepare(made)
+    return made
+
+
+@pytest.fixture
+def instance(home):
+    with dg.DagsterInstance.get() as instance:
+        yield instance
+
+
+def ran(instance, **tags):
+    done = JOB.execute_in_process(instance=instance, tags=tags)
+    assert done.success
+    return done.run_id
+
+
+def files(home):
+    """Files of Dagster's home, but for journals, by their path in it."""
+    found = (path for path in home.dagster.rglob("*") if path.is_file())
+    names = (str(path.relative_to(home.dagster)) for path in found)
+    return {name for name in names if not name.endswith(("-wal", "-shm"))}
+
+
+def rows(home, file="history/runs/index.db"):
+    """How many rows every table has, but for those that grow with definitions only."""
+    fixed = ("secondary_indexes", "alembic_version", "asset_keys", "snapshots", "kvs")
+    with closing(sqlite3.connect(home.dagster / file)) as database:
+        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {
+            name: database.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+            for (name,) in names
+            if name not in fixed and not name.startswith("sqlite_")
+        }
+
+
+def test_a_run_that_is_forgotten_leaves_no_row_and_no_file(home, instance):
+    table_rows = [rows(home, file) for file in ("history/runs/index.db", "history/runs.db")]
+    before = files(home)
+    run_ids = [ran(instance) for _ in range(3)]
+    assert all(any(run_id in name for name in files(home)) for run_id in run_ids)
+    assert rows(home)["asset_check_executions"] == 3
+    assert forget_runs(instance, datetime.now(UTC) + LATER, most=10) == 3
+    assert instance.get_runs() == []
+    assert files(home) == before
+    left = [rows(home, file) for file in ("history/runs/index.db", "history/runs.db")]
+    assert left == table_rows
+
+
+def test_the_oldest_are_forgotten_first_and_so_many_at_a_time(instance):
+    run_ids = [ran(instance) for _ in range(3)]
+    now = datetime.now(UTC)
+    assert forget_runs(instance, now - LATER, most=10) == 0
+    assert forget_runs(instance, now + LATER, most=2) == 2
+    assert [run.run_id for run in instance.get_runs()] == run_ids[-1:]
+
+
+def test_a_run_under_way_is_never_forgotten(instance):
+    run = instance.create_run_for_job(JOB, status=dg.DagsterRunStatus.STARTED)
+    assert forget_runs(instance, datetime.now(UTC) + LATER, most=10) == 0
+    assert instance.get_run_by_id(run.run_id)
+
+
+def test_events_of_no_run_are_forgotten_by_their_age(home, instance):
+    instance.report_runless_asset_event(dg.AssetMaterialization("notifications"))
+    assert rows(home)["event_logs"] == 1
+    forget_runs(instance, datetime.now(UTC) - LATER, most=1)
+    assert rows(home)["event_logs"] == 1
+    forget_runs(instance, datetime.now(UTC) + LATER, most=1)
+    assert rows(home)["event_logs"] == rows(home, "history/runs/.db")["event_logs"] == 0
+
+
+def test_in_a_shared_instance_runs_of_others_stay(tmp_path):
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as shared:
+        ours, other = ran(shared, **{PROCESS_TAG: "x"}), ran(shared)
+        assert forget_runs(shared, datetime.now(UTC) + LATER, most=10) == 1
+        assert [run.run_id for run in shared.get_runs()] == [other]
+        assert ours != other
+
+
+def test_a_database_that_is_half_empty_is_written_anew(home, instance, monkeypatch):
+    for _ in range(20):
+        ran(instance)
+    path = home.dagster / "history" / "runs" / "index.db"
+    assert shrink(home) == []
+    forget_runs(instance, datetime.now(UTC) + LATER, most=20)
+    assert shrink(home) == [], "there is not enough to win"
+    monkeypatch.setattr(history, "SPARE_BYTES", 0)
+    size = path.stat().st_size
+    assert path in shrink(home)
+    assert path.stat().st_size < size
+    ran(instance)
+    assert len(instance.get_runs()) == 1, "connections that were open go on"
+
+
+def test_a_log_is_set_aside_while_its_process_goes_on_writing(home, monkeypatch):
+    monkeypatch.setattr(history, "LOG_BYTES", 10)
+    home.engine.mkdir(parents=True)
+    small = home.engine / "engine.log"
+    small.write_bytes(b"short")
+    path = home.dagster / "runs.log"
+    with path.open("ab", buffering=0) as log:
+        log.write(b"the first line\n")
+        assert rotate_logs(home) == [path]
+        log.write(b"the next\n")
+        assert path.read_bytes() == b"the next\n"
+        assert path.with_name("runs.log.1").read_bytes() == b"the first line\n"
+        log.write(b"and one more\n")
+        assert rotate_logs(home) == [path]
+    assert path.with_name("runs.log.1").read_bytes() == b"the next\nand one more\n"
+    assert small.read_bytes() == b"short"
+    assert rotate_logs(home) == []
+
+
+def test_a_sensor_forgets_what_is_older_than_the_setting(home, instance, monkeypatch):
+    monkeypatch.setenv("TIDEMARK_RUN_HISTORY_DAYS", "3")
+    made = resources(Settings.read())
+    assert made["run_history"] == RunHistory(timedelta(days=3))
+    ran(instance)
+
+    *_, tidy = sensors(running=False)
+
+    def told(age):
+        needed = {"lake": made["lake"], "run_history": RunHistory(age)}
+        with dg.build_sensor_context(instance=instance, resources=needed) as context:
+            return tidy(context).skip_message
+
+    assert told(timedelta(days=3)) == "0 runs forgotten"
+    time.sleep(1.1)  # Dagster compares whole seconds
+    assert told(timedelta(0)) == "1 runs forgotten"
+    assert os.environ["TIDEMARK_HOME"] == str(home.path)
