@@ -49,20 +49,35 @@ class _Families(Collector):
 
 
 class Lines:
-    """The lines of gauges, the same in both formats, kept as they are sent."""
+    """The lines of gauges, the same in both formats, kept as they are sent: compressed."""
 
     def __init__(self, rows: Iterable[SourceRows] = ()) -> None:
-        """Write the lines of the rows."""
-        self.text = "".join(_lines(rows)).encode()
-        self._crc = zlib.crc32(self.text)
+        """Write the lines of the rows, never all of them at once."""
+        compressor = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS)
+        self._crc = zlib.crc32(b"")
+        self._length = 0
+        parts = []
+        for lines in _lines(rows):
+            text = lines.encode()
+            self._crc = zlib.crc32(text, self._crc)
+            self._length += len(text)
+            parts.append(compressor.compress(text))
         # A full flush ends at a byte, and nothing after it refers to what is before.
-        self._deflated = _deflated(self.text, zlib.Z_FULL_FLUSH)
+        parts.append(compressor.flush(zlib.Z_FULL_FLUSH))
+        self._deflated = b"".join(parts)
+
+    @property
+    def text(self) -> bytes:
+        """The lines; few clients take them uncompressed."""
+        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(self._deflated)
 
     def gzip_with(self, rest: bytes) -> bytes:
         """Return these lines and what follows them as one gzip stream."""
-        length = (len(self.text) + len(rest)) % 2**32
+        compressor = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS)
+        deflated = compressor.compress(rest) + compressor.flush()
+        length = (self._length + len(rest)) % 2**32
         end = struct.pack("<II", zlib.crc32(rest, self._crc), length)
-        return b"".join((_GZIP, self._deflated, _deflated(rest, zlib.Z_FINISH), end))
+        return b"".join((_GZIP, self._deflated, deflated, end))
 
 
 def page(kept: Lines, few: Iterable[Family], accept: str, accept_encoding: str) -> Page:
@@ -81,11 +96,6 @@ def page(kept: Lines, few: Iterable[Family], accept: str, accept_encoding: str) 
     if "gzip" in accept_encoding:
         return Page(content_type, "gzip", kept.gzip_with(rest))
     return Page(content_type, "", kept.text + rest)
-
-
-def _deflated(text: bytes, flush: int) -> bytes:
-    compressor = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS)
-    return compressor.compress(text) + compressor.flush(flush)
 
 
 def _lines(rows: Iterable[SourceRows]) -> Iterator[str]:

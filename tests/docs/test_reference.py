@@ -8,6 +8,8 @@ import pytest
 
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from alerting.rules.kinds import KINDS
+from board.metrics.declaration import metrics_of
+from board.metrics.endpoint import SOURCES
 from docs.generate.commands import commands, options
 from docs.generate.modules import ROOMS
 from docs.generate.pages import pages
@@ -116,3 +118,11 @@ def module_names() -> Iterator[str]:
             for file in package.parent.rglob("*.py"):
                 parts = file.relative_to(ROOT).with_suffix("").parts
                 yield ".".join(part for part in parts if part != "__init__")
+
+
+def test_every_metric_has_its_row(reference: dict[str, str]) -> None:
+    rows = {row[0]: row for rows in sections(reference["metrics"]).values() for row in rows}
+    for source, metric in metrics_of(SOURCES):
+        row = rows[f"`{metric.name}`"]
+        assert metric.help in row and metric.kind in row
+        assert all(f"`{label}`" in row[2] for label in source.labels)

@@ -1,0 +1,128 @@
+"""Grafana dashboards of the metrics: ``python -m docs.generate.grafana`` writes them as JSON.
+
+The JSON is committed under ``deploy/grafana/``; a test holds it to this module, and every
+expression to the metrics that are exported.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DataSourceRef,
+    VariableRefresh,
+    VariableSort,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from docs.generate.grafana_model import Board, Panel, Variable
+from docs.generate.grafana_panels import DASHBOARDS
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
+
+_SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_BUILDERS = {"series": timeseries.Panel, "number": stat.Panel, "table": table.Panel}
+
+
+def dashboards() -> dict[str, str]:
+    """Return file name to the JSON of every dashboard."""
+    return {f"{board.uid}.json": _json(board) for board in DASHBOARDS}
+
+
+def expressions(text: str) -> list[str]:
+    """Return every expression and every query of a variable in the JSON of a dashboard."""
+    found: list[str] = []
+
+    def look(value: Any) -> None:
+        if isinstance(value, dict):
+            found.extend(value[key] for key in ("expr", "query") if isinstance(value.get(key), str))
+            for inner in value.values():
+                look(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner)
+
+    look(json.loads(text))
+    return [each for each in found if re.search(r"rocketmq_|tidemark_", each)]
+
+
+def _json(board: Board) -> str:
+    made = (
+        dashboard.Dashboard(board.title)
+        .uid(board.uid)
+        .description(board.description)
+        .tags(["tidemark", "rocketmq"])
+        .refresh("30s")
+        .time("now-6h", "now")
+        .timezone("browser")
+        .readonly()
+        .link(
+            dashboard.DashboardLink("Tidemark")
+            .type(DashboardLinkType.DASHBOARDS)
+            .tags(["tidemark"])
+            .keep_time(True)
+            .include_vars(True)
+        )
+        .with_variable(
+            dashboard.DatasourceVariable("datasource").label("Source").type("prometheus")
+        )
+    )
+    for variable in board.variables:
+        made = made.with_variable(_variable(variable))
+    for title, panels in board.rows:
+        made = made.with_row(dashboard.Row(title))
+        for panel in panels:
+            made = made.with_panel(_panel(panel))
+    content = json.loads(JSONEncoder(sort_keys=True, indent=2).encode(made.build()))
+    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _variable(variable: Variable) -> dashboard.QueryVariable:
+    return (
+        dashboard.QueryVariable(variable.name)
+        .label(variable.label)
+        .query(variable.query)
+        .datasource(_SOURCE)
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+        .include_all(variable.includes_all)
+        .all_value(".*")
+        .multi(variable.includes_all)
+    )
+
+
+def _panel(panel: Panel) -> Any:
+    made = (
+        _BUILDERS[panel.kind]()
+        .title(panel.title)
+        .description(panel.description)
+        .datasource(_SOURCE)
+        .unit(panel.unit)
+        .span(panel.width)
+        .height(8 if panel.kind != "number" else 4)
+        .no_value("unknown")
+    )
+    if panel.kind == "series":
+        # A gap is a gap: what is unknown is not drawn over.
+        made = made.min(0).fill_opacity(8).span_nulls(False)
+    for expression, legend in panel.queries:
+        query = prometheus.Dataquery().expr(expression).legend_format(legend)
+        if panel.kind == "table":
+            query = query.instant().format(PromQueryFormat.TABLE)
+        made = made.with_target(query)
+    return made
+
+
+def main() -> None:
+    """Write the dashboards."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in dashboards().items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

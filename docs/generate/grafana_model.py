@@ -1,0 +1,45 @@
+"""What a Grafana dashboard is declared with: variables, rows, panels and expressions."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel.
+
+    Attributes:
+        title: what it shows.
+        queries: expressions with their legends.
+        unit: unit of Grafana.
+        kind: ``series`` | ``number`` | ``table``.
+        width: of 24 columns.
+        description: what a reader may not guess.
+    """
+
+    title: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str = "short"
+    kind: str = "series"
+    width: int = 12
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a dashboard, chosen from the values of a label."""
+
+    name: str
+    label: str
+    query: str
+    includes_all: bool = True
+
+
+@dataclass(frozen=True)
+class Board:
+    """One dashboard."""
+
+    uid: str
+    title: str
+    description: str
+    variables: tuple[Variable, ...]
+    rows: tuple[tuple[str, tuple[Panel, ...]], ...]

@@ -1,0 +1,284 @@
+"""What the Grafana dashboards show: their variables, rows, panels and expressions."""
+
+from docs.generate.grafana_model import Board, Panel, Variable
+
+
+def _panel(title: str, *queries: tuple[str, str], unit: str = "short", width: int = 12) -> Panel:
+    return Panel(title, queries, unit, width=width)
+
+
+def _number(title: str, expression: str, unit: str = "short", width: int = 4) -> Panel:
+    return Panel(title, ((expression, ""),), unit, "number", width)
+
+
+def _table(title: str, expression: str, unit: str = "short") -> Panel:
+    return Panel(title, ((expression, ""),), unit, "table")
+
+
+CLUSTERS = Variable("cluster", "Cluster", "label_values(tidemark_snapshot_age_seconds, cluster)")
+ONE_CLUSTER = Variable(
+    "cluster", "Cluster", "label_values(tidemark_snapshot_age_seconds, cluster)", False
+)
+GROUP = Variable(
+    "group",
+    "Group",
+    'label_values(tidemark_group_clients{cluster="$cluster"}, consumer_group)',
+    False,
+)
+TOPIC = Variable(
+    "topic",
+    "Topic",
+    'label_values(tidemark_group_clients{cluster="$cluster",consumer_group="$group"}, topic)',
+)
+
+_ALL = 'cluster=~"$cluster"'
+_OPEN = 'state=~"FIRING|ACKNOWLEDGED"'
+_LATE = 'state=~"LOSING|STOPPED|STALLED|BLOCKED|FALLING_BEHIND"'
+
+OVERVIEW = Board(
+    "tidemark-overview",
+    "Tidemark: overview",
+    "Every cluster: how fresh, how late, what is wrong. What is unknown is not drawn.",
+    (CLUSTERS,),
+    (
+        (
+            "Now",
+            (
+                _number("Oldest snapshot", f"max(tidemark_snapshot_age_seconds{{{_ALL}}})", "s"),
+                _number("Groups in trouble", f"sum(tidemark_group_health{{{_ALL},{_LATE}}})"),
+                _number("Groups unknown", f'sum(tidemark_group_health{{{_ALL},state="UNKNOWN"}})'),
+                _number("Open incidents", f"sum(tidemark_incidents{{{_OPEN}}})"),
+                _number(
+                    "Unconsumed messages", f"sum(tidemark_group_readable_lag_messages{{{_ALL}}})"
+                ),
+                _number("Longest delay", f"max(tidemark_group_delay_seconds{{{_ALL}}})", "s"),
+            ),
+        ),
+        (
+            "Groups",
+            (
+                _table(
+                    "Worst by delay", f"topk(15, tidemark_group_delay_seconds{{{_ALL}}} > 0)", "s"
+                ),
+                _table(
+                    "Worst by lag", f"topk(15, tidemark_group_readable_lag_messages{{{_ALL}}} > 0)"
+                ),
+                _panel(
+                    "Groups by health",
+                    (f"sum by (state) (tidemark_group_health{{{_ALL}}})", "{{state}}"),
+                ),
+                _panel(
+                    "Incidents",
+                    ("sum by (severity, state) (tidemark_incidents)", "{{severity}} {{state}}"),
+                ),
+                _panel(
+                    "Unconsumed messages",
+                    (
+                        f"sum by (cluster) (tidemark_group_readable_lag_messages{{{_ALL}}})",
+                        "{{cluster}}",
+                    ),
+                ),
+                _panel(
+                    "Messages expired before they were consumed",
+                    (f"sum by (cluster) (tidemark_group_lost_messages{{{_ALL}}})", "{{cluster}}"),
+                ),
+            ),
+        ),
+    ),
+)
+
+_G = 'cluster="$cluster",consumer_group="$group",topic=~"$topic"'
+
+OF_GROUP = Board(
+    "tidemark-group",
+    "Tidemark: group",
+    "One consumer group: lag, delay, rates, members and what will happen.",
+    (ONE_CLUSTER, GROUP, TOPIC),
+    (
+        (
+            "Progress",
+            (
+                _panel(
+                    "Unconsumed messages",
+                    (f"tidemark_group_readable_lag_messages{{{_G}}}", "{{topic}}"),
+                    (f"tidemark_group_filtered_lag_messages{{{_G}}}", "{{topic}}, past its filter"),
+                ),
+                _panel(
+                    "Delay",
+                    (f"tidemark_group_delay_seconds{{{_G}}}", "{{topic}}"),
+                    (f"tidemark_group_ready_delay_seconds{{{_G}}}", "{{topic}}, not handed out"),
+                    unit="s",
+                ),
+                _panel(
+                    "Written and confirmed",
+                    (f"tidemark_group_produce_tps{{{_G}}}", "{{topic}} written"),
+                    (f"tidemark_group_consume_tps{{{_G}}}", "{{topic}} confirmed"),
+                    unit="cps",
+                ),
+                _panel(
+                    "Handed out and waiting",
+                    (f"rocketmq_consumer_inflight_messages{{{_G}}}", "{{topic}} in flight"),
+                    (f"rocketmq_consumer_ready_messages{{{_G}}}", "{{topic}} ready"),
+                ),
+            ),
+        ),
+        (
+            "State",
+            (
+                _panel("Health", (f"tidemark_group_health{{{_G}}} == 1", "{{topic}} {{state}}")),
+                _panel("Members", (f"tidemark_group_clients{{{_G}}}", "{{topic}}")),
+                _panel(
+                    "Time until it is drained, and until messages expire",
+                    (f"tidemark_group_drain_seconds{{{_G}}}", "{{topic}} drained"),
+                    (f"tidemark_group_loss_in_seconds{{{_G}}}", "{{topic}} expires"),
+                    unit="s",
+                ),
+                _panel(
+                    "Retries, dead letters, expired",
+                    (f"tidemark_group_retry_lag_messages{{{_G}}}", "{{topic}} to retry"),
+                    (f"tidemark_group_dlq_messages{{{_G}}}", "{{topic}} dead letters"),
+                    (f"tidemark_group_lost_messages{{{_G}}}", "{{topic}} expired"),
+                ),
+                _panel(
+                    "Queues without an observation",
+                    (f"tidemark_group_queues_unknown{{{_G}}}", "{{topic}}"),
+                ),
+            ),
+        ),
+    ),
+)
+
+_C = 'cluster="$cluster"'
+
+OF_CLUSTER = Board(
+    "tidemark-cluster",
+    "Tidemark: cluster",
+    "One cluster: rates, brokers, disks, topics.",
+    (ONE_CLUSTER,),
+    (
+        (
+            "Traffic",
+            (
+                _panel(
+                    "Written and handed out",
+                    (f"sum(rocketmq_broker_tps{{{_C}}})", "written"),
+                    (f"sum(rocketmq_broker_qps{{{_C}}})", "handed out"),
+                    unit="cps",
+                ),
+                _panel(
+                    "Busiest topics",
+                    (f"topk(10, sum by (topic) (rocketmq_producer_tps{{{_C}}}))", "{{topic}}"),
+                    unit="cps",
+                ),
+                _panel(
+                    "Written by broker", (f"rocketmq_broker_tps{{{_C}}}", "{{broker}}"), unit="cps"
+                ),
+                _panel(
+                    "Bytes handed out",
+                    (
+                        f"topk(10, sum by (group) (rocketmq_consumer_message_size{{{_C}}}))",
+                        "{{group}}",
+                    ),
+                    unit="Bps",
+                ),
+            ),
+        ),
+        (
+            "Brokers",
+            (
+                _panel(
+                    "Disk in use",
+                    (f"rocketmq_brokeruntime_commitlog_disk_ratio{{{_C}}}", "{{brokerIP}}"),
+                    unit="percentunit",
+                ),
+                _panel(
+                    "Not yet in the consume queues",
+                    (f"rocketmq_brokeruntime_dispatch_behind_bytes{{{_C}}}", "{{brokerIP}}"),
+                    unit="bytes",
+                ),
+                _panel(
+                    "Slaves behind their master",
+                    (f"rocketmq_broker_commitlog_diff{{{_C}}}", "{{brokerIP}}"),
+                    unit="bytes",
+                ),
+                _panel(
+                    "Wait of the first request",
+                    (
+                        f"rocketmq_brokeruntime_send_threadpoolqueue_headwait_timemills{{{_C}}}",
+                        "{{brokerIP}} send",
+                    ),
+                    (
+                        f"rocketmq_brokeruntime_pull_threadpoolqueue_headwait_timemills{{{_C}}}",
+                        "{{brokerIP}} pull",
+                    ),
+                    unit="ms",
+                ),
+            ),
+        ),
+        (
+            "Groups",
+            (
+                _panel(
+                    "Groups by health",
+                    (f"sum by (state) (tidemark_group_health{{{_C}}})", "{{state}}"),
+                ),
+                _panel(
+                    "Members",
+                    (
+                        f"sum by (language, version) (rocketmq_consumer_connections{{{_C}}})",
+                        "{{language}} {{version}}",
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
+ITSELF = Board(
+    "tidemark-itself",
+    "Tidemark: itself",
+    "Whether Tidemark collects, computes and delivers.",
+    (CLUSTERS,),
+    (
+        (
+            "Collection",
+            (
+                _panel(
+                    "Age of the newest snapshot",
+                    (f"tidemark_snapshot_age_seconds{{{_ALL}}}", "{{cluster}}"),
+                    unit="s",
+                ),
+                _panel(
+                    "Duration of a snapshot",
+                    (f"tidemark_collect_duration_seconds{{{_ALL}}}", "{{cluster}}"),
+                    unit="s",
+                ),
+                _panel(
+                    "Problems of collection",
+                    (f"increase(tidemark_collect_problems_total{{{_ALL}}}[15m])", "{{cluster}}"),
+                ),
+                _panel(
+                    "From the start of a snapshot to its numbers",
+                    ("tidemark_tick_duration_seconds", "tick"),
+                    unit="s",
+                ),
+            ),
+        ),
+        (
+            "Delivery and tables",
+            (
+                _panel(
+                    "Notifications",
+                    (
+                        "increase(tidemark_notifications_total[15m])",
+                        "{{channel}} {{outcome}}",
+                    ),
+                ),
+                _panel("Rows", ("topk(10, tidemark_rows)", "{{table}}")),
+                _number("Version", "tidemark_build_info", width=24),
+            ),
+        ),
+    ),
+)
+
+DASHBOARDS = (OVERVIEW, OF_GROUP, OF_CLUSTER, ITSELF)
