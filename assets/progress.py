@@ -48,13 +48,15 @@ from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
 
 
-@window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS)
+@window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS)
 def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
     """Keep how queues grew, for as long as messages are dated by it."""
     plan = run.plan
     offsets = read_valid(run.session, raw.QUEUE_OFFSETS, plan, plan.previous)
+    brokers = read_snapshots(run.session, raw.BROKERS, plan, plan.previous)
     sources = sources_frame(run.session, plan)
-    return replaced(run, progress.TIMELINE, timeline(offsets, plan.window, sources))
+    computed_steps = timeline(offsets, plan.window, sources, brokers)
+    return replaced(run, progress.TIMELINE, computed_steps)
 
 
 @window_asset(

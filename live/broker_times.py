@@ -23,10 +23,11 @@ from live.store_times import (
 )
 from rocketmq.admin import requests as admin
 from rocketmq.admin.deep_responses import TimeSpan
-from rocketmq.deep.store_times import NEVER_CONSUMES, Pair, timed_spans
+from rocketmq.deep.store_times import Pair
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
 from rocketmq.records import Snapshot
+from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
@@ -98,8 +99,17 @@ async def _requested(
         in_flight=min(target.in_flight, limits.in_flight),
     )
     async with patient.client(limits.seconds + limits.last_seconds) as client:
+        known = {row.broker for row in snapshot.brokers if row.clock_skew_ms is not None}
         readers = [
-            _BrokerReader(client, problems, masters[broker], snapshot.observed_at, found, items)
+            _BrokerReader(
+                client,
+                problems,
+                masters[broker],
+                snapshot.observed_at,
+                found,
+                items,
+                clock_is_known=broker in known,
+            )
             for broker, items in by_broker.items()
         ]
         await asyncio.gather(*(reader.read(lags, limits, stop) for reader in readers))
@@ -125,6 +135,7 @@ class _BrokerReader:
     observed_at: datetime
     found: StoreTimes
     wanted: list[Unconsumed]
+    clock_is_known: bool = False
     left_out: int = 0
     _by_pair: dict[Pair, list[Unconsumed]] = field(default_factory=dict)
 
@@ -149,7 +160,8 @@ class _BrokerReader:
             if clock() < stop:
                 await self._date(pair, second)
 
-        await self._measure_clock(pairs[0].topic)
+        if not self.clock_is_known:
+            await self._measure_clock(pairs[0].topic)
         await paced(pairs, request, limits.in_flight)
         offsets = await self._offsets()
         moved = {_pair(item) for item in self.wanted if self._advanced_to(item, offsets)}

@@ -6,7 +6,7 @@ reached. The imports of this module are heavy: import it only for a home that ha
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
 from lake.tables.progress import TIMELINE
 from lake.window import Window
+from live.clocks import clock_errors
 from live.store_times import Observation, Step, StoreTimes, group_queue
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Snapshot
@@ -107,7 +108,7 @@ def read(
 
     Args:
         config: how the catalog of the tables is reached.
-        snapshot: the observation after the history.
+        snapshot: the observation after the history, by our clock.
         wanted: the queues of groups to date.
         limits: what it may cost.
 
@@ -140,12 +141,16 @@ def read(
             break
         rows -= steps.num_rows
         _add(found, steps, messages, undated)
-    times = StoreTimes()
+    times, errors = StoreTimes(), clock_errors(snapshot)
     for number, message in enumerate(messages):
         seen = found.get(number)
         step = _step(message, seen) or (_as_step(seen.oldest) if seen and seen.oldest else None)
         if step:
-            times.known[group_queue(message.item.row)] = step.store_time(message.first)
+            found_at = step.store_time(message.first)
+            if found_at.error_ms is not None:
+                more = errors.get(message.item.row.broker, 0)
+                found_at = replace(found_at, error_ms=found_at.error_ms + more)
+            times.known[group_queue(message.item.row)] = found_at
     return times
 
 

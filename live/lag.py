@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, Self
 
+from live.clocks import clock_errors
 from live.store_times import AT_LEAST, EXACT, MILLISECOND, StoreTime, StoreTimes, group_queue
 from rocketmq import names
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
@@ -29,7 +30,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     """Compute one row per group and topic, largest lag first.
 
     Args:
-        snapshot: offsets and clients of one cluster.
+        snapshot: offsets and clients of one cluster, by our clock (`live.clocks.remove_skew`).
         times: store times that the snapshot does not hold.
 
     Returns:
@@ -38,6 +39,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     """
     times = times or StoreTimes()
     written = {(row.broker, row.topic, row.queue_id): row for row in snapshot.queue_offsets}
+    errors = clock_errors(snapshot)
     members = _members(snapshot.clients)
     broadcasting = {
         client.consumer_group
@@ -53,7 +55,8 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
         row = _advanced(row, times)
         queue = written.get((row.broker, row.topic, row.queue_id))
         if queue is not None and _is_measurement(row, queue):
-            known[pair].append(_queue(row, queue, snapshot.observed_at, times))
+            measured = _queue(row, queue, snapshot.observed_at, times, errors.get(row.broker, 0))
+            known[pair].append(measured)
         else:
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
@@ -127,7 +130,7 @@ def _advanced(row: ConsumerOffset, times: StoreTimes) -> ConsumerOffset:
 
 
 def _queue(
-    row: ConsumerOffset, queue: QueueOffset, now: datetime, times: StoreTimes
+    row: ConsumerOffset, queue: QueueOffset, now: datetime, times: StoreTimes, clock_error_ms: int
 ) -> dict[str, Any]:
     """Compute the columns of ``progress.queues`` from the offsets of one queue."""
     maximum, minimum = queue.max_offset or 0, queue.min_offset or 0
@@ -142,7 +145,7 @@ def _queue(
         newest = min(newest - times.clock_ahead.get(row.broker, timedelta(0)), now)
     first = pull_at = None
     if readable:
-        first = _first_unconsumed(row, queue, now, newest, times)
+        first = _first_unconsumed(row, queue, now, newest, times, clock_error_ms)
         pull_at = first.at if first and lost == 0 and pulled == committed else None
     if pulled is not None and pulled < maximum and pull_at is None:
         of_pulled = _bound(pulled, queue, now, newest)
@@ -182,12 +185,13 @@ def _first_unconsumed(
     now: datetime,
     newest: datetime | None,
     times: StoreTimes,
+    clock_error_ms: int,
 ) -> StoreTime | None:
     """Return when the first readable unconsumed message was stored."""
     first = max(row.consumer_offset or 0, queue.min_offset or 0)
     if row.first_unconsumed_at and first == row.consumer_offset:
-        return StoreTime(min(row.first_unconsumed_at, now), EXACT, 0)
-    bound = _bound(first, queue, now, newest)
+        return StoreTime(min(row.first_unconsumed_at, now), EXACT, clock_error_ms)
+    bound = _bound(first, queue, now, newest, clock_error_ms)
     found = times.known.get(group_queue(row))
     if found is None or (bound and bound.source == EXACT):
         return bound
@@ -198,14 +202,18 @@ def _first_unconsumed(
 
 
 def _bound(
-    offset: int, queue: QueueOffset, now: datetime, newest: datetime | None
+    offset: int,
+    queue: QueueOffset,
+    now: datetime,
+    newest: datetime | None,
+    clock_error_ms: int = 0,
 ) -> StoreTime | None:
     """Return what the snapshot alone gives: the last message's store time is a bound of all.
 
     A bound of 0 ms carries no information.
     """
     if newest and offset == (queue.max_offset or 0) - 1:
-        return StoreTime(newest, EXACT, 0)
+        return StoreTime(newest, EXACT, clock_error_ms)
     return StoreTime(newest, AT_LEAST, None) if newest and _milliseconds(newest, now) else None
 
 

@@ -57,6 +57,8 @@ class Broker:
     get_tps: float | None = None
     config: dict[str, str] | None = None
     booted_at: datetime | None = None
+    clock_skew_ms: int | None = None
+    clock_error_ms: int | None = None
     runtime: dict[str, str] | None = None
 
 

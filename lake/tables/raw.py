@@ -107,6 +107,12 @@ BROKERS = Table(
         Column("get_tps", DOUBLE, "messages handed out a second, 10 s window"),
         Column("config", STRING_MAP, "allow-listed configuration keys"),
         Column("booted_at", TIMESTAMP, "when the broker was started, by its clock"),
+        Column(
+            "clock_skew_ms",
+            BIGINT,
+            "the broker's clock minus ours, milliseconds; raw instants stay as reported",
+        ),
+        Column("clock_error_ms", BIGINT, "error of clock_skew_ms: half of the round trip"),
         Column("runtime", STRING_MAP, "allow-listed keys of its runtime report, as it words them"),
     ),
     key=("snapshot_id", "broker", "broker_id"),

@@ -70,6 +70,9 @@ async def read_deep(
         ]
 
     times = of_each(StoreTimeReader, options.max_store_times)
+    for reader in times:
+        clock = masters[reader.broker].clock
+        reader.set_clock(clock.skew_ms if clock else None)
     await asyncio.gather(*(reader.read(behind, online) for reader in times))
     stats = [
         StatsReader(client, problems, reading, options.max_stats)

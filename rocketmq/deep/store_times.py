@@ -8,7 +8,7 @@ snapshot before and after the request.
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rocketmq.admin import requests as admin
@@ -16,12 +16,9 @@ from rocketmq.admin.deep_responses import TimeSpan
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
+from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
 from rocketmq.typed_values import whole_milliseconds
-from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.pacing import paced
-
-NEVER_CONSUMES = "TIDEMARK_NEVER_CONSUMES"
-"""A group that does not exist, to read the clock. Nothing is stored under the name."""
 
 AT_ONCE = 2
 """Requests under way at one broker: each reads several old messages of every queue."""
@@ -41,6 +38,10 @@ class StoreTimeReader(MasterReader):
     _found: dict[tuple[Pair, int], tuple[TimeSpan, datetime]] = field(default_factory=dict)
     _ahead: timedelta | None = None
 
+    def set_clock(self, skew_ms: int | None) -> None:
+        """Take the clock as the snapshot has it, so that what removes it there does so here."""
+        self._ahead = None if skew_ms is None else timedelta(milliseconds=skew_ms)
+
     async def read(self, unconsumed: Iterable[Unconsumed], online: Container[str]) -> None:
         """Read store times and fill the rows of queues with unconsumed messages on this master."""
         waiting = [it for it in unconsumed if it.row.broker == self.broker and _is_readable(it)]
@@ -51,7 +52,8 @@ class StoreTimeReader(MasterReader):
         pairs = pairs[: self.limit]
         if not pairs:
             return
-        await self._read_clock(pairs[0].topic)
+        if self._ahead is None:
+            await self._read_clock(pairs[0].topic)
         if self._ahead is None:
             return
         await paced(pairs, self._read_pair, AT_ONCE)
@@ -76,20 +78,6 @@ class StoreTimeReader(MasterReader):
                 if span.delay_ms and self._ahead is not None:
                     stored = at + self._ahead - timedelta(milliseconds=span.delay_ms)
                     self._found[pair, queue_id] = span, stored
-
-
-async def timed_spans(
-    client: RemotingClient, address: str, group: str, topic: str
-) -> tuple[dict[int, TimeSpan], datetime, timedelta]:
-    """Send request 303 and note its time.
-
-    Returns:
-        The response by queue id, the middle of the time it took, and half of that time.
-    """
-    sent = datetime.now(UTC)
-    spans = await admin.time_spans(client, address, group, topic)
-    half = (datetime.now(UTC) - sent) / 2
-    return spans, sent + half, half
 
 
 def _is_readable(it: Unconsumed) -> bool:

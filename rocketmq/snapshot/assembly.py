@@ -70,6 +70,8 @@ def broker_row(reading: BrokerReading) -> Broker:
         get_tps=_first_ratio(runtime, "getTransferredTps", "getTransferedTps"),  # 5.x, 4.x
         config=reading.config,
         booted_at=instant(_whole(runtime, "bootTimestamp")),
+        clock_skew_ms=reading.clock.skew_ms if reading.clock else None,
+        clock_error_ms=reading.clock.error_ms if reading.clock else None,
         runtime=kept(reading.runtime),
     )
 

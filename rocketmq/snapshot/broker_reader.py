@@ -9,6 +9,7 @@ from rocketmq.admin import requests as admin
 from rocketmq.admin.pop import POP_SINCE
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.names import version_order
+from rocketmq.snapshot.broker_clock import measured_clock
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
@@ -35,7 +36,8 @@ class BrokerReader:
         if self.reading.taken_by:
             return
         # Counters take a 5.x broker 0.2 s (it walks its timer wheel), so nothing waits for them.
-        await asyncio.gather(self._runtime(), self._state())
+        # The clock comes first: what waits behind large responses takes a long round trip.
+        await asyncio.gather(self._clock(), self._runtime(), self._state())
 
     async def _state(self) -> None:
         whole = [self._config()]
@@ -70,6 +72,10 @@ class BrokerReader:
     async def _each(self, items: Iterable[T], send: Callable[[T], Awaitable[None]]) -> None:
         """Send one request per item; a task each would take more memory than the responses."""
         await paced(items, send, self.client.in_flight)
+
+    async def _clock(self) -> None:
+        if self.reading.is_master:
+            self.reading.clock = await measured_clock(self.client, self.reading.address)
 
     async def _runtime(self) -> None:
         if not self.counters:

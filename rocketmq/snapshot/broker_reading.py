@@ -20,6 +20,7 @@ from rocketmq.admin.responses import (
     TopicConfig,
 )
 from rocketmq.names import TopicKind, is_system_group, topic_kind, version_order
+from rocketmq.snapshot.broker_clock import BrokerClock
 from rocketmq.wire.codes import RequestCode
 
 PULL_OFFSET_SINCE = version_order("V5_1_0")
@@ -52,6 +53,7 @@ class BrokerReading:
         consume_stats: by group and topic (208).
         topic_stats: by topic (202), with queues that only 30 and 31 report; None for a topic
             deleted since 21 was read.
+        clock: its clock against ours; of masters only.
         oversized_topics: topics left out because they have too many queues, with their number.
     """
 
@@ -71,6 +73,7 @@ class BrokerReading:
     connections: dict[str, ConsumerConnection | None] = field(default_factory=dict)
     consume_stats: dict[tuple[str, str], dict[int, ConsumeStats]] = field(default_factory=dict)
     topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
+    clock: BrokerClock | None = None
     oversized_topics: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -17,8 +17,8 @@ def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
 
     Args:
         rows: one row per snapshot, queue and consumer with offsets, counts, ``newest_stored_at``,
-            ``first_unconsumed_at``, ``staleness_ms`` and the ``run`` of
-            `spark.progress.timeline.observations`.
+            ``first_unconsumed_at``, ``staleness_ms``, ``clock_error_ms`` and the ``run`` of
+            `spark.progress.timeline.observations`; instants by our clock.
         grown: rows of `spark.progress.timeline.steps`. No step later than a row dates it: the
             row's own observation holds the message, so the first that does is not later.
 
@@ -160,9 +160,10 @@ def _error_of_snapshot() -> Column:
     """Return the milliseconds by which any delay of the snapshot may be off.
 
     The commits in a file are those of a few seconds ago: what was consumed since still seems to
-    wait. A queue that was consumed then is consumed now.
+    wait. A queue that was consumed then is consumed now. Of the skew of clocks, which is removed
+    from store times, the error of its measurement is left.
     """
-    return F.coalesce("staleness_ms", F.lit(0))
+    return F.coalesce("staleness_ms", F.lit(0)) + F.coalesce("clock_error_ms", F.lit(0))
 
 
 def _ready_delay() -> dict[str, Column]:

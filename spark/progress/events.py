@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lake.observation_steps import EVERY
 from lake.tables import progress
 from spark.columns import SNAPSHOT, at_least_zero, milliseconds
+from spark.progress.observed import without_skew
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 """A queue as a group, or a broadcasting client, consumes it, within a step."""
@@ -132,7 +133,7 @@ def _with_evidence(
         F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
     )
     boots = brokers.groupBy("snapshot_id", "broker").agg(
-        F.min_by("booted_at", "broker_id").alias("booted_at")
+        F.min_by(without_skew("booted_at"), "broker_id").alias("booted_at")
     )
     for frame, key in (
         (online, ["consumer_group", "topic"]),

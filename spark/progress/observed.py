@@ -4,11 +4,14 @@ Observations of different sources never follow each other. A file is older than 
 reports at the same instant, so the step from one to the other is no progress and no rewind.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.history import REMOTE
 from spark.columns import QUEUE
+
+CLOCK = ("clock_skew_ms", "clock_error_ms")
+"""Columns of ``raw.brokers`` about the clock of a master."""
 
 OBSERVED_QUEUE = (*QUEUE, "source")
 """A queue over time as one source observes it."""
@@ -27,3 +30,25 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
         return rows.withColumns({"source": F.lit(REMOTE), "staleness_ms": none})
     found = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
     return found.withColumn("source", F.coalesce("source", F.lit(REMOTE)))
+
+
+def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Remove the skew of brokers' clocks from ``newest_stored_at``.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets``.
+        brokers: ``raw.brokers`` of the same snapshots; a clock that was not measured counts as
+            ours.
+    """
+    clocks = brokers.where(F.col("clock_skew_ms").isNotNull()).groupBy("snapshot_id", "broker")
+    skews = clocks.agg(F.min_by("clock_skew_ms", "broker_id").alias("clock_skew_ms"))
+    found = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
+    return found.withColumn("newest_stored_at", without_skew("newest_stored_at")).drop(
+        "clock_skew_ms"
+    )
+
+
+def without_skew(instant: str) -> Column:
+    """Return an instant by the clock of a broker as one by ours, by ``clock_skew_ms``."""
+    skew = F.coalesce("clock_skew_ms", F.lit(0).cast("bigint"))
+    return F.timestamp_micros(F.unix_micros(instant) - skew * 1000)

@@ -17,7 +17,13 @@ from settings.history import DEFAULT_HISTORY
 from spark.columns import at_least_zero, inside, milliseconds, with_previous
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE
-from spark.progress.observed import OBSERVED_QUEUE, with_source
+from spark.progress.observed import (
+    CLOCK,
+    OBSERVED_QUEUE,
+    by_our_clock,
+    with_source,
+    without_skew,
+)
 from spark.progress.timeline import observations, steps
 
 RATES = ("produce_tps", "consume_tps", "pull_tps")
@@ -84,7 +90,8 @@ def queues(
         of `lake.tables.progress.QUEUES`, without system topics and groups.
     """
     since = None if timeline is None else window
-    ends = with_source(raw.queue_offsets, sources).drop("staleness_ms")
+    ours = by_our_clock(raw.queue_offsets, raw.brokers)
+    ends = with_source(ours, sources).drop("staleness_ms")
     written = observations(with_previous(ends, OBSERVED_QUEUE, "max_offset"), since)
     read = with_previous(
         with_source(raw.consumer_offsets, sources),
@@ -99,7 +106,8 @@ def queues(
             on=["snapshot_id", "broker", "topic", "queue_id"],
             how="inner",
         )
-        .join(F.broadcast(_retention(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+        .join(F.broadcast(_of_broker(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+        .withColumn("first_unconsumed_at", without_skew("first_unconsumed_at"))
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users())
@@ -114,8 +122,8 @@ def queues(
     ).select(*progress.QUEUES.column_names)
 
 
-def _retention(brokers: DataFrame) -> DataFrame:
-    """Return the retention and disk use of each broker group.
+def _of_broker(brokers: DataFrame) -> DataFrame:
+    """Return the retention, disk use and clock of each broker group.
 
     Of each value counts the replica with the smallest id that reports it: a broker may report its
     configuration without its counters, or the other way round.
@@ -128,7 +136,7 @@ def _retention(brokers: DataFrame) -> DataFrame:
     return forced.groupBy("snapshot_id", "broker").agg(
         *(
             F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
-            for name in ("retention_hours", "disk_ratio", "forced_cleaning")
+            for name in ("retention_hours", "disk_ratio", "forced_cleaning", *CLOCK)
         )
     )
 

@@ -16,7 +16,7 @@ from lake.tables import progress
 from lake.window import Window
 from settings.history import DEFAULT_HISTORY
 from spark.columns import QUEUE, inside, is_before
-from spark.progress.observed import OBSERVED_QUEUE, with_source
+from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
 
 RUN = (*OBSERVED_QUEUE, "run")
 """A queue between two falls of its ``max_offset``: within, offsets only grow."""
@@ -28,7 +28,10 @@ _STEP = ("max_offset", "newest_stored_at", "observed_at", "before")
 
 
 def timeline(
-    queue_offsets: DataFrame, window: Window, sources: DataFrame | None = None
+    queue_offsets: DataFrame,
+    window: Window,
+    sources: DataFrame | None = None,
+    brokers: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.timeline`` of a window: the observations in which a queue had changed.
 
@@ -36,11 +39,13 @@ def timeline(
         queue_offsets: ``raw.queue_offsets`` of the window and the observations before it.
         window: the window to compute.
         sources: as for `spark.progress.observed.with_source`.
+        brokers: ``raw.brokers`` of the same snapshots; None where their clocks are ours.
 
     Returns:
         One row per step of a queue, with the columns of `lake.tables.progress.TIMELINE`.
     """
-    seen = observations(with_source(queue_offsets, sources))
+    ours = queue_offsets if brokers is None else by_our_clock(queue_offsets, brokers)
+    seen = observations(with_source(ours, sources))
     return seen.where(inside(window) & _is_step()).select(*_as_timeline())
 
 

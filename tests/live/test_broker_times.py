@@ -8,12 +8,13 @@ import pytest
 
 from live import broker_times
 from live.broker_times import Limits, requested, requests_needed
+from live.clocks import remove_skew
 from live.lag import group_rows
 from live.store_times import StoreTime, undated
 from rocketmq.admin.deep_responses import TimeSpan
-from rocketmq.deep.store_times import NEVER_CONSUMES
 from rocketmq.names import OffsetKey
 from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
+from rocketmq.snapshot.broker_clock import NEVER_CONSUMES
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.errors import RequestTimeoutError
 
@@ -178,3 +179,24 @@ def test_requests_needed_are_one_per_group_topic_and_broker():
 def test_a_message_with_one_response_only_has_a_bound():
     stored = StoreTime(NOW, "exact", 3)
     assert broker_times._between(None, stored, NOW) == StoreTime(NOW, "at_least", None)
+
+
+@pytest.mark.parametrize("skew", [timedelta(minutes=-5), timedelta(minutes=5)])
+def test_a_clock_that_the_snapshot_measured_is_removed(skew):
+    """The newest message needs no request then, and its error is half of the round trip."""
+    taken = snapshot(("billing", 99))
+    taken.queue_offsets[0].newest_stored_at = NOW + skew - timedelta(seconds=1)
+    taken.brokers[0].clock_skew_ms = skew // timedelta(milliseconds=1)
+    taken.brokers[0].clock_error_ms = 3
+    remove_skew(taken)
+    (row,) = group_rows(taken)
+    assert (row["delay_ms"], row["delay_source"], row["delay_error_ms"]) == (1_000, "exact", 3)
+
+
+def test_a_measured_clock_is_not_requested_again(answering):
+    fake = answering(FakeBrokers({"billing": 40}))
+    taken = snapshot(("billing", 40))
+    taken.brokers[0].clock_skew_ms = AHEAD // timedelta(milliseconds=1)
+    remove_skew(taken)
+    assert delays(taken)["billing"][0] == 60_000
+    assert NEVER_CONSUMES not in fake.requests

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from live.clocks import remove_skew
 from live.lag import group_rows
 from live.store_times import AT_LEAST, INTERPOLATED, StoreTimes
 from rocketmq.records import Snapshot
@@ -82,6 +83,7 @@ def lag(
 def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
     """Take a snapshot; return it, the rows of its groups, and why delays are missing."""
     target, snapshot = targeted_snapshot(namesrv, counters=False)
+    remove_skew(snapshot)
     times = StoreTimes()
     if delay:
         from live.delays import store_times

@@ -29,6 +29,7 @@ BOUND = 10.0
 
 TOPICS_OF, CONFIG, RUNTIME, OFFSETS, GROUPS, TOPIC_STATS, MEMBERS = 21, 26, 28, 43, 201, 202, 203
 CONSUME_STATS = 208  # requested where the version is unknown
+CLOCK = 303
 NAMES = {
     TOPIC_STATS: "GET_TOPIC_STATS_INFO",
     OFFSETS: "GET_ALL_CONSUMER_OFFSET",
@@ -69,6 +70,7 @@ def body_of(broker, code, fields):
             TOPICS_OF: {"topicConfigTable": dict.fromkeys(TOPICS, topic)},
             GROUPS: {"subscriptionGroupTable": {"g": {"consumeEnable": True, "brokerId": 0}}},
             CONSUME_STATS: {"offsetTable": {}},
+            CLOCK: {"consumeTimeSpanSet": []},
             RUNTIME: {"table": {"brokerVersionDesc": "V4_9_7", "putTps": "1.0 2.0"}},
         }[code]
     )

@@ -444,3 +444,14 @@ def test_a_delay_lies_within_its_error_of_the_truth_and_only_grows(spark, thin):
             assert row["delay_ms"] >= before
             before = row["delay_ms"]
     assert kinds == {"exact", "interpolated", "at_least"}
+
+
+def test_the_timeline_is_by_our_clock(spark):
+    rows = [
+        {"at": 0, "topic": "orders", "queue_id": 0, "max_offset": 9, "newest_stored_at": minute(4)}
+    ]
+    clock = {"at": 0, "broker_id": 0, "clock_skew_ms": 300_000}
+    raw = raw_frames(spark, queue_offsets=rows, brokers=[clock])
+    (row,) = timeline(raw.queue_offsets, ALL, brokers=raw.brokers).collect()
+    assert row["newest_stored_at"].timestamp() == minute(-1).timestamp()
+    assert row["source"] == "remote"

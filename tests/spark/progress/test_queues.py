@@ -236,3 +236,38 @@ def test_the_age_of_a_stores_commits_adds_to_the_error(spark):
     rows = compute(spark, written, [*read[:3], {"at": 3, "consumer_offset": 400}], stores=(1, 2, 3))
     assert [row["delay_error_ms"] for row in rows] == [None, None, 65_000, 0]
     assert [row["delay_source"] for row in rows[2:]] == ["interpolated", "exact"]
+
+
+@pytest.mark.parametrize("skew", [-300_000, 300_000])
+def test_the_skew_of_the_brokers_clock_is_removed(spark, skew):
+    """Store times are by the broker's clock; delays are by ours, with half of the round trip."""
+    by_broker = timedelta(milliseconds=skew)
+    written = [{"min_offset": 0, "max_offset": 100, "newest_stored_at": minute(-1) + by_broker}]
+    asked = {"consumer_offset": 60, "first_unconsumed_at": minute(-2) + by_broker}
+    newest = {"consumer_offset": 99, "consumer_group": "newest"}
+    nothing = {"consumer_offset": 100, "consumer_group": "nothing"}
+    clock = {"clock_skew_ms": skew, "clock_error_ms": 7}
+    rows = compute(spark, written, [asked, newest, nothing], [clock])
+    found = {row["consumer_group"]: row for row in rows}
+    delays = ("delay_ms", "delay_source", "delay_error_ms")
+    assert [found["billing"][name] for name in delays] == [120_000, "exact", 7]
+    assert [found["newest"][name] for name in delays] == [60_000, "exact", 7]
+    assert [found["nothing"][name] for name in delays] == [0, "exact", 0]
+    assert {row["newest_at"].timestamp() for row in rows} == {minute(-1).timestamp()}
+
+
+def test_each_observation_has_the_skew_of_its_own_moment(spark):
+    """A clock that was set right between two observations moves no message."""
+    behind = timedelta(minutes=5)
+    written = [
+        {"at": 0, "min_offset": 0, "max_offset": 100, "newest_stored_at": minute(0) - behind},
+        {"at": 10, "min_offset": 0, "max_offset": 200, "newest_stored_at": minute(10)},
+    ]
+    read = [{"at": at, "consumer_offset": 149} for at in (0, 10)]
+    clocks = [
+        {"at": 0, "clock_skew_ms": -300_000, "clock_error_ms": 9},
+        {"at": 10, "clock_skew_ms": 0, "clock_error_ms": 2},
+    ]
+    _, row = compute(spark, written, read, clocks)
+    assert (row["delay_ms"], row["delay_source"]) == (300_000, "interpolated")
+    assert row["delay_error_ms"] == 600_000 + 2
