@@ -6,7 +6,9 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from alerting.incidents.incident import Alert
+from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.repository import advance_incidents, current_incidents
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
 from assets.metadata import described, key_of, written
 from assets.resources import RulesResource
@@ -63,9 +65,15 @@ def incidents(run: CurrentRun, alert_rules: RulesResource) -> dg.MaterializeResu
     plan = run.plan
     if not plan.new:
         return dg.MaterializeResult(metadata=written(0, plan.window))
-    rules, mistakes = alert_rules.rules()
+    declared = alert_rules.rule_set()
     changed, still_open = advance_by(
-        run.lake, run.session, rules, plan.new, plan.known, all_rules=not mistakes
+        run.lake,
+        run.session,
+        declared.rules,
+        plan.new,
+        plan.known,
+        all_rules=not declared.rule_mistakes,
+        inhibitions=declared.inhibitions,
     )
     return dg.MaterializeResult(metadata=written(changed, plan.window, open=still_open))
 
@@ -84,6 +92,7 @@ def advance_by(
     known: Sequence[LoadedSnapshot],
     *,
     all_rules: bool,
+    inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> tuple[int, int]:
     """Advance incidents by snapshots; return how many changed, and how many are open.
 
@@ -94,6 +103,7 @@ def advance_by(
         snapshots: the snapshots, in order of time.
         known: loaded snapshots of what they remember too, in order of time.
         all_rules: see `alerting.incidents.life_cycle.advance`.
+        inhibitions: which incidents inhibit others.
     """
     changed = still_open = 0
     evaluated = evaluated_rules(rules)
@@ -102,6 +112,8 @@ def advance_by(
         before = current_incidents(lake, batch[0].observed_at)
         outcomes = evaluations(session, lake, evaluated, batch, known, found, before.incidents)
         # The repository locks the incidents: somebody may have acknowledged one meanwhile.
-        after, more = advance_incidents(lake, outcomes, rules, all_rules=all_rules, known=before)
+        after, more = advance_incidents(
+            lake, outcomes, rules, all_rules=all_rules, known=before, inhibitions=inhibitions
+        )
         changed, still_open = changed + more, sum(incident.is_open for incident in after)
     return changed, still_open

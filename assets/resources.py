@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import dagster as dg
 from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
-from alerting.rules.files import valid_rules
+from alerting.rules.files import RuleSet, read_rule_set, valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
 from assets.run_tags import longest_time_tag, process_tag
@@ -126,6 +127,11 @@ class RulesResource(dg.ConfigurableResource):
         """The rules as they stand in the files now, and a line for each that cannot be used."""
         rules, mistakes = valid_rules(Path(self.path))
         return with_links(rules, self.docs_url), mistakes
+
+    def rule_set(self) -> RuleSet:
+        """Everything that the files declare now: rules, inhibitions and routes."""
+        found = read_rule_set(Path(self.path))
+        return replace(found, rules=with_links(found.rules, self.docs_url))
 
 
 class HealthResource(dg.ConfigurableResource):

@@ -48,7 +48,7 @@ def evaluated_rule(variant: Variant) -> EvaluatedRule:
         words=rule.words,
         description=rule.description,
         runbook=rule.runbook,
-        labels=rule.labels,
+        labels=variant.labels,
     )
 
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from alerting.incidents.incident import Alert, Incident
+from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
 from assets.rule_evaluation import batches, evaluated_rules, evaluations, outages_before, read_rows
 from lake import history
@@ -17,7 +19,11 @@ from spark.session.configuration import SparkResource
 
 
 def replay(
-    lake: Lake, spark: SparkResource, rules: Sequence[Rule], window: Window
+    lake: Lake,
+    spark: SparkResource,
+    rules: Sequence[Rule],
+    window: Window,
+    inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> list[Incident]:
     """The incidents that rules would have made in a window, by opening.
 
@@ -28,6 +34,7 @@ def replay(
         spark: runs the evaluation.
         rules: to try.
         window: the past.
+        inhibitions: which incidents inhibit others.
     """
     computed = set(
         lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))["snapshot_id"].to_pylist()
@@ -51,7 +58,7 @@ def replay(
         rows = evaluate(evaluated, compared, part, outages).toArrow()
         alerts = sorted(typed_rows(rows, Alert), key=lambda each: each.observed_at)
         said = evaluations(session, lake, evaluated, mine, known, alerts, standing)
-        after = advance(standing, said, by_name)
+        after = advance(standing, said, by_name, inhibitions=inhibitions)
         standing = [each for each in after if _may_come_back(each, part.end)]
         finished += [each for each in after if not _may_come_back(each, part.end)]
     found = [*finished, *standing]

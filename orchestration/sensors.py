@@ -1,18 +1,18 @@
 """The sensors: `notify` delivers, `watch` looks after Tidemark itself, `tidy` after Dagster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from alerting.delivery.channels import open_channels
 from alerting.delivery.open_notifications import OpenNotifications
 from alerting.delivery.outbox import Delivery, deliver
+from alerting.delivery.receivers import open_channels
 from alerting.delivery.silences import SilenceError, mute_reasons, silences
 from alerting.incidents import self_monitoring as pipeline
 from alerting.incidents.removed_clusters import close_removed, removed_clusters
 from alerting.incidents.repository import advance_incidents
-from alerting.rules.model import Rule
+from alerting.rules.files import RuleSet
 from assets.metadata import key_of
 from assets.resources import CollectorResource, LakeResource, RulesResource
 from lake.catalog import Lake
@@ -51,8 +51,8 @@ def sensors(*, running: bool) -> list[dg.SensorDefinition]:
         A channel that fails is retried later, and nothing that it accepted is repeated. Quiet hours
         do not apply to digests.
         """
-        rules, _ = alert_rules.rules()
-        return _notify(context, lake.lake, rules, notification_settings, open_notifications)
+        declared = alert_rules.rule_set()
+        return _notify(context, lake.lake, declared, notification_settings, open_notifications)
 
     return [
         notify,
@@ -77,7 +77,7 @@ def tidy(
 def _notify(
     context: dg.SensorEvaluationContext,
     lake: Lake,
-    rules: Sequence[Rule],
+    declared: RuleSet,
     notification_settings: NotificationSettings,
     open_notifications: OpenNotifications,
 ) -> dg.SensorResult:
@@ -86,12 +86,15 @@ def _notify(
     Args:
         context: of the evaluation, for its log.
         lake: the tables.
-        rules: the present alert rules, for their quiet hours.
+        declared: the present rules, for their quiet hours, and routes.
         notification_settings: the addresses of channels.
         open_notifications: remembered between evaluations, so that an idle one reads no whole
             table.
     """
-    channels, problems = open_channels(notification_settings)
+    routing = declared.routing
+    channels, problems = open_channels(notification_settings, routing.used_receivers)
+    if routing.broadcasts:
+        problems += [each for each in declared.mistakes if each not in declared.rule_mistakes]
     try:
         in_force = silences(lake.home)
     except SilenceError as error:
@@ -100,9 +103,11 @@ def _notify(
     at_once = [each for each in channels if each.every is None]
     digests = [each for each in channels if each.every]
     delivery = Delivery()
-    for some, muting_rules in ((at_once, rules), (digests, ())):
+    for some, muting_rules in ((at_once, declared.rules), (digests, ())):
         reasons = mute_reasons(in_force, muting_rules)
-        delivery |= deliver(lake, some, reasons, open_notifications=open_notifications)
+        delivery |= deliver(
+            lake, some, reasons, open_notifications=open_notifications, routing=routing
+        )
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     for problem in problems:
         context.log.warning(problem)
@@ -129,7 +134,8 @@ def watch(
     Also closes the incidents of clusters that were removed from the settings file.
     """
     end_dead_runs(context.instance)
-    rules, mistakes = alert_rules.rules()
+    declared = alert_rules.rule_set()
+    rules, mistakes = declared.rules, declared.mistakes
     now = datetime.now(UTC)
     since = datetime.fromisoformat(context.cursor) if context.cursor else now
     context.update_cursor(since.isoformat())
@@ -137,7 +143,13 @@ def watch(
     failed = _failed_runs(context.instance)
     at_work = is_at_work(context.instance, now)
     looked = pipeline.check_pipeline(lake.lake, rules, failed, now, since, gone, at_work=at_work)
-    _, changed = advance_incidents(lake.lake, [looked], rules, all_rules=not mistakes)
+    _, changed = advance_incidents(
+        lake.lake,
+        [looked],
+        rules,
+        all_rules=not declared.rule_mistakes,
+        inhibitions=declared.inhibitions,
+    )
     changed += close_removed(lake.lake, gone, now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(looked.alerts)} found, {changed} incidents changed{wrong}")

@@ -104,6 +104,18 @@ def fits(globs: Mapping[str, Sequence[str]], columns: Mapping[str, Any]) -> bool
     )
 
 
+def fits_text(globs: Iterable[str], text: str) -> bool:
+    """Whether one glob fits a text, which may be empty."""
+    return any(_pattern(glob).match(text) for glob in globs)
+
+
+def as_tuple(value: Any) -> Any:
+    """One text or mapping, or a list of them, as a tuple; everything else as it is."""
+    if isinstance(value, str | dict):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _fits(globs: Iterable[str], value: Any) -> bool:
     return value is not None and any(_pattern(glob).match(str(value)) for glob in globs)
 
@@ -118,6 +130,21 @@ def _hour(value: Any) -> Any:
 HourOfDay = Annotated[str, BeforeValidator(_hour, json_schema_input_type=str)]
 
 
+def known_zone(value: Any) -> Any:
+    """The name of a time zone.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    try:
+        ZoneInfo(value)
+    except (KeyError, OSError, ValueError, TypeError):
+        raise ValueError(
+            f"{value!r} is no time zone, write one like UTC or Europe/Berlin"
+        ) from None
+    return value
+
+
 class QuietHours(Strict, frozen=True):
     """Hours without notifications; what is still open at their end is notified then."""
 
@@ -128,13 +155,7 @@ class QuietHours(Strict, frozen=True):
     @field_validator("zone")
     @classmethod
     def _known(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (KeyError, OSError, ValueError):
-            raise ValueError(
-                f"{value!r} is no time zone, write one like UTC or Europe/Berlin"
-            ) from None
-        return value
+        return known_zone(value)
 
     def hold(self, instant: datetime) -> bool:
         """Whether an instant lies in them; ``22:00`` to ``07:00`` goes over midnight."""

@@ -1,6 +1,7 @@
 """Settings files: YAML that remembers where everything stood, so that a mistake names its line.
 
-Every settings file is a mapping with one key and a list under it, checked by pydantic. A mistake is
+Every settings file is a mapping with a list under a key, checked by pydantic; rule files have more
+than one key. A mistake is
 one line, ``FILE:LINE: FIELD: what is wrong``, and all mistakes of a file are reported at once.
 """
 
@@ -129,31 +130,77 @@ def read_items(
     """
     if not required and not file.exists():
         return
-    document, mistakes = read_list(file, key)
+    document, mistakes = read_sections(file, (key,))
     yield from mistakes
-    for index, entry in enumerate(document.value[key] if document else ()):
-        assert document
+    if document:
+        yield from items_of(file, document, key, noun, validate, located=located, words=words)
+
+
+def items_of(
+    file: Path,
+    document: Document,
+    key: str,
+    noun: str,
+    validate: Callable[[Any], T],
+    *,
+    located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
+    words: Callable[[ErrorDetails], str] | None = None,
+) -> Iterator[Item[T] | str]:
+    """The valid entries of one list of a document, and a line for each mistake in it.
+
+    Args:
+        file: where the document was read.
+        document: a mapping; without the key, it has no entries.
+        key: the key under which the list is.
+        noun: see `read_items`.
+        validate: see `read_items`.
+        located: see `read_items`.
+        words: see `read_items`.
+    """
+    for index, entry in enumerate(document.value.get(key, ())):
         base = (key, index)
         if not isinstance(entry, dict):
             yield f"{_place(file, document, base)}: {noun} is a mapping, not {kind(entry)}"
             continue
-        try:
-            yield Item(validate(entry), file, document, base)
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                place = _place(file, document, (*base, *located(detail)))
-                yield f"{place}: {(words or reason)(detail)}"
+        yield from item_at(file, document, base, entry, validate, located=located, words=words)
+
+
+def item_at(
+    file: Path,
+    document: Document,
+    base: Place,
+    value: Any,
+    validate: Callable[[Any], T],
+    *,
+    located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
+    words: Callable[[ErrorDetails], str] | None = None,
+) -> Iterator[Item[T] | str]:
+    """What one part of a document says, or a line for each mistake in it; see `items_of`."""
+    try:
+        yield Item(validate(value), file, document, base)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            place = _place(file, document, (*base, *located(detail)))
+            yield f"{place}: {(words or reason)(detail)}"
 
 
 def _place(file: Path, document: Document, path: Place) -> str:
     return f"{file}:{document.line(path)}: {field(path)}"
 
 
-def read_list(file: Path, key: str) -> tuple[Document | None, list[str]]:
-    """Reads a file that is a mapping with the one key `key` and a list under it.
+def read_sections(
+    file: Path, lists: Sequence[str], others: Sequence[str] = ()
+) -> tuple[Document | None, list[str]]:
+    """Reads a file that is a mapping with known keys, at least one of them.
+
+    Args:
+        file: mistakes name it as it is given here.
+        lists: keys of lists; a file without any key misses the first one.
+        others: keys of something else, which the caller checks.
 
     Returns:
-        The document, None when there is no such list; and the mistakes so far.
+        The document, None when it has no known key or no list where one is wanted; and the
+        mistakes so far.
     """
     try:
         document = parse(file.read_text(encoding="utf-8"))
@@ -165,28 +212,34 @@ def read_list(file: Path, key: str) -> tuple[Document | None, list[str]]:
     except DocumentError as error:
         return None, [f"{file}:{error.line}: {one_line(str(error))}"]
     mistakes = [f"{file}:{line}: {field(path)}: written twice" for path, line in document.repeated]
-    mistake = _wrong_top(document.value, key)
+    mistake = _wrong_top(document.value, lists, others)
     if mistake:
         place, words = mistake
         return None, [*mistakes, f"{file}:{document.line(place)}: {words}"]
+    known = ", ".join(f"`{key}`" for key in (*lists, *others))
+    verb = "is" if len(lists) + len(others) == 1 else "are"
     mistakes += [
-        f"{file}:{document.line([other])}: {other}: unknown field, only `{key}` is known here"
+        f"{file}:{document.line([other])}: {other}: unknown field, only {known} {verb} known here"
         for other in document.value
-        if other != key
+        if other not in (*lists, *others)
     ]
     return document, mistakes
 
 
-def _wrong_top(top: Any, key: str) -> tuple[list[str], str] | None:
+def _wrong_top(
+    top: Any, lists: Sequence[str], others: Sequence[str]
+) -> tuple[list[str], str] | None:
     """What is wrong with the document as a whole: where, and the words."""
+    key = lists[0]
     if top is None:
         return [], f"empty: write `{key}:` and a list of {key}"
     if not isinstance(top, dict):
         return [], f"a mapping with `{key}:` is wanted here, not {kind(top)}"
-    if key not in top:
+    if not any(each in top for each in (*lists, *others)):
         return [], f"{key}: missing"
-    if not isinstance(top[key], list):
-        return [key], f"{key}: a list of {key} is wanted, not {kind(top[key])}"
+    for each in lists:
+        if each in top and not isinstance(top[each], list):
+            return [each], f"{each}: a list of {each} is wanted, not {kind(top[each])}"
     return None
 
 

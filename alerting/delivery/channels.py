@@ -8,10 +8,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from threading import Lock
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -20,20 +18,10 @@ import apprise
 from alerting.delivery import apprise_patches
 from alerting.delivery.digests import digest_body, digest_title
 from alerting.delivery.messages import Notification, as_json, body, title, worst
-from alerting.delivery.pagers import about, is_pager, opened
+from alerting.delivery.pagers import about, acknowledge, is_pager, opened
+from alerting.delivery.quiet import HUSH
 from alerting.delivery.summaries import summary_body, summary_title
-from settings.durations import seconds
-from settings.notifications import NotificationSettings
-
-URLS, DIGEST_URLS, DIGEST_EVERY = (
-    "TIDEMARK_NOTIFY_URLS",
-    "TIDEMARK_DIGEST_URLS",
-    "TIDEMARK_DIGEST_EVERY",
-)
-"""The variables that `NotificationSettings` come from, as mistakes name them."""
-
-DAY = timedelta(days=1)
-SHORTEST = timedelta(minutes=1)
+from alerting.rules.routes import DEFAULT_RECEIVER
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 _TYPES = {
@@ -59,6 +47,9 @@ class Channel(Protocol):
         every: the period of its digests; None = each notification at once.
         one_by_one: whether each notification is a message of its own, which pagers need.
         pages: whether it opens pages, which wake people.
+        receiver: the receiver that it belongs to; None where it gets everything, whatever routes
+            say.
+        acknowledges: whether it is told that a person acknowledged an incident.
     """
 
     @property
@@ -69,6 +60,10 @@ class Channel(Protocol):
     def one_by_one(self) -> bool: ...  # noqa: D102
     @property
     def pages(self) -> bool: ...  # noqa: D102
+    @property
+    def receiver(self) -> str | None: ...  # noqa: D102
+    @property
+    def acknowledges(self) -> bool: ...  # noqa: D102
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send the notifications, all or none.
@@ -87,12 +82,16 @@ class LogChannel:
         every: None.
         one_by_one: False, as all lines are one message.
         pages: False.
+        receiver: None.
+        acknowledges: False.
     """
 
     name = "log"
     every: timedelta | None = None
     one_by_one = False
     pages = False
+    receiver: str | None = None
+    acknowledges = False
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
@@ -117,27 +116,38 @@ class AppriseChannel:
         every: the period of its digests; None = each notification at once.
         one_by_one: whether each notification is a message of its own.
         pages: the same, as pagers open pages; a digest to one is a message for all.
+        receiver: see `Channel`.
+        acknowledges: the same as `pages`.
     """
 
-    def __init__(self, url: str, every: timedelta | None = None) -> None:
+    def __init__(
+        self, url: str, every: timedelta | None = None, receiver: str = DEFAULT_RECEIVER
+    ) -> None:
         """Open an apprise address.
+
+        Args:
+            url: the address.
+            every: the period of its digests; None = each notification at once.
+            receiver: the receiver that it belongs to; a digest belongs to none.
 
         Raises:
             ChannelError: apprise cannot use it.
         """
         scheme = url.split("://", 1)[0] if "://" in url else "?"
         name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
+        name = name if receiver == DEFAULT_RECEIVER else f"{receiver}.{name}"
         self.name = f"digest-{name}" if every else name
+        self.receiver: str | None = None if every else receiver
         self.every = every
         self._secrets = _parts(url)
         apprise_patches.apply()
-        _HUSH.install()
+        HUSH.install()
         service = opened(url, keeps_alerts=not every)
         if service is None:
             raise ChannelError(f"apprise cannot use this {scheme}:// address")
         self._service = service
         self._apprise = apprise.Apprise(service)
-        self.one_by_one = self.pages = is_pager(service) and not every
+        self.one_by_one = self.pages = self.acknowledges = is_pager(service) and not every
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send one message.
@@ -147,10 +157,15 @@ class AppriseChannel:
         """
         headline, write = self._written(notifications)
         room = self._service.body_maxlen - len(headline.encode()) - _JOINED
-        with _HUSH.warnings() as reasons:
+        with HUSH.warnings() as reasons:
             if self.one_by_one:
                 (notification,) = notifications
                 about(self._service, notification.incident.incident_id)
+                if notification.state == "ACKNOWLEDGED":
+                    taken = acknowledge(self._service, notification)
+                    if not taken:
+                        raise ChannelError(self._without_secrets("; ".join(reasons)))
+                    return
             taken = self._apprise.notify(
                 body=write(notifications, room),
                 title=headline,
@@ -198,75 +213,3 @@ def _parts(url: str) -> list[str]:
         for part in re.split(separators, text)
     }
     return sorted((part for part in parts if len(part) >= _LEAST_SECRET), key=len, reverse=True)
-
-
-def open_channels(settings: NotificationSettings) -> tuple[list[Channel], list[str]]:
-    """Open the log, and a channel for each address of notifications and digests.
-
-    Returns:
-        The channels, and a line for each wrong setting, which stops no other channel. A line names
-        an address by its position and not its text. Digests with a wrong ``TIDEMARK_DIGEST_EVERY``
-        go out once a day.
-    """
-    channels: list[Channel] = [LogChannel()]
-    mistakes: list[str] = []
-    every = DAY
-    try:
-        every = _every(settings.digest_every)
-    except ValueError as error:
-        mistakes.append(f"{DIGEST_EVERY}: {error}; until then digests go out once a day")
-    addresses = ((URLS, settings.urls, None), (DIGEST_URLS, settings.digest_urls, every))
-    for variable, urls, pause in addresses:
-        for position, url in enumerate(dict.fromkeys(urls.split()), start=1):
-            try:
-                channels.append(AppriseChannel(url, pause))
-            except ChannelError as error:
-                mistakes.append(f"{variable}, address {position}: {error}")
-    return channels, mistakes
-
-
-def _every(text: str) -> timedelta:
-    every = timedelta(seconds=seconds(text))
-    if every < SHORTEST:
-        raise ValueError(f"a duration of at least 1m is wanted, not {text!r}")
-    return every
-
-
-class _Hush(logging.Filter):
-    """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
-
-    apprise reports the reason of a failure only in its log, which also holds addresses; urllib3
-    logs their paths. apprise sends in threads of its own. So every line logged during a send counts
-    as part of it, and only one message is sent at a time.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sending = Lock()
-        self._lines: list[str] | None = None
-
-    def install(self) -> None:
-        """Filter the loggers that may name addresses; a second call changes nothing."""
-        for name in ("apprise", "urllib3.connectionpool"):
-            logging.getLogger(name).addFilter(self)
-
-    @contextmanager
-    def warnings(self) -> Iterator[list[str]]:
-        """Collect the warnings of apprise while the context is open."""
-        with self._sending:
-            self._lines = lines = []
-            try:
-                yield lines
-            finally:
-                self._lines = None
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line may pass, as it does not concern a send of ours."""
-        ours = record.name == "apprise"
-        lines = self._lines
-        if ours and lines is not None and record.levelno >= logging.WARNING:
-            lines.append(record.getMessage())
-        return not ours and lines is None
-
-
-_HUSH = _Hush()

@@ -131,9 +131,9 @@ def _due_of_incident(
             if known.status == "DELIVERED":
                 firing_sent = firing_told = notification.state == "FIRING"
             if is_repeated(notification) and known.next_attempt_at and not _waits(known, now):
-                if reason:
+                if reason and next_digest:
                     changed.append(replace(known, next_attempt_at=next_digest))
-                else:
+                elif not reason:
                     notifications.append(Notification(incident, transition, repeat=True))
             continue
         entry = known or replace(new_entry(notification, channel), next_attempt_at=next_digest)

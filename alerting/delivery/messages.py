@@ -35,7 +35,7 @@ class Notification:
 
     @property
     def state(self) -> str:
-        """``FIRING`` | ``RESOLVED``."""
+        """``FIRING`` | ``RESOLVED`` | ``ACKNOWLEDGED``."""
         return self.transition.transition.split("_")[0]
 
     @property

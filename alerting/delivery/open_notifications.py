@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow as pa
+
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 
@@ -63,7 +65,8 @@ class OpenNotifications:
             entries: all entries of the incidents and channels that changed.
         """
         newest: dict[ChannelIncident, Entry] = {}
-        for each in sorted(entries, key=lambda each: each.transition_at):
+        of_states = (each for each in entries if not is_acknowledgement(each.transition))
+        for each in sorted(of_states, key=lambda each: each.transition_at):
             newest[each.channel, each.incident_id] = each
         opened = {key for key, each in newest.items() if _is_open(each.transition, each.status)}
         version = lake.version(NOTIFICATIONS)
@@ -75,6 +78,8 @@ class OpenNotifications:
 
 def _read(lake: Lake) -> frozenset[ChannelIncident]:
     rows = lake.read(NOTIFICATIONS, columns=_COLUMNS).sort_by("transition_at")
+    names = [not is_acknowledgement(each) for each in rows["transition"].to_pylist()]
+    rows = rows.filter(pa.array(names, pa.bool_()))
     newest = rows.group_by(["channel", "incident_id"], use_threads=False).aggregate(
         [("transition", "last"), ("status", "last")]
     )
@@ -83,6 +88,11 @@ def _read(lake: Lake) -> frozenset[ChannelIncident]:
         for row in newest.to_pylist()
         if _is_open(row["transition_last"], row["status_last"])
     )
+
+
+def is_acknowledgement(transition: str) -> bool:
+    """Return whether a transition is that a person acknowledged the incident."""
+    return transition.startswith("ACKNOWLEDGED")
 
 
 def _is_open(transition: str, status: str) -> bool:

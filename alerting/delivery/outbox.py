@@ -17,22 +17,13 @@ from msgspec.structs import replace
 
 from alerting.delivery.candidates import candidates, concerns, entries_by_channel
 from alerting.delivery.channels import Channel, ChannelError
-from alerting.delivery.due import (
-    Due,
-    Entry,
-    Key,
-    MuteReason,
-    due,
-    is_repeated,
-    never_muted,
-    never_refused,
-    new_entry,
-)
+from alerting.delivery.due import Entry, Key, MuteReason, never_muted, new_entry
 from alerting.delivery.marks import read_marks, write_marks
 from alerting.delivery.messages import Notification, severity_order
 from alerting.delivery.open_notifications import OpenNotifications
-from alerting.delivery.pagers import no_page_for
+from alerting.delivery.plans import Plan, plan_of
 from alerting.incidents.incident import Incident
+from alerting.rules.routing import Routing
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.tables.alerting import NOTIFICATIONS
@@ -45,17 +36,10 @@ LONGEST_RETRY_PAUSE = timedelta(minutes=15)
 MOST_SECONDS_PER_CHANNEL = 15.0
 """Seconds after which a channel with one message per notification gives way to other channels."""
 
-A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
-"""Digest periods count from here, so days start at midnight UTC and weeks on Monday."""
+EVERYWHERE = Routing()
+"""No routes: everything goes to every channel of the environment."""
 
 LOG = logging.getLogger("tidemark.notifications")
-
-
-def next_digest(channel: Channel, now: datetime) -> datetime | None:
-    """Return the end of the present digest period; None for a channel without digests."""
-    if channel.every is None:
-        return None
-    return now + channel.every - (now - A_MONDAY) % channel.every
 
 
 def retry_pause(attempts: int) -> timedelta:
@@ -97,6 +81,7 @@ def deliver(
     mute_reason: MuteReason = never_muted,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     open_notifications: OpenNotifications | None = None,
+    routing: Routing = EVERYWHERE,
 ) -> Delivery:
     """Deliver what is due on every channel, and record each message before the next one.
 
@@ -110,6 +95,7 @@ def deliver(
         clock: returns the present.
         open_notifications: kept by a caller that delivers repeatedly, which saves reading
             ``alerting.notifications`` as a whole; None: read it.
+        routing: which channels get an incident, and when; without routes, all at once.
     """
     lake.home.path.mkdir(parents=True, exist_ok=True)
     try:
@@ -117,7 +103,7 @@ def deliver(
             if not channels:
                 return Delivery()
             remembered = open_notifications or OpenNotifications()
-            return _deliver(lake, channels, mute_reason, clock, remembered)
+            return _deliver(lake, channels, mute_reason, clock, remembered, routing)
     except Timeout:
         return Delivery()
 
@@ -128,6 +114,7 @@ def _deliver(
     mute_reason: MuteReason,
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
+    routing: Routing,
 ) -> Delivery:
     names = {each.name for each in channels}
     marks = read_marks(lake.home)
@@ -138,14 +125,12 @@ def _deliver(
     delivery = Delivery()
     for channel in channels:
         mine = entries.get(channel.name, {})
-        now = clock()
         known = {incident_id for incident_id, _ in mine}
-        mark = marks.get(channel.name)
+        mark, now = marks.get(channel.name), clock()
         concerned = [each for each in incidents if concerns(each, known, mark, now)]
-        refusal = no_page_for if channel.pages else never_refused
-        next_at = next_digest(channel, now)
-        todo = due(concerned, mine, channel.name, now, mute_reason, next_at, refusal)
-        delivery |= _deliver_on(lake, channel, todo, mine, clock, open_notifications)
+        plan = plan_of(channel, concerned, mine, routing, mute_reason, clock)
+        delivery |= _deliver_on(lake, plan, clock, open_notifications)
+        delivery |= _refresh(plan)
     # Everything has an entry by now, so the next delivery need not look back as far.
     written = [each.written_at for each in incidents if each.written_at]
     if written and any(marks.get(name) != max(written) for name in names):
@@ -155,20 +140,19 @@ def _deliver(
 
 def _deliver_on(
     lake: Lake,
-    channel: Channel,
-    todo: Due,
-    entries: Mapping[Key, Entry],
+    plan: Plan,
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
 ) -> Delivery:
     """Send what is due on one channel until it fails; what is left is recorded as pending."""
-    changed = list(todo.changed)
+    channel, entries = plan.channel, plan.entries
+    changed = list(plan.changed)
     delivered: list[Notification] = []
-    left = {_key(each): each for each in todo.notifications}
+    left = {_key(each): each for each in plan.notifications}
     error: str | None = None
-    for message in _messages(channel, todo.notifications):
+    for message in _messages(channel, plan.groups):
         error = _send(channel, message)
-        changed += [_attempted(each, entries, channel, clock(), error) for each in message]
+        changed += [_attempted(each, plan, clock(), error) for each in message]
         _record(lake, entries, changed, open_notifications)
         changed = []
         for each in message:
@@ -182,6 +166,18 @@ def _deliver_on(
         {channel.name: tuple(delivered)} if delivered else {},
         {channel.name: error} if error else {},
     )
+
+
+def _refresh(plan: Plan) -> Delivery:
+    """Repeat what a service expects to hear again and again while it fires."""
+    refresh = getattr(plan.channel, "refresh", None)
+    if refresh is None:
+        return Delivery()
+    try:
+        refresh(plan.told)
+    except ChannelError as error:
+        return Delivery(failed={plan.channel.name: str(error)})
+    return Delivery()
 
 
 def _key(notification: Notification) -> Key:
@@ -205,7 +201,7 @@ def _record(
 
 
 def _messages(
-    channel: Channel, notifications: Sequence[Notification]
+    channel: Channel, groups: Sequence[Sequence[Notification]]
 ) -> Iterator[Sequence[Notification]]:
     """Yield the notifications of each message.
 
@@ -214,13 +210,15 @@ def _messages(
     """
     if not channel.one_by_one:
         summed = channel.every is None
-        prompt = [each for each in notifications if not (summed and each.late)]
-        late = [each for each in notifications if summed and each.late]
-        yield from filter(None, (prompt, late))
+        for group in groups:
+            prompt = [each for each in group if not (summed and each.late)]
+            late = [each for each in group if summed and each.late]
+            yield from filter(None, (prompt, late))
         return
     until = monotonic() + MOST_SECONDS_PER_CHANNEL
     for notification in sorted(
-        notifications, key=lambda each: severity_order(each.incident.severity)
+        (each for group in groups for each in group),
+        key=lambda each: severity_order(each.incident.severity),
     ):
         if monotonic() > until:
             break
@@ -242,15 +240,9 @@ def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None
     return None
 
 
-def _attempted(
-    notification: Notification,
-    entries: Mapping[Key, Entry],
-    channel: Channel,
-    now: datetime,
-    error: str | None,
-) -> Entry:
+def _attempted(notification: Notification, plan: Plan, now: datetime, error: str | None) -> Entry:
     """Return the entry of a notification after an attempt to send it."""
-    entry = entries.get(_key(notification)) or new_entry(notification, channel.name)
+    entry = plan.entries.get(_key(notification)) or new_entry(notification, plan.channel.name)
     attempts = entry.attempts + 1
     if error:
         next_attempt_at = now + retry_pause(attempts)
@@ -261,7 +253,7 @@ def _attempted(
         attempts=attempts,
         delivered_at=now,
         last_error=None,
-        next_attempt_at=next_digest(channel, now) if is_repeated(notification) else None,
+        next_attempt_at=plan.repeat_at(notification, now),
     )
 
 

@@ -4,6 +4,7 @@ A resolution has to name its alert, or it would open a new one. apprise does not
 earlier process sent, so the id of each incident is the key of its alert.
 """
 
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from apprise.plugins.opsgenie import (
     NotifyOpsgenie,
     OpsgenieAlertAction,
 )
-from apprise.plugins.pagerduty import NotifyPagerDuty, PagerDutyAction
+from apprise.plugins.pagerduty import PAGERDUTY_API_LOOKUP, NotifyPagerDuty, PagerDutyAction
 
 from alerting.delivery.messages import Notification
 
@@ -90,6 +91,37 @@ def no_page_for(notification: Notification) -> str | None:
     if notification.late:
         return "over before it could be told, which opens no page"
     return "info opens no page" if notification.incident.severity == "info" else None
+
+
+def acknowledge(service: NotifyBase, notification: Notification) -> bool:
+    """Tell a pager that a person took its alert on; apprise knows no such message.
+
+    Returns:
+        Whether the pager accepted it.
+    """
+    incident = notification.incident
+    if isinstance(service, NotifyPagerDuty):
+        event = {
+            "routing_key": service.integration_key,
+            "event_action": "acknowledge",
+            "dedup_key": incident.incident_id,
+        }
+        response = requests.post(
+            PAGERDUTY_API_LOOKUP[service.region_name],
+            data=json.dumps(event),
+            headers={"Content-Type": "application/json"},
+            timeout=service.request_timeout,
+        )
+        if not response.ok:
+            service.logger.warning("not acknowledged: error=%s", response.status_code)
+        return response.ok
+    assert isinstance(service, NotifyOpsgenie)
+    alerts = OPSGENIE_API_LOOKUP[str(service.region_name)]
+    alert = f"{alerts}/{quote(incident.incident_id, safe='')}/acknowledge"
+    what = {"user": incident.acknowledged_by or "", "source": service.app_desc}
+    what["note"] = incident.acknowledge_reason or ""
+    taken, _ = service._fetch(requests.post, alert, what, {"identifierType": "alias"})
+    return taken
 
 
 def about(service: NotifyBase, incident_id: str) -> None:

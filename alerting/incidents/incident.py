@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from alerting.rules.matching import OWN_LABELS
+
 FIRING = ("FIRING", "ACKNOWLEDGED")
 """States of an incident that people are notified of."""
 
@@ -73,6 +75,14 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
         """Whether it has fired and is not resolved."""
         return self.state in FIRING
 
+    @property
+    def acknowledgement(self) -> Transition | None:
+        """The acknowledgement that services can be told of; None unless it is acknowledged."""
+        if self.state != "ACKNOWLEDGED" or self.acknowledged_at is None:
+            return None
+        name = f"ACKNOWLEDGED_{self.reopened + 1}" if self.reopened else "ACKNOWLEDGED"
+        return Transition(name, self.acknowledged_at)
+
     @cached_property
     def details(self) -> dict[str, Any]:
         """Its newest evidence, decoded."""
@@ -82,6 +92,14 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
     def row(self) -> dict[str, Any]:
         """The columns of the newest row for which its rule was true."""
         return self.details.get("row", {})
+
+    @cached_property
+    def match_labels(self) -> dict[str, str]:
+        """What routes and inhibitions match: its columns, and the labels of its rule."""
+        columns = {"cluster": self.cluster, **self.row}
+        columns |= {name: getattr(self, name) for name in ("severity", "rule", "kind", "subject")}
+        own = {name: str(columns[name]) for name in OWN_LABELS if columns.get(name) is not None}
+        return {name: text for name, text in self.labels.items() if name not in OWN_LABELS} | own
 
 
 class Alert(msgspec.Struct, frozen=True, dict=True):

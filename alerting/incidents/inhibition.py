@@ -1,11 +1,13 @@
 """Inhibition: which open incident explains another, so that only the first one is notified."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from alerting.incidents.incident import Incident
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import BROKERS, KINDS
+from alerting.rules.matching import IncidentMatch
 
 BROKER_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == BROKERS)
 
@@ -13,25 +15,96 @@ _UNREADABLE_CLUSTER, _UNREACHABLE_BROKER, _NEVER_INHIBITS = range(3)
 """Ranks of incidents: one inhibits only incidents of a later rank."""
 
 
-def apply_inhibition(incidents: Iterable[Incident]) -> list[Incident]:
+HIDDEN = (
+    Inhibition(
+        source=IncidentMatch(kind=("broker_down", "collection_incomplete")),
+        target=IncidentMatch(),
+        equal=("cluster",),
+        only="hidden",
+    ),
+)
+"""What an unreachable broker or an unreadable cluster hides, which no rule file need declare."""
+
+
+def apply_inhibition(
+    incidents: Iterable[Incident], inhibitions: Sequence[Inhibition] = HIDDEN
+) -> list[Incident]:
     """Return the incidents with ``suppressed_by`` set to the incident that inhibits each, or None.
 
-    An unreadable cluster inhibits all other incidents of the cluster. An unreachable broker
-    inhibits incomplete snapshots and incidents that rest on its offsets. Only an open incident that
-    opened no later inhibits another.
+    Where an inhibition is limited to what is hidden, an unreadable cluster inhibits all other
+    incidents of the cluster, and an unreachable broker incomplete snapshots and incidents that rest
+    on its offsets; only an open incident that opened no later inhibits another. All other
+    inhibitions are Alertmanager's: a firing source, and equal labels. No incident inhibits another
+    by which it is inhibited itself, so somebody is always notified.
     """
     all_incidents = list(incidents)
-    inhibiting: dict[str | None, list[Incident]] = {}
-    ranked = [each for each in all_incidents if each.is_open and _rank(each) < _NEVER_INHIBITS]
-    for each in sorted(ranked, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
-        inhibiting.setdefault(each.cluster, []).append(each)
+    found: dict[str, str] = {}
+    for inhibition in inhibitions:
+        inhibit = _hidden if inhibition.only == "hidden" else _declared
+        for target, source in inhibit(inhibition, all_incidents):
+            if target not in found and target not in _chain(source, found):
+                found[target] = source
     return [
-        replace(each, suppressed_by=inhibitor)
-        if each.is_open
-        and (inhibitor := _inhibitor(each, inhibiting.get(each.cluster, ()))) != each.suppressed_by
+        replace(each, suppressed_by=found.get(each.incident_id))
+        if each.is_open and found.get(each.incident_id) != each.suppressed_by
         else each
         for each in all_incidents
     ]
+
+
+def _chain(incident_id: str, found: Mapping[str, str]) -> Iterator[str]:
+    """Yield an incident, the one that inhibits it, the one that inhibits that, ..."""
+    current: str | None = incident_id
+    while current:
+        yield current
+        current = found.get(current)
+
+
+Pairs = Iterator[tuple[str, str]]
+"""Ids of an inhibited incident and of one that inhibits it."""
+
+
+def _hidden(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
+    inhibiting: dict[str | None, list[Incident]] = {}
+    ranked = [
+        each
+        for each in incidents
+        if each.is_open
+        and _rank(each) < _NEVER_INHIBITS
+        and inhibition.source.matches(each.match_labels)
+    ]
+    for each in sorted(ranked, key=lambda each: (_rank(each), each.opened_at, each.incident_id)):
+        inhibiting.setdefault(each.cluster, []).append(each)
+    if not inhibiting:
+        return
+    for each in incidents:
+        candidates = inhibiting.get(each.cluster, ())
+        if each.is_open and candidates and inhibition.target.matches(each.match_labels):
+            inhibitor = _inhibitor(each, candidates)
+            if inhibitor:
+                yield each.incident_id, inhibitor
+
+
+def _declared(inhibition: Inhibition, incidents: Sequence[Incident]) -> Pairs:
+    def equal(incident: Incident) -> tuple[str, ...]:
+        return tuple(incident.match_labels.get(name, "") for name in inhibition.equal)
+
+    sources: dict[tuple[str, ...], list[Incident]] = {}
+    firing = [each for each in incidents if each.is_firing]
+    for each in sorted(firing, key=lambda each: (each.opened_at, each.incident_id)):
+        if inhibition.source.matches(each.match_labels):
+            sources.setdefault(equal(each), []).append(each)
+    if not sources:
+        return
+    for each in incidents:
+        labels = each.match_labels
+        if not each.is_open or not inhibition.target.matches(labels):
+            continue
+        is_both = inhibition.source.matches(labels)
+        for source in sources.get(equal(each), ()):
+            # As in Alertmanager, two incidents that are both source and target do not meet.
+            if not (is_both and inhibition.target.matches(source.match_labels)):
+                yield each.incident_id, source.incident_id
 
 
 def _rank(incident: Incident) -> int:

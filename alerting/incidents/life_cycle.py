@@ -19,8 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from alerting.incidents.incident import Alert, Evaluation, Incident, Transition, incident_id
-from alerting.incidents.inhibition import apply_inhibition
+from alerting.incidents.inhibition import HIDDEN, apply_inhibition
 from alerting.rules.base import BaseRule, Variant
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
 
 REOPEN_WITHIN = timedelta(hours=1)
@@ -39,6 +40,7 @@ def advance(
     rules: Mapping[str, BaseRule],
     *,
     all_rules: bool = True,
+    inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> list[Incident]:
     """Advance incidents through evaluations.
 
@@ -47,6 +49,7 @@ def advance(
         evaluations: in order of time.
         rules: the present rules by name; incidents that no rule applies to resolve.
         all_rules: whether `rules` is complete; otherwise a missing rule resolves nothing.
+        inhibitions: which incidents inhibit others.
 
     Returns:
         The incidents after the evaluations. Incidents that never fired may be missing.
@@ -75,7 +78,7 @@ def advance(
                     del latest[key]
                 else:
                     latest[key] = after
-    return apply_inhibition([*superseded, *latest.values()])
+    return apply_inhibition([*superseded, *latest.values()], inhibitions)
 
 
 def _covers(evaluation: Evaluation, incident: Incident) -> bool:
@@ -241,7 +244,7 @@ def _opened(alert: Alert, variant: Variant) -> Incident:
         threshold=alert.threshold,
         observed_at=alert.observed_at,
         last_true_at=alert.observed_at,
-        labels=dict(rule.labels),
+        labels=dict(variant.labels),
     )
 
 

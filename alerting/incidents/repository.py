@@ -11,8 +11,10 @@ from filelock import FileLock
 from msgspec.structs import replace
 
 from alerting.incidents.incident import OPEN, Evaluation, Incident
+from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
 from alerting.rules.base import BaseRule
+from alerting.rules.inhibitions import Inhibition
 from lake.catalog import Lake
 from lake.conditions import any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS
@@ -75,6 +77,7 @@ def advance_incidents(
     *,
     all_rules: bool,
     known: CurrentIncidents | None = None,
+    inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> tuple[list[Incident], int]:
     """Advance the current incidents through evaluations and write what changed.
 
@@ -84,6 +87,7 @@ def advance_incidents(
         rules: the present rules.
         all_rules: see `advance`.
         known: incidents that were read before; read again where the table has changed since.
+        inhibitions: see `advance`. Whoever advances incidents of one home names the same.
 
     Returns:
         (the incidents after the evaluations, how many changed).
@@ -94,7 +98,7 @@ def advance_incidents(
     by_name = {rule.name: rule for rule in rules}
     with incidents_lock(lake):
         before = current_incidents(lake, evaluations[0].observed_at, known).incidents
-        after = advance(before, evaluations, by_name, all_rules=all_rules)
+        after = advance(before, evaluations, by_name, all_rules=all_rules, inhibitions=inhibitions)
         return after, save(lake, before, after)
 
 

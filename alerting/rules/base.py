@@ -1,7 +1,7 @@
 """What alert rules of all kinds share: fields, overrides, and variants for single subjects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -16,6 +16,9 @@ CLEAR = Span(5)
 
 RUNBOOK = r"^(https?://\S+|runbooks/[A-Za-z0-9._-]+\.md)$"
 """An http(s) address, or a page of the documentation; see `alerting.rules.runbooks`."""
+
+Labels = dict[Annotated[str, Field(min_length=1)], str]
+"""Names and values that incidents carry, such as the team and the service."""
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -32,6 +35,7 @@ class Variant:
         clear_for: how long it has to be untrue until its incident resolves.
         matches: globs that a subject has to match, all of them.
         unless: globs of the earlier overrides, none of which a subject may match.
+        labels: names and values that its incidents carry.
     """
 
     rule: "BaseRule"
@@ -41,6 +45,7 @@ class Variant:
     clear_for: Span
     matches: tuple[Match, ...]
     unless: tuple[Match, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -86,7 +91,7 @@ class BaseRule(Strict, frozen=True):
     clear_for: For = CLEAR
     description: str = ""
     runbook: Annotated[str, Field(pattern=RUNBOOK)] | None = None
-    labels: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     quiet_hours: QuietHours | None = None
     match: Strict
 
@@ -124,6 +129,7 @@ class BaseRule(Strict, frozen=True):
                 for_=self.for_ or Span(self.kind_definition.for_observations),
                 clear_for=self.clear_for,
                 matches=(self.match.model_dump(),),
+                labels=self.labels,
             )
         ]
 
@@ -132,7 +138,10 @@ _T = TypeVar("_T")
 
 
 class Override(Strict, Generic[_T], frozen=True):
-    """Fields of a rule that differ for some groups; the others are as in the rule."""
+    """Fields of a rule that differ for some groups; the others are as in the rule.
+
+    Labels are added to those of the rule.
+    """
 
     match: GroupMatch
     enabled: bool = True
@@ -140,6 +149,7 @@ class Override(Strict, Generic[_T], frozen=True):
     threshold: _T | None = None
     for_: Annotated[For | None, Field(alias="for")] = None
     clear_for: For | None = None
+    labels: Labels = Field(default_factory=dict)
 
 
 def _tuple(value: Any) -> Any:
@@ -184,6 +194,7 @@ class GroupRule(BaseRule, Generic[_T], frozen=True):
                         clear_for=override.clear_for or own.clear_for,
                         matches=(*own.matches, match),
                         unless=before,
+                        labels={**own.labels, **override.labels},
                     )
                 )
             before = (*before, match)

@@ -1,17 +1,26 @@
 """Rule files: YAML, one file or a folder of them.
 
-A file is a mapping with the one key ``rules``, a list of mappings; `ready_made/default.yaml` shows
-every kind. Each mistake is one line with file, line and field; all mistakes are reported at once.
+A file is a mapping. Under ``rules`` it has a list of mappings; `ready_made/default.yaml` shows
+every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may stand in any of the
+files. Each mistake is one line with file, line and field; all mistakes are reported at once.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from pydantic_core import ErrorDetails
 
+from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
-from settings.yaml_documents import Item, read_items
+from alerting.rules.routes import Receiver, Route
+from alerting.rules.routing import Routing
+from alerting.rules.routing_files import LISTS, Read, read_routing
+from alerting.rules.time_intervals import NamedIntervals
+from settings.yaml_documents import Document, Item, items_of, read_sections
 
 DEFAULT_RULES = Path(__file__).parent / "ready_made"
 """The folder of the ready-made rules."""
@@ -31,18 +40,28 @@ class RuleError(ValueError):
         self.mistakes = tuple(mistakes)
 
 
+_SECTIONS: dict[str, TypeAdapter[Any]] = {
+    "rules": TypeAdapter(list[Rule]),
+    "inhibit": TypeAdapter(list[Inhibition]),
+    "receivers": TypeAdapter(list[Receiver]),
+    "time_intervals": TypeAdapter(list[NamedIntervals]),
+    "routes": TypeAdapter(Route | list[Route]),
+}
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a rule file, for editors."""
-    inner = _RULE.json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    definitions = inner.pop("$defs")
+    inputs: list[Any] = [(name, "validation", adapter) for name, adapter in _SECTIONS.items()]
+    sections, definitions = TypeAdapter.json_schemas(
+        inputs, by_alias=True, ref_template="#/$defs/{model}"
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tidemark rules",
         "type": "object",
-        "properties": {"rules": {"type": "array", "items": inner}},
-        "required": ["rules"],
+        "properties": {name: sections[name, "validation"] for name in _SECTIONS},
         "additionalProperties": False,
-        "$defs": definitions,
+        "$defs": definitions.get("$defs", {}),
     }
 
 
@@ -60,10 +79,10 @@ def load_rules(path: Path | str) -> list[Rule]:
     Raises:
         RuleError: with every mistake of every file.
     """
-    rules, mistakes = valid_rules(path)
-    if mistakes:
-        raise RuleError(mistakes)
-    return rules
+    found = read_rule_set(path)
+    if found.mistakes:
+        raise RuleError(list(found.mistakes))
+    return found.rules
 
 
 def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
@@ -72,18 +91,107 @@ def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
     Args:
         path: see `load_rules`.
     """
-    mistakes: list[str] = []
-    written: list[Item[Rule]] = []
+    found = read_rule_set(path)
+    return found.rules, list(found.rule_mistakes)
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Everything that rule files declare.
+
+    Attributes:
+        rules: the valid rules.
+        inhibitions: the valid ones; the ready-made ones where no file has any.
+        routing: where incidents go.
+        rule_mistakes: a line for each mistake of a file as a whole or of a rule.
+        mistakes: these, and those of everything else.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    inhibitions: tuple[Inhibition, ...] = ()
+    routing: Routing = field(default_factory=Routing)
+    rule_mistakes: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+def read_rule_set(path: Path | str) -> RuleSet:
+    """Read everything that a file or folder declares; a wrong part stops no other.
+
+    Args:
+        path: see `load_rules`.
+    """
     try:
         files = _files(Path(path))
     except RuleError as error:
-        return [], list(error.mistakes)
+        return RuleSet([], ready_made_inhibitions(), Routing(), error.mistakes, error.mistakes)
+    mistakes: list[str] = []
+    read: list[tuple[Path, Document]] = []
+    written: list[Item[Rule]] = []
     for file in files:
-        for found in read_items(file, "rules", "a rule", _RULE.validate_python, located=_location):
-            (mistakes if isinstance(found, str) else written).append(found)  # pyright: ignore
+        document, wrong = read_sections(file, ("rules", *LISTS), ("routes",))
+        mistakes += wrong
+        if document:
+            read.append((file, document))
+            found, wrong = _entries(
+                file, document, "rules", "a rule", _RULE.validate_python, _location
+            )
+            mistakes += wrong
+            written += found
     mistakes += _duplicates(written)
     first = {entry.value.name: entry for entry in reversed(written)}
-    return [entry.value for entry in written if first[entry.value.name] is entry], mistakes
+    rules = [entry.value for entry in written if first[entry.value.name] is entry]
+    inhibitions, of_inhibitions = _inhibitions(read)
+    routing, of_routes = read_routing(read)
+    all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
+    return RuleSet(rules, inhibitions, routing, tuple(mistakes), all_mistakes)
+
+
+def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
+    """Return the valid inhibitions, the ready-made ones where no file has any; and mistakes."""
+    if not any("inhibit" in document.value for _, document in read):
+        return ready_made_inhibitions(), []
+    valid: list[Inhibition] = []
+    mistakes: list[str] = []
+    for file, document in read:
+        found, wrong = _entries(
+            file,
+            document,
+            "inhibit",
+            "an inhibition",
+            Inhibition.model_validate,
+            lambda detail: detail["loc"],
+        )
+        valid += [each.value for each in found]
+        mistakes += wrong
+    return tuple(valid), mistakes
+
+
+@cache
+def ready_made_inhibitions() -> tuple[Inhibition, ...]:
+    """Return the inhibitions that hold where no rule file declares any."""
+    return read_rule_set(DEFAULT_RULES).inhibitions
+
+
+T = TypeVar("T")
+
+
+def _entries(
+    file: Path,
+    document: Document,
+    key: str,
+    noun: str,
+    validate: Callable[[Any], T],
+    located: Callable[[ErrorDetails], tuple[str | int, ...]],
+) -> tuple[list[Item[T]], list[str]]:
+    """Return the valid entries of a list of a file, and a line for each mistake in it."""
+    found: list[Item[T]] = []
+    mistakes: list[str] = []
+    for each in items_of(file, document, key, noun, validate, located=located):
+        if isinstance(each, str):
+            mistakes.append(each)
+        else:
+            found.append(each)
+    return found, mistakes
 
 
 def _files(path: Path) -> list[Path]:

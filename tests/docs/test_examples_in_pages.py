@@ -37,6 +37,8 @@ def mistakes_of_entries(read: Callable[[Path], tuple[object, list[str]]]) -> Cal
 READERS: dict[str, Callable[[Path], object]] = {
     "clusters": load_clusters,
     "rules": load_rules,
+    "inhibit": load_rules,
+    "receivers": load_rules,
     "health": mistakes_of_entries(health_file.read),
     "quality": mistakes_of_entries(tolerances.read),
 }

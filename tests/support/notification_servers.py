@@ -21,12 +21,21 @@ class Webhook:
         status: of its answers.
         before_answer: called when a message was taken and its sender does not know it yet.
         received: what it took.
+        headers: of the same requests.
+        bodies: of the same requests, as they came.
     """
 
     url: str
     status: int = 200
     before_answer: Callable[[], object] = lambda: None
     received: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    @property
+    def http(self) -> str:
+        """Its address for what speaks HTTP itself."""
+        return self.url.replace("json://", "http://")
 
 
 @contextmanager
@@ -35,6 +44,8 @@ def serve() -> Iterator[Webhook]:
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"]))
             if hook.status == 200:
+                hook.headers.append(dict(self.headers))
+                hook.bodies.append(text)
                 hook.received.append(json.loads(text))
                 hook.before_answer()
             self.send_response(hook.status)

@@ -168,3 +168,35 @@ def test_rules_are_checked_by_line_and_the_schema_is_one(home, tmp_path):
     told = answer(home, "rules", "check", str(file), code=1)
     assert told == f"{file}:4: rules[0].threshold: should be a valid number, not 'many'\n"
     jsonschema.Draft202012Validator.check_schema(json.loads(answer(home, "rules", "schema")))
+
+
+def test_the_way_of_an_incident_is_shown(home, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("""\
+receivers: [{name: pager}, {name: lead}]
+routes:
+- match: {severity: critical, labels: {team: "pay*"}}
+  receiver: pager
+  group_by: [cluster]
+  escalate_after: 15m
+  escalate_to: lead
+- match: {consumer_group: aab2}
+  receiver: lead
+""")
+    asked = ["rules", "route", str(file), "--format", "json"]
+    (way,) = json.loads(
+        answer(
+            home, *asked, "--labels", "severity=critical,cluster=lab", "--labels", "team=payroll"
+        )
+    )
+    assert (way["receiver"], way["group"], way["route"]) == ("pager", "cluster=lab", "routes[0]")
+    assert (way["escalate_after"], way["escalate_to"]) == (900, "lead")
+    (way,) = json.loads(answer(home, *asked, "--incident", "aab"))
+    assert (way["receiver"], way["route"]) == ("lead", "routes[1]")
+    (way,) = json.loads(answer(home, *asked, "--incident", "aaa"))
+    assert (way["receiver"], way["route"]) == ("default", "routes")
+    everywhere = "no routes: it goes to TIDEMARK_NOTIFY_URLS, at once\n"
+    assert answer(home, "rules", "route", "--labels", "severity=info") == everywhere
+    assert "name an incident" in answer(home, *asked, code=2)
+    assert "NAME=VALUE" in answer(home, *asked, "--labels", "severity", code=2)
+    assert "no incident" in answer(home, *asked, "--incident", "zzz", code=1)

@@ -86,9 +86,12 @@ def _rules() -> str:
 
 
 def _notices() -> str:
-    from alerting.delivery.channels import open_channels
+    from alerting.delivery.receivers import open_channels
+    from alerting.rules.files import read_rule_set, rules_path
 
-    channels, mistakes = open_channels(invocation().settings.notifications)
+    settings = invocation().settings
+    receivers = read_rule_set(rules_path(settings.rules)).routing.used_receivers
+    channels, mistakes = open_channels(settings.notifications, receivers)
     if mistakes:
         raise CommandError("; ".join(mistakes))
     return "to " + ", ".join(

@@ -1,4 +1,4 @@
-"""`tidemark rules`: check rule files, print their schema, replay history with them."""
+"""`tidemark rules`: check rule files, show routes, print their schema, replay history."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from tidemark.output import Format, print_rows, table_text, to_json
 if TYPE_CHECKING:
     from alerting.rules.model import Rule
 
-app = typer.Typer(no_args_is_help=True, help="Alert rules: check, schema, test.")
+app = typer.Typer(no_args_is_help=True, help="Alert rules: check, route, schema, test.")
 
 
 @app.command()
@@ -22,14 +22,75 @@ def check(
     path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
 ) -> None:
     """Print every mistake with file, line and field; exit 1 if there is one."""
-    from alerting.rules.files import rules_path, valid_rules
+    from alerting.rules.files import read_rule_set, rules_path
 
-    rules, mistakes = valid_rules(path or rules_path(invocation().settings.rules))
-    for mistake in mistakes:
+    found = read_rule_set(path or rules_path(invocation().settings.rules))
+    for mistake in found.mistakes:
         typer.echo(mistake, err=True)
-    if mistakes:
+    if found.mistakes:
         raise typer.Exit(1)
-    typer.echo(f"{len(rules)} rules, no mistake")
+    typer.echo(f"{len(found.rules)} rules, no mistake")
+
+
+@app.command()
+def route(
+    path: Annotated[str, typer.Argument(help="A YAML file or a folder, else TIDEMARK_RULES.")] = "",
+    incident: Annotated[str, typer.Option(help="Id of an incident, or its first characters.")] = "",
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, such as severity=critical or team=a; repeatable."),
+    ] = None,
+    format: Format = Format.table,
+) -> None:
+    """Print which routes an incident takes: its receivers, and how they are notified."""
+    from alerting.incidents.actions import IncidentError, one_incident
+    from alerting.rules.files import read_rule_set, rules_path
+
+    if bool(incident) == bool(labels):
+        raise typer.BadParameter("name an incident by --incident, or its labels by --labels")
+    found = read_rule_set(path or rules_path(invocation().settings.rules))
+    for mistake in found.mistakes:
+        typer.echo(mistake, err=True)
+    try:
+        asked = (
+            one_incident(invocation().lake, incident).match_labels
+            if incident
+            else _labels(labels or [])
+        )
+    except IncidentError as error:
+        raise CommandError(str(error)) from error
+    rows = [
+        {
+            "route": each.place,
+            "receiver": each.receiver,
+            "group": " ".join(each.group_key(asked)[1:]),
+            "group_wait": each.group_wait,
+            "group_interval": each.group_interval,
+            "repeat_interval": each.repeat_interval,
+            "escalate_after": each.escalate_after,
+            "escalate_to": each.escalate_to,
+            "active": [one.name for one in each.active],
+            "mute": [one.name for one in each.mute],
+        }
+        for each in found.routing.routes(asked)
+    ]
+    if format is Format.json:
+        typer.echo(to_json(rows))
+        return
+    if rows:
+        print_rows(rows, list(rows[0]))
+        return
+    to_all = "every receiver, as the routes have a mistake" if found.routing.broadcasts else ""
+    typer.echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
+
+
+def _labels(written: Sequence[str]) -> dict[str, str]:
+    """Return the labels of ``NAME=VALUE`` texts; one text may hold several, after commas."""
+    pairs = [pair.partition("=") for text in written for pair in text.split(",") if pair]
+    for name, equals, _ in pairs:
+        if not (name.strip() and equals):
+            raise typer.BadParameter(f"--labels: NAME=VALUE is wanted, not {name!r}")
+    return {name.strip(): value for name, _, value in pairs}
 
 
 @app.command()
@@ -53,7 +114,7 @@ def test(
     The table shows the first incidents and how often each rule would have fired; JSON has all
     incidents. Rules about Tidemark's own work need the clock and are left out by name.
     """
-    from alerting.rules.files import load_rules
+    from alerting.rules.files import RuleError, read_rule_set
     from assets.rule_replay import replay
     from lake.window import Window
     from orchestration.resources import spark_config
@@ -62,12 +123,15 @@ def test(
     first, last = parse(start), parse(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
-    rules = load_rules(path)
+    declared = read_rule_set(path)
+    if declared.mistakes:
+        raise RuleError(list(declared.mistakes))
+    rules = declared.rules
     invoked = invocation()
     if not invoked.basics.has_history:
         raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
     spark = SparkResource(spark_config=spark_config(invoked.settings))
-    found = replay(invoked.lake, spark, rules, Window(first, last))
+    found = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
     rows = [
         {
             "opened_at": each.opened_at,

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from alerting.delivery.channels import AppriseChannel, LogChannel, open_channels
+from alerting.delivery.channels import AppriseChannel, LogChannel
 from alerting.delivery.due import Entry, due
 from alerting.delivery.messages import MOST_IN_FULL, Notification, body, text, title
 from alerting.delivery.outbox import LONGEST_RETRY_PAUSE, deliver, retry_pause
+from alerting.delivery.receivers import open_channels
 from alerting.delivery.silences import (
     Silence,
     SilenceError,

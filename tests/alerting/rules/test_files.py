@@ -170,7 +170,10 @@ WRONG = {
     ),
     "unknown field at the top": (
         "version: 1\nrules: []\n",
-        ["team.yaml:1: version: unknown field, only `rules` is known here"],
+        [
+            "team.yaml:1: version: unknown field, only `rules`, `inhibit`, "
+            "`receivers`, `time_intervals`, `routes` are known here"
+        ],
     ),
     "a rule that is no mapping": (
         GOOD + "  - lag\n",

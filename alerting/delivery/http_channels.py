@@ -1,0 +1,221 @@
+"""Channels that speak HTTP themselves: signed webhooks, and Alertmanager's API v2."""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import requests
+
+from alerting.delivery.channels import ChannelError
+from alerting.delivery.messages import Notification, observed
+from alerting.delivery.quiet import HUSH
+from alerting.incidents.incident import Incident
+from lake.typed_rows import plain_rows
+
+TIMEOUT = 10.0
+"""Seconds for one request."""
+
+ALIVE = timedelta(minutes=10)
+"""An alert in Alertmanager ends this long after it was last repeated, should Tidemark be dead."""
+
+SILENCED = timedelta(days=7)
+"""How long an acknowledged alert is silenced in Alertmanager, unless it resolves before."""
+
+
+def _request(method: str, url: str, **options: Any) -> requests.Response:
+    """Send one request.
+
+    Raises:
+        ChannelError: it failed or was refused; the line holds no part of the address.
+    """
+    with HUSH.warnings():
+        try:
+            response = requests.request(
+                method, url, timeout=TIMEOUT, allow_redirects=False, **options
+            )
+        except requests.RequestException as error:
+            raise ChannelError(f"no connection: {type(error).__name__}") from None
+    if not 200 <= response.status_code < 300:
+        raise ChannelError(f"refused: HTTP {response.status_code}")
+    return response
+
+
+def _fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:6]
+
+
+def document(notification: Notification) -> dict[str, Any]:
+    """Return an incident as ``GET /api/v1/incidents/{id}`` has it, and the transition."""
+    incident = notification.incident
+    row = plain_rows([incident])[0] | {"evidence": incident.details}
+    row["transition"] = {
+        "transition": notification.transition.transition,
+        "state": notification.state,
+        "at": notification.transition.at,
+        "repeat": notification.repeat,
+        "late": notification.late,
+    }
+    return row
+
+
+class WebhookChannel:
+    """An address that gets one JSON document per transition.
+
+    ``Idempotency-Key`` is the incident's id and the transition, the same at every attempt. With a
+    secret, ``X-Tidemark-Signature`` is ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal.
+
+    Attributes:
+        name: receiver and a fingerprint of the address.
+        every: None.
+        one_by_one: True.
+        pages: False, as a program decides what to do.
+        receiver: see `alerting.delivery.channels.Channel`.
+        acknowledges: True.
+    """
+
+    every: timedelta | None = None
+    one_by_one = True
+    pages = False
+    acknowledges = True
+
+    def __init__(self, url: str, secret: str | None, receiver: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ChannelError("a webhook's address starts with http:// or https://")
+        self.name = f"{receiver}.webhook-{_fingerprint(url)}"
+        self.receiver: str | None = receiver
+        self._url = url
+        self._secret = secret
+        HUSH.install()
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Post each notification.
+
+        Raises:
+            ChannelError: the service did not accept one.
+        """
+        for each in notifications:
+            body = msgspec.json.encode(document(each))
+            key = f"{each.incident.incident_id}/{each.transition.transition}"
+            headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+            if self._secret:
+                digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
+                headers["X-Tidemark-Signature"] = f"sha256={digest}"
+            _request("POST", self._url, data=body, headers=headers)
+
+
+class AlertmanagerChannel:
+    """An Alertmanager, which routes, groups and silences by itself.
+
+    It expects every firing alert again and again; `refresh` repeats them. An acknowledged incident
+    is silenced there, as Alertmanager knows no acknowledgement.
+
+    Attributes:
+        name: receiver and a fingerprint of the address.
+        every: None.
+        one_by_one: False.
+        pages: False, as its own routes decide.
+        receiver: see `alerting.delivery.channels.Channel`.
+        acknowledges: True.
+    """
+
+    every: timedelta | None = None
+    one_by_one = False
+    pages = False
+    acknowledges = True
+
+    def __init__(self, url: str, receiver: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ChannelError("an Alertmanager's address starts with http:// or https://")
+        self.name = f"{receiver}.alertmanager-{_fingerprint(url)}"
+        self.receiver: str | None = receiver
+        self._api = f"{url.rstrip('/')}/api/v2"
+        HUSH.install()
+
+    def send(self, notifications: Sequence[Notification]) -> None:
+        """Post the newest state of each incident.
+
+        Raises:
+            ChannelError: it did not accept them.
+        """
+        newest = {each.incident.incident_id: each for each in notifications}
+        self._post([each.incident for each in newest.values()])
+        for each in newest.values():
+            if each.state == "ACKNOWLEDGED":
+                self._silence(each.incident)
+            elif "_" in each.transition.transition or each.state == "RESOLVED":
+                self._unsilence(each.incident)
+
+    def refresh(self, incidents: Sequence[Incident]) -> None:
+        """Post firing alerts again, so that they do not end.
+
+        Raises:
+            ChannelError: it did not accept them.
+        """
+        if incidents:
+            self._post(incidents)
+
+    def _post(self, incidents: Sequence[Incident]) -> None:
+        alerts = [_alert(each, datetime.now(UTC)) for each in incidents]
+        _request("POST", f"{self._api}/alerts", json=alerts)
+
+    def _silences(self, incident: Incident) -> list[str]:
+        found = _request(
+            "GET",
+            f"{self._api}/silences",
+            params={"filter": f'incident_id="{incident.incident_id}"'},
+        ).json()
+        mine = {"name": "incident_id", "value": incident.incident_id}
+        return [
+            each["id"]
+            for each in found
+            if each["status"]["state"] != "expired"
+            and any(matcher.items() >= mine.items() for matcher in each["matchers"])
+        ]
+
+    def _silence(self, incident: Incident) -> None:
+        if self._silences(incident):
+            return
+        now = datetime.now(UTC)
+        why = f": {incident.acknowledge_reason}" if incident.acknowledge_reason else ""
+        matcher = {"name": "incident_id", "value": incident.incident_id, "isRegex": False}
+        silence = {
+            "matchers": [matcher | {"isEqual": True}],
+            "startsAt": now.isoformat(),
+            "endsAt": (now + SILENCED).isoformat(),
+            "createdBy": incident.acknowledged_by or "tidemark",
+            "comment": f"acknowledged in Tidemark{why}",
+        }
+        _request("POST", f"{self._api}/silences", json=silence)
+
+    def _unsilence(self, incident: Incident) -> None:
+        for silence_id in self._silences(incident):
+            _request("DELETE", f"{self._api}/silence/{silence_id}")
+
+
+def _alert(incident: Incident, now: datetime) -> dict[str, Any]:
+    """Return an incident as Alertmanager takes alerts."""
+    labels = {_label(name): text for name, text in incident.match_labels.items()}
+    ends_at = incident.resolved_at or now + ALIVE
+    starts_at = incident.fired_at or incident.opened_at
+    details = incident.details
+    annotations = {
+        "summary": f"{incident.rule}: {incident.subject}",
+        "description": details.get("description") or "",
+        "observed": observed(incident),
+        "runbook_url": details.get("runbook") or "",
+    }
+    return {
+        "labels": labels | {"alertname": incident.rule, "incident_id": incident.incident_id},
+        "annotations": {name: text for name, text in annotations.items() if text},
+        "startsAt": min(starts_at, ends_at).isoformat(),
+        "endsAt": ends_at.isoformat(),
+    }
+
+
+def _label(name: str) -> str:
+    """Return a name as Prometheus allows it."""
+    text = "".join(each if each.isascii() and each.isalnum() else "_" for each in name)
+    return f"_{text}" if text[:1].isdigit() else text or "_"

@@ -1,0 +1,47 @@
+"""Keeps addresses, which hold secrets, out of every log while messages are sent."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+
+class Hush(logging.Filter):
+    """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
+
+    apprise reports the reason of a failure only in its log, which also holds addresses; urllib3
+    logs their paths. apprise sends in threads of its own. So every line logged during a send counts
+    as part of it, and only one message is sent at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sending = Lock()
+        self._lines: list[str] | None = None
+
+    def install(self) -> None:
+        """Filter the loggers that may name addresses; a second call changes nothing."""
+        for name in ("apprise", "urllib3.connectionpool"):
+            logging.getLogger(name).addFilter(self)
+
+    @contextmanager
+    def warnings(self) -> Iterator[list[str]]:
+        """Collect the warnings of apprise while the context is open."""
+        with self._sending:
+            self._lines = lines = []
+            try:
+                yield lines
+            finally:
+                self._lines = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line may pass, as it does not concern a send of ours."""
+        ours = record.name == "apprise"
+        lines = self._lines
+        if ours and lines is not None and record.levelno >= logging.WARNING:
+            lines.append(record.getMessage())
+        return not ours and lines is None
+
+
+HUSH = Hush()
+"""The one of this process."""

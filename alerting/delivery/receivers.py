@@ -1,0 +1,103 @@
+"""Opens channels: the log, the addresses of the environment, and the receivers of rule files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+
+from alerting.delivery.channels import AppriseChannel, Channel, ChannelError, LogChannel
+from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
+from alerting.rules.routes import Receiver, WebhookTarget
+from settings.durations import seconds
+from settings.expansion import expanded
+from settings.notifications import NotificationSettings
+
+URLS, DIGEST_URLS, DIGEST_EVERY = (
+    "TIDEMARK_NOTIFY_URLS",
+    "TIDEMARK_DIGEST_URLS",
+    "TIDEMARK_DIGEST_EVERY",
+)
+"""The variables that `NotificationSettings` come from, as mistakes name them."""
+
+DAY = timedelta(days=1)
+SHORTEST = timedelta(minutes=1)
+
+
+def open_channels(
+    settings: NotificationSettings,
+    receivers: Sequence[Receiver] = (),
+    environ: Mapping[str, str] | None = None,
+) -> tuple[list[Channel], list[str]]:
+    """Open the log, and a channel for each address of the environment and of the receivers.
+
+    Args:
+        settings: addresses of notifications and digests.
+        receivers: receivers of the rule files.
+        environ: the environment, whose variables addresses may name; None = of this process.
+
+    Returns:
+        The channels, and a line for each wrong setting, which stops no other channel. A line names
+        an address by its position and not its text. Digests with a wrong ``TIDEMARK_DIGEST_EVERY``
+        go out once a day.
+    """
+    channels: list[Channel] = [LogChannel()]
+    mistakes: list[str] = []
+    every = DAY
+    try:
+        every = _every(settings.digest_every)
+    except ValueError as error:
+        mistakes.append(f"{DIGEST_EVERY}: {error}; until then digests go out once a day")
+    addresses = ((URLS, settings.urls, None), (DIGEST_URLS, settings.digest_urls, every))
+    for variable, urls, pause in addresses:
+        for position, url in enumerate(dict.fromkeys(urls.split()), start=1):
+            try:
+                channels.append(AppriseChannel(url, pause))
+            except ChannelError as error:
+                mistakes.append(f"{variable}, address {position}: {error}")
+    for receiver in receivers:
+        found, wrong = _of_receiver(receiver, environ)
+        channels += found
+        mistakes += wrong
+    return channels, mistakes
+
+
+def _of_receiver(
+    receiver: Receiver, environ: Mapping[str, str] | None
+) -> tuple[list[Channel], list[str]]:
+    """Open the channels of a receiver; a line names an address by its position and not its text."""
+    name = receiver.name
+
+    def service(url: str) -> Channel:
+        return AppriseChannel(expanded(url, environ), receiver=name)
+
+    def alertmanager(url: str) -> Channel:
+        return AlertmanagerChannel(expanded(url, environ), name)
+
+    def webhook(target: WebhookTarget) -> Channel:
+        secret = expanded(target.secret, environ) if target.secret else None
+        return WebhookChannel(expanded(target.url, environ), secret, name)
+
+    openers: list[tuple[str, Callable[[], Channel]]] = [
+        *((f"urls[{at}]", partial(service, each)) for at, each in enumerate(receiver.urls)),
+        *(
+            (f"alertmanager[{at}]", partial(alertmanager, each))
+            for at, each in enumerate(receiver.alertmanager)
+        ),
+        *((f"webhook[{at}]", partial(webhook, each)) for at, each in enumerate(receiver.webhook)),
+    ]
+    channels: dict[str, Channel] = {}
+    mistakes: list[str] = []
+    for place, opener in openers:
+        try:
+            channel = opener()
+        except (ChannelError, ValueError) as error:
+            mistakes.append(f"receiver {name}, {place}: {error}")
+        else:
+            channels.setdefault(channel.name, channel)
+    return list(channels.values()), mistakes
+
+
+def _every(text: str) -> timedelta:
+    every = timedelta(seconds=seconds(text))
+    if every < SHORTEST:
+        raise ValueError(f"a duration of at least 1m is wanted, not {text!r}")
+    return every

@@ -1,0 +1,224 @@
+"""By which route each channel gets an incident, and when the messages of a group are due.
+
+Without routes, and for channels of no receiver such as the log and digests, everything is due at
+once and repeated by digests only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace as replaced
+
+from alerting.delivery.channels import Channel
+from alerting.delivery.due import (
+    Due,
+    Entry,
+    Key,
+    MuteReason,
+    Refusal,
+    never_refused,
+    new_entry,
+)
+from alerting.delivery.messages import Notification
+from alerting.incidents.incident import Incident
+from alerting.rules.routes import DEFAULT_RECEIVER
+from alerting.rules.routing import Node, Routing
+
+Group = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How one channel gets incidents.
+
+    Attributes:
+        nodes: the route of each incident by its id; None = at once, ungrouped.
+        keys: the group of each incident that a route puts into one.
+        escalated: ids of the incidents that it gets because nobody acknowledged them.
+        grouped: whether routes decide when messages are due.
+        refusals: why the channel opens nothing for a notification.
+    """
+
+    nodes: Mapping[str, Node | None]
+    keys: Mapping[str, Group] = field(default_factory=dict)
+    escalated: frozenset[str] = frozenset()
+    grouped: bool = False
+    refusals: Refusal = never_refused
+
+    def refusal(self, notification: Notification) -> str | None:
+        """Return why the channel opens nothing for a firing notification."""
+        incident_id = notification.incident.incident_id
+        if incident_id not in self.nodes:
+            return "no route leads here any more"
+        if incident_id in self.escalated and notification.is_superseded:
+            return "over before it was escalated"
+        return self.refusals(notification)
+
+    def muted_by(self, mute_reason: MuteReason, now: datetime) -> MuteReason:
+        """Return the reasons to mute an incident, those of its route included."""
+
+        def why(incident: Incident) -> str | None:
+            node = self.nodes.get(incident.incident_id)
+            return mute_reason(incident) or (node.mute_reason(now) if node else None)
+
+        return why
+
+
+def ways_of(
+    channel: Channel,
+    routing: Routing,
+    incidents: Iterable[Incident],
+    now: datetime,
+    refusals: Refusal,
+) -> Ways:
+    """Return how a channel gets incidents; those that it does not get are left out.
+
+    Args:
+        channel: the channel.
+        routing: where incidents go.
+        incidents: the incidents.
+        now: the present, which decides what is escalated.
+        refusals: why the channel opens nothing for a notification.
+    """
+    receiver = getattr(channel, "receiver", None)
+    everything = receiver is None or routing.broadcasts
+    if everything or not routing.root:
+        gets = everything or receiver == DEFAULT_RECEIVER
+        found = {each.incident_id: None for each in incidents} if gets else {}
+        return Ways(found, refusals=refusals)
+    nodes: dict[str, Node | None] = {}
+    keys: dict[str, Group] = {}
+    escalated: set[str] = set()
+    for incident in incidents:
+        routes = routing.routes(incident.match_labels)
+        node = next((each for each in routes if each.receiver == receiver), None)
+        if node is None:
+            node = next(
+                (_escalation(each) for each in routes if _escalates(each, receiver, incident, now)),
+                None,
+            )
+            if node is None:
+                continue
+            escalated.add(incident.incident_id)
+        nodes[incident.incident_id] = node
+        keys[incident.incident_id] = node.group_key(incident.match_labels)
+    return Ways(nodes, keys, frozenset(escalated), grouped=True, refusals=refusals)
+
+
+def _escalation(node: Node) -> Node:
+    """Return a route as the receiver gets it to whom it escalates."""
+    return replace(node, place=f"{node.place} escalated", group_wait=0.0)
+
+
+def _escalates(node: Node, receiver: str | None, incident: Incident, now: datetime) -> bool:
+    """Return whether nobody acknowledged an incident for too long, so that a receiver gets it."""
+    if node.escalate_after is None or node.escalate_to != receiver:
+        return False
+    if incident.state != "FIRING" or not incident.transitions:
+        return False
+    return now - incident.transitions[-1].at >= timedelta(seconds=node.escalate_after)
+
+
+def unheld(entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
+    """Return entries without the instants that their groups gave them, which are found anew."""
+    return {
+        key: replaced(entry, next_attempt_at=None)
+        if entry.status == "PENDING" and not entry.attempts
+        else entry
+        for key, entry in entries.items()
+    }
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What is due on a channel.
+
+    Attributes:
+        groups: the notifications of each group.
+        held: entries of notifications that wait for their group.
+    """
+
+    groups: Sequence[Sequence[Notification]]
+    held: Sequence[Entry] = ()
+
+
+def ready(
+    ways: Ways, todo: Due, channel: Channel, entries: Mapping[Key, Entry], now: datetime
+) -> Ready:
+    """Return what is due now, group by group; the rest waits.
+
+    The first message of a group is due `group_wait` after its first transition, every later one
+    `group_interval` after the one before it. A group is over when everything in it was told as
+    resolved.
+
+    Args:
+        ways: how the channel gets incidents.
+        todo: what is due without regard to groups.
+        channel: the channel.
+        entries: what was written before about it.
+        now: the present.
+    """
+    if not ways.grouped:
+        # Without routes only digests repeat.
+        return Ready([[each for each in todo.notifications if channel.every or not each.repeat]])
+    told = _told(ways, entries)
+    groups: dict[Group, list[Notification]] = {}
+    at_once: list[Notification] = []
+    for each in todo.notifications:
+        node = ways.nodes.get(each.incident.incident_id)
+        if node is None or each.late:
+            at_once.append(each)
+        elif not (each.repeat and each.incident.state != "FIRING"):
+            groups.setdefault(ways.keys[each.incident.incident_id], []).append(each)
+    due: list[Sequence[Notification]] = [at_once] if at_once else []
+    held: list[Entry] = []
+    for key, notifications in groups.items():
+        node = ways.nodes[notifications[0].incident.incident_id]
+        assert node
+        if key in told:
+            at = told[key] + timedelta(seconds=node.group_interval)
+        else:
+            first = min(each.transition.at for each in notifications)
+            at = first + timedelta(seconds=node.group_wait)
+        if now >= at:
+            due.append(notifications)
+        else:
+            waiting = (each for each in notifications if not each.repeat)
+            held += [_held(each, channel.name, entries, at) for each in waiting]
+    return Ready(
+        due, [each for each in held if entries.get((each.incident_id, each.transition)) != each]
+    )
+
+
+def _held(
+    notification: Notification, channel: str, entries: Mapping[Key, Entry], at: datetime
+) -> Entry:
+    key = notification.incident.incident_id, notification.transition.transition
+    entry = entries.get(key) or new_entry(notification, channel)
+    return replaced(entry, next_attempt_at=at, last_error=None)
+
+
+def _told(ways: Ways, entries: Mapping[Key, Entry]) -> dict[Group, datetime]:
+    """Return when each group that is not over was last told."""
+    last: dict[str, Entry] = {}
+    at: dict[str, datetime] = {}
+    for entry in entries.values():
+        if entry.delivered_at is None or entry.status != "DELIVERED":
+            continue
+        name = entry.incident_id
+        at[name] = max(at.get(name, entry.delivered_at), entry.delivered_at)
+        newest = last.get(name)
+        if not entry.transition.startswith("ACKNOWLEDGED") and (
+            newest is None or entry.transition_at >= newest.transition_at
+        ):
+            last[name] = entry
+    found: dict[Group, datetime] = {}
+    live: set[Group] = set()
+    for name, key in ways.keys.items():
+        if name not in at:
+            continue
+        found[key] = max(found.get(key, at[name]), at[name])
+        if name in last and last[name].transition.startswith("FIRING"):
+            live.add(key)
+    return {key: instant for key, instant in found.items() if key in live}
