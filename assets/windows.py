@@ -143,7 +143,18 @@ def read_evidence(session: SparkSession, lake: Lake, plan: RunPlan) -> Evidence:
     def rows(table: Table) -> DataFrame | None:
         return read_window(session, table, reach) if lake.has_rows(table, reach) else None
 
-    return Evidence(rows(raw.QUEUE_TAGS), rows(progress.THROUGHPUT), validity)
+    tags = rows(raw.QUEUE_TAGS)
+    return Evidence(tags, rows(progress.THROUGHPUT), _sampled_queues(session, lake, plan), validity)
+
+
+def _sampled_queues(session: SparkSession, lake: Lake, plan: RunPlan) -> DataFrame | None:
+    """Read ``progress.queues`` of the earlier snapshots whose samples still serve in the window."""
+    earlier = Window(plan.window.start - plan.settings.sample_validity, plan.window.start)
+    if not lake.has_rows(raw.QUEUE_TAGS, earlier):
+        return None
+    sampled = lake.read(raw.QUEUE_TAGS, earlier, columns=("snapshot_id",))
+    ids = sampled["snapshot_id"].drop_null().unique().to_pylist()
+    return read_only(session, progress.QUEUES, plan, ids) if ids else None
 
 
 def _split(

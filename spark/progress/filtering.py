@@ -28,11 +28,14 @@ class Evidence:
     Attributes:
         tags: ``raw.queue_tags``, None where there are none.
         throughput: ``progress.throughput``, None where there are none.
+        sampled_queues: ``progress.queues`` of the earlier snapshots that hold samples, None where
+            there are none.
         validity: how long a sample, or a count of delivered messages, serves.
     """
 
     tags: DataFrame | None = None
     throughput: DataFrame | None = None
+    sampled_queues: DataFrame | None = None
     validity: timedelta = DEFAULT_HISTORY.sample_validity
 
 
@@ -68,7 +71,10 @@ def with_filtered_lag(
             filters.select(*GROUP_TOPIC_ID, "codes"), on=list(GROUP_TOPIC_ID), how="inner"
         )
         shares = _sampled(
-            filtered.where(F.col("codes").isNotNull()), evidence.tags, evidence.validity
+            filtered.where(F.col("codes").isNotNull()),
+            evidence.tags,
+            _offsets_then(queues, evidence.sampled_queues),
+            evidence.validity,
         )
         found = found.withColumn("consumer", _consumer()).join(
             shares, [*GROUP_TOPIC_ID, "consumer"], "left"
@@ -146,12 +152,36 @@ def _filters(clients: DataFrame) -> DataFrame:
     )
 
 
-def _sampled(queues: DataFrame, tags: DataFrame, validity: timedelta) -> DataFrame:
+def _offsets_then(queues: DataFrame, earlier: DataFrame | None) -> DataFrame:
+    """Return the first unconsumed offset of each group on each queue when samples were taken.
+
+    Returns:
+        One row per instant, queue, group and consumer: ``sampled_at`` and ``first_then``.
+    """
+    needed = ("observed_at", *QUEUE, "consumer_group", "client_id", "consumer_offset", "min_offset")
+    known = queues.select(*needed)
+    if earlier is not None:
+        known = known.unionByName(earlier.select(*needed))
+    return known.select(
+        F.col("observed_at").alias("sampled_at"),
+        *(*QUEUE, "consumer_group"),
+        _consumer().alias("consumer"),
+        F.greatest("consumer_offset", "min_offset").alias("first_then"),
+    )
+
+
+def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: timedelta) -> DataFrame:
     """Return the share of matching entries, each queue weighted by its lag.
+
+    A sample is of the group furthest behind, so it reaches back before the offsets of the others:
+    only the entries that a group had not consumed then are of its lag. Those it has not consumed
+    now count, or all of them when none is left.
 
     Args:
         queues: queues with the ``codes`` of their group's tags.
         tags: samples of the queues, also from before the window.
+        then: rows of `_offsets_then`. Without one it is unknown what the group had consumed, and
+            only entries that are unconsumed now count.
         validity: how long a sample serves.
 
     Returns:
@@ -162,8 +192,11 @@ def _sampled(queues: DataFrame, tags: DataFrame, validity: timedelta) -> DataFra
     # Anything longer is no hash but an address (`ConsumeQueueExt.isExtAddr`).
     hashed = tags.where((code >= -(2**31)) & (code < 2**31))
     samples = hashed.groupBy(*QUEUE, "observed_at").agg(
-        F.collect_list(F.struct("position", "tags_code")).alias("sample")
+        F.collect_list(F.struct("position", "tags_code")).alias("entries_taken")
     )
+    samples = samples.withColumn(
+        "sample", F.struct(F.col("observed_at").alias("at"), F.col("entries_taken").alias("taken"))
+    ).drop("entries_taken")
     consumers = queues.select(
         *("observed_at", *GROUP_TOPIC_ID, "cluster", "broker", "queue_id", "codes"),
         _consumer().alias("consumer"),
@@ -172,8 +205,14 @@ def _sampled(queues: DataFrame, tags: DataFrame, validity: timedelta) -> DataFra
         F.col("max_offset").alias("end"),
     )
     unconsumed = F.filter(
-        "sample",
+        "sample.taken",
         lambda entry: (entry["position"] >= F.col("first")) & (entry["position"] < F.col("end")),
+    )
+    unconsumed_then = F.filter(
+        "sample.taken", lambda entry: entry["position"] >= F.col("first_then")
+    )
+    still = F.when(F.col("first_then").isNull(), unconsumed).otherwise(
+        F.filter(unconsumed, lambda entry: entry["position"] >= F.col("first_then"))
     )
     matching = F.filter("used", lambda entry: F.array_contains("codes", entry["tags_code"]))
     # A real number: the sum of lags may exceed 64 bits.
@@ -184,8 +223,12 @@ def _sampled(queues: DataFrame, tags: DataFrame, validity: timedelta) -> DataFra
             "sample", F.last("sample", ignorenulls=True).over(reaching_back(validity, *QUEUE))
         )
         .where("codes IS NOT NULL AND sample IS NOT NULL")
-        .withColumn("used", F.when(F.size(unconsumed) > 0, unconsumed).otherwise(F.col("sample")))
+        .withColumn("sampled_at", F.col("sample.at"))
+        .join(then, on=["sampled_at", *QUEUE, "consumer_group", "consumer"], how="left")
+        .withColumns({"still": still, "then": unconsumed_then})
+        .withColumn("used", F.when(F.size("still") > 0, F.col("still")).otherwise(F.col("then")))
         .withColumn("size", F.size("used"))
+        .where("size > 0")
         .withColumn("share", F.size(matching) / F.col("size"))
         .groupBy(*GROUP_TOPIC_ID, "consumer")
         .agg(
