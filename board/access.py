@@ -123,9 +123,9 @@ class AccessMiddleware:
         refused = self._refused(scope)
         if refused is not None:
             status, why, headers = refused
-            await problem(status, why, headers)(scope, receive, _guarded(send))
+            await problem(status, why, headers)(scope, receive, _guarded(scope, send))
             return
-        await self.app(scope, receive, _guarded(send))
+        await self.app(scope, receive, _guarded(scope, send))
 
     def _refused(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
         headers = Headers(scope=scope)
@@ -179,11 +179,11 @@ SECURITY_HEADERS = {
 """On every answer: nothing from elsewhere, no script in a page, no page in a frame."""
 
 
-def _guarded(send: Send) -> Send:
+def _guarded(scope: Scope, send: Send) -> Send:
     async def guarded(message: Any) -> None:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
-            added = SECURITY_HEADERS | {"cache-control": "no-store"}
+            added = SECURITY_HEADERS | {"cache-control": _caching(scope["path"])}
             message["headers"] = [
                 *message["headers"],
                 *(
@@ -200,3 +200,8 @@ def _guarded(send: Send) -> Send:
 def words(text: str) -> Iterable[str]:
     """Return the words of a setting, separated by blanks or commas."""
     return text.replace(",", " ").split()
+
+
+def _caching(path: str) -> str:
+    """Return how long a browser may keep an answer: files are of a version, numbers are of now."""
+    return "private, max-age=86400" if path.startswith("/static/") else "no-store"

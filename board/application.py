@@ -1,22 +1,27 @@
 """The HTTP application: its addresses, and how every failure is answered."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.metadata import version
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
 
-from board import probes, scrape
+from board import changes, probes, scrape
 from board.access import AccessMiddleware, Login, Person
 from board.answers import ProblemError, problem
 from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.asking import only_known_parameters
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
+from board.pages import groups as groups_pages
+from board.pages import incidents as incidents_pages
+from board.pages import layout, overview, preferences, tables
 from board.scrape import MetricsKeeper
 from board.segments import SegmentsMiddleware
 from board.store import Store
@@ -83,6 +88,10 @@ def application(
     app.include_router(api)
     app.include_router(probes.router)
     app.include_router(scrape.router)
+    app.include_router(changes.router)
+    for module in (overview, groups_pages, incidents_pages, tables, preferences):
+        app.include_router(module.router)
+    app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
     _answer_failures(app)
     return app
 
@@ -90,23 +99,34 @@ def application(
 def _answer_failures(app: FastAPI) -> None:
     @app.exception_handler(ProblemError)
     def told(request: Request, error: ProblemError) -> Response:
-        return problem(error.status, error.detail, error.headers)
+        return _failure(request, error.status, error.detail, error.headers)
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail), error.headers)
+        return _failure(request, error.status_code, str(error.detail), error.headers)
 
     @app.exception_handler(RequestValidationError)
     def wrong(request: Request, error: RequestValidationError) -> Response:
         texts = (f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-        return problem(400, "; ".join(texts))
+        return _failure(request, 400, "; ".join(texts))
 
     @app.exception_handler(SettingsError)
     @app.exception_handler(DamagedError)
     def damaged(request: Request, error: Exception) -> Response:
-        return problem(503, one_line(error))
+        return _failure(request, 503, one_line(error))
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
         # What went wrong may hold anything: it is for the log, not for who asked.
-        return problem(500, "this request failed; the log of tidemark serve says why")
+        return _failure(request, 500, "this request failed; the log of tidemark serve says why")
+
+
+def _failure(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a page to a person at a page, and a problem to a program."""
+    is_page = not request.url.path.startswith((API, "/metrics", "/healthz", "/readyz"))
+    if not is_page or "text/html" not in request.headers.get("accept", ""):
+        return problem(status, detail, headers)
+    context = {"title": HTTPStatus(status).phrase, "detail": detail}
+    return layout.html(request, "problem.html", context, status)

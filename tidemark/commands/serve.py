@@ -69,6 +69,8 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Pages that wait for changes never close by themselves.
+        timeout_graceful_shutdown=2,
         # The trusted proxy is known by its own address, whatever it forwards.
         proxy_headers=False,
     )

@@ -1,0 +1,181 @@
+"""Charts as shapes on a plane of `WIDTH` by `HEIGHT`; a template draws them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from lake.window import Window
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
+
+STEPS = (60, 300, 600, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 259_200, 864_000)
+"""Seconds between two marks of the time axis."""
+
+TIMES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200)
+"""Seconds at which an axis of durations may end, besides whole days."""
+
+MARKS = 8
+"""Marks of the time axis at most."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: its name, and a value per instant, None where it is unknown."""
+
+    name: str
+    values: Sequence[float | None]
+    kind: str = "a"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What happened at an instant."""
+
+    at: datetime
+    title: str
+    kind: str
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What a template draws.
+
+    Attributes:
+        title: what it shows.
+        paths: kind, name, newest value as text, and the path of a line.
+        points: kind, x and y of observations between two gaps, which no line shows.
+        band: path of the area of error; empty without.
+        rows: y and text of the value axis.
+        columns: x and text of the time axis.
+        marks: x, kind, title and address of what happened.
+        is_empty: whether nothing is known.
+    """
+
+    title: str
+    paths: list[tuple[str, str, str, str]] = field(default_factory=list)
+    points: list[tuple[str, float, float]] = field(default_factory=list)
+    band: str = ""
+    rows: list[tuple[float, str]] = field(default_factory=list)
+    columns: list[tuple[float, str]] = field(default_factory=list)
+    marks: list[tuple[float, str, str, str]] = field(default_factory=list)
+    is_empty: bool = False
+
+
+def chart(
+    title: str,
+    window: Window,
+    instants: Sequence[datetime],
+    lines: Sequence[Line],
+    text: Callable[[float | None], str],
+    marks: Sequence[Mark] = (),
+    band: tuple[Sequence[float | None], Sequence[float | None]] | None = None,
+    *,
+    is_time: bool = False,
+) -> Chart:
+    """Return the chart of lines over a window.
+
+    Args:
+        title: what it shows.
+        window: the time axis.
+        instants: of the values, in order.
+        lines: what is drawn; it is interrupted where a value is None.
+        text: how the value axis says a value.
+        marks: what happened, on the same axis.
+        band: least and largest value per instant, of the first line.
+        is_time: whether values are milliseconds.
+    """
+    known = [value for line in lines for value in line.values if value is not None]
+    known += [value for value in (band[1] if band else ()) if value is not None]
+    most = max(known, default=0)
+    top = _round_up_time(most) if is_time else _round_up(most)
+    span = (window.end - window.start).total_seconds()
+
+    def x(at: datetime) -> float:
+        return round(LEFT + (WIDTH - LEFT) * (at - window.start).total_seconds() / span, 1)
+
+    def y(value: float) -> float:
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * max(0.0, value) / top, 1)
+
+    paths, points = [], []
+    for line in lines:
+        parts = _parts(instants, line.values)
+        path = " ".join(
+            "M" + " L".join(f"{x(at)} {y(value)}" for at, value in part)
+            for part in parts
+            if len(part) > 1
+        )
+        points += [(line.kind, x(p[0][0]), y(p[0][1])) for p in parts if len(p) == 1]
+        newest = next((v for v in reversed(line.values)), None)
+        paths.append((line.kind, line.name, text(newest), path))
+    return Chart(
+        title=title,
+        paths=paths,
+        points=points,
+        band=_band(instants, band, x, y) if band else "",
+        rows=[(y(top * part / 4), text(top * part / 4)) for part in (0, 2, 4)],
+        columns=[(x(at), label) for at, label in _times(window)],
+        marks=[
+            (x(mark.at), mark.kind, mark.title, mark.address) for mark in marks if mark.at in window
+        ],
+        is_empty=not known,
+    )
+
+
+def _parts(
+    instants: Sequence[datetime], values: Sequence[float | None]
+) -> list[list[tuple[datetime, float]]]:
+    """Return the runs of known values."""
+    pairs = zip(instants, values, strict=True)
+    grouped = groupby(pairs, key=lambda pair: pair[1] is not None)
+    return [
+        [(at, value) for at, value in part if value is not None] for known, part in grouped if known
+    ]
+
+
+def _band(
+    instants: Sequence[datetime],
+    band: tuple[Sequence[float | None], Sequence[float | None]],
+    x: Callable[[datetime], float],
+    y: Callable[[float], float],
+) -> str:
+    rows = [
+        (at, (low, high) if low is not None and high is not None else None)
+        for at, low, high in zip(instants, *band, strict=True)
+    ]
+    drawn = []
+    for known, part in groupby(rows, key=lambda row: row[1] is not None):
+        points = [(at, pair) for at, pair in part if pair is not None]
+        if known and len(points) > 1:
+            above = [f"{x(at)} {y(pair[1])}" for at, pair in points]
+            below = [f"{x(at)} {y(pair[0])}" for at, pair in reversed(points)]
+            drawn.append("M" + " L".join(above + below) + "Z")
+    return " ".join(drawn)
+
+
+def _round_up(value: float) -> float:
+    """Return the least of 1, 2, 4, 5, 8 times a power of ten that is not below a value."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** (len(str(int(value))) - 1) if value >= 1 else 0.1
+    return next(
+        (factor * power for factor in (1, 2, 4, 5, 8, 10) if factor * power >= value), value
+    )
+
+
+def _round_up_time(value: float) -> float:
+    """Return the least round duration that is not below one, both in milliseconds."""
+    days = -(-value // 86_400_000)
+    return next((time * 1000.0 for time in TIMES if time * 1000 >= value), days * 86_400_000)
+
+
+def _times(window: Window) -> list[tuple[datetime, str]]:
+    span = (window.end - window.start).total_seconds()
+    step = next((step for step in STEPS if span / step <= MARKS), STEPS[-1])
+    form = "%H:%M" if step < 86_400 and span <= 86_400 * 1.1 else "%m-%d %H:%M"
+    form = "%m-%d" if step >= 86_400 else form
+    first = datetime.fromtimestamp(-(-window.start.timestamp() // step) * step, UTC)
+    count = int((window.end - first).total_seconds() // step) + 1
+    marks = [first + timedelta(seconds=step * place) for place in range(max(0, count))]
+    return [(at, at.strftime(form)) for at in marks if at in window]

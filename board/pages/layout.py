@@ -1,0 +1,196 @@
+"""What all pages share: templates, language, colours, the instant shown, and what is wrong."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Depends, Request, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from board.answers import ProblemError
+from board.as_of import Shown
+from board.asking import At, TheStore, shown
+from board.freshness import age_seconds, is_fresh
+from board.pages import wording
+from board.pages.chinese import CHINESE
+
+ROOM = Path(__file__).parent.parent
+
+ENGLISH = {
+    "consumer_group": "group",
+    "delay_ms": "delay",
+    "produce_tps": "produced/s",
+    "consume_tps": "consumed/s",
+    "put_tps": "written/s",
+    "get_tps": "read/s",
+    "drain_seconds": "drained in",
+    "loss_in_seconds": "loss in",
+    "readable_lag": "readable lag",
+    "filtered_lag": "filtered lag",
+    "retry_lag": "retry lag",
+    "queues_unknown": "unknown queues",
+    "queue_id": "queue",
+    "client_id": "member",
+    "client_address": "address",
+    "client_version": "client version",
+    "consume_rt_ms": "listener call",
+    "clients": "members",
+    "clients_needed": "members needed",
+    "dlq_messages": "dead letters",
+    "capacity_tps": "capacity/s",
+    "peak_tps": "peak/s",
+    "capacity_limit_tps": "limit/s",
+    "thread_count": "threads",
+    "expected_client_id": "should hold it",
+    "actual_client_id": "holds it",
+}
+"""Columns in the words of people, where their name is not; others lose their underscores."""
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+THEMES = ("auto", "light", "dark")
+
+_KEY = secrets.token_bytes(32)
+
+_environment = Environment(
+    loader=FileSystemLoader(ROOM / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters |= {
+    "number": wording.number,
+    "duration": wording.duration,
+    "ms": wording.milliseconds,
+    "instant": wording.instant,
+    "iso": wording.iso,
+}
+_environment.globals |= {"cell": wording.cell}
+
+
+class Page:
+    """A page that is asked for: what it shows, and in which language.
+
+    Attributes:
+        rows: the newest rows, or those of the instant that is asked for.
+        at: that instant as it was written; empty for now.
+    """
+
+    def __init__(self, request: Request, store: TheStore, at: At = None) -> None:
+        self.request = request
+        self.store = store
+        self.at = at or ""
+        self.rows: Shown = shown(store, self.at)
+
+    def answer(self, template: str, **context: Any) -> Response:
+        """Return a template as HTML."""
+        return html(self.request, template, self._common() | context)
+
+    def url(self, path: str, **parameters: Any) -> str:
+        """Return an address of the board that shows the same instant."""
+        return address(path, parameters | {"at": self.at})
+
+    def _common(self) -> dict[str, Any]:
+        now = datetime.now(UTC)
+        stale = {} if self.at else {
+            cluster: age_seconds(at, now)
+            for cluster, at in self.rows.at.items()
+            if not is_fresh(at, now)
+        }  # fmt: skip
+        return {
+            "at": self.at,
+            "url": self.url,
+            "observed_at": self.rows.observed_at,
+            "stale": stale,
+            "problem": self.store.problem,
+            "is_empty": not self.rows.at,
+        }
+
+
+ThePage = Annotated[Page, Depends(Page)]
+
+
+def html(
+    request: Request, template: str, context: Mapping[str, Any], status: int = 200
+) -> Response:
+    """Return a template as HTML, in the language and colours of who asks."""
+    language = _language(request)
+    chosen = CHINESE if language == "zh" else {}
+    person = getattr(request.state, "person", None)
+    plain = {
+        "at": "",
+        "url": lambda path, **parameters: address(path, parameters),
+        "observed_at": None,
+        "stale": {},
+        "problem": None,
+        "is_empty": False,
+    }
+    common = {
+        "_": lambda text, **values: _said(chosen, text, values),
+        "language": language,
+        "languages": LANGUAGES,
+        "theme": _theme(request),
+        "path": request.url.path,
+        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "person": person,
+        "token": form_token(request),
+        "version": version("tidemark"),
+    }  # fmt: skip
+    text = _environment.get_template(template).render({**plain, **common, **context})
+    return HTMLResponse(text, status)
+
+
+def _said(chosen: Mapping[str, str], text: str, values: Mapping[str, Any]) -> str:
+    said = chosen.get(text) or ENGLISH.get(text) or text
+    if said is text and text.islower() and " " not in text:
+        return text.replace("_", " ")
+    return said.format(**values) if values else said
+
+
+def address(path: str, parameters: Mapping[str, Any]) -> str:
+    """Return an address with the parameters that are not empty."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def form_token(request: Request) -> str:
+    """Return what every form of a page carries: no page elsewhere can know it."""
+    person = getattr(request.state, "person", None)
+    name = person.name if person else ""
+    return hmac.new(_KEY, name.encode(), hashlib.sha256).hexdigest()
+
+
+def check_form(request: Request, token: str) -> None:
+    """Refuse a form that is not of a page of this board.
+
+    Raises:
+        ProblemError: it is not.
+    """
+    if not hmac.compare_digest(form_token(request), token):
+        raise ProblemError(
+            403, "this form is of another site, or older than this server: reload it"
+        )
+
+
+def _language(request: Request) -> str:
+    chosen = request.cookies.get("language", "")
+    if chosen in LANGUAGES:
+        return chosen
+    wanted = request.headers.get("accept-language", "").lower()
+    for part in wanted.split(","):
+        tag = part.partition(";")[0].strip()[:2]
+        if tag in LANGUAGES:
+            return tag
+    return "en"
+
+
+def _theme(request: Request) -> str:
+    chosen = request.cookies.get("theme", "auto")
+    return chosen if chosen in THEMES else "auto"

@@ -1,0 +1,77 @@
+"""Topics, brokers, events and quality: one table each, in the same manner."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from board.answers import ProblemError
+from board.api.events import event_rows, newest_results
+from board.asking import instant_of
+from board.pages.layout import ThePage
+from board.paging import containing, having
+from board.topic_rows import topic_details, topic_rows
+from lake.tables import quality, raw
+from lake.window import MICROSECOND, Window
+
+router = APIRouter(include_in_schema=False)
+
+MOST = 500
+"""Rows of a table at most; the API gives all of them."""
+
+
+@router.get("/topics")
+def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
+    """Show topics, those of users first."""
+    rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
+    found = sorted(rows.to_pylist(), key=lambda row: (row["kind"] != "normal", row["topic"]))
+    columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
+               "newest_stored_at")  # fmt: skip
+    return page.answer("table.html", title="Topics", columns=columns, rows=found[:MOST],
+                       count=len(found), q=q, filters=True, note="")  # fmt: skip
+
+
+@router.get("/topic")
+def topic(page: ThePage, cluster: str, topic: str) -> Response:
+    """Show a topic: its queues, and the groups that consume it."""
+    if cluster not in page.rows.at:
+        raise ProblemError(404, f"no cluster {cluster!r}")
+    return page.answer("topic.html", **topic_details(page.rows, cluster, topic))
+
+
+@router.get("/brokers")
+def brokers(page: ThePage) -> Response:
+    """Show brokers at the newest snapshot; dashes stand where one did not respond."""
+    columns = ("cluster", "broker", "broker_id", "address", "role", "version", "put_tps", "get_tps",
+               "disk_ratio", "dispatch_behind_bytes", "retention_hours", "booted_at")  # fmt: skip
+    rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
+    return page.answer("table.html", title="Brokers", columns=columns, rows=rows.to_pylist(),
+                       count=rows.num_rows, q="", filters=False, note="")  # fmt: skip
+
+
+@router.get("/events")
+def events(page: ThePage, hours: int = 24) -> Response:
+    """Show what happened to queues and brokers, newest first."""
+    if not 1 <= hours <= 24 * 90:
+        raise ProblemError(400, "hours: 1 to 2160 is wanted")
+    end = instant_of("at", page.at) if page.at else datetime.now(UTC)
+    window = Window(end - timedelta(hours=hours), end + MICROSECOND)
+    rows = event_rows(page.store, window).sort_by([("observed_at", "descending")])
+    columns = ("observed_at", "kind", "cluster", "broker", "consumer_group", "topic", "queue_id",
+               "from_offset", "to_offset", "messages", "likely_cause")  # fmt: skip
+    return page.answer("table.html", title="Events", columns=columns,
+                       rows=rows.slice(0, MOST).to_pylist(), count=rows.num_rows, q="",
+                       filters=False, note="")  # fmt: skip
+
+
+@router.get("/quality")
+def results(page: ThePage) -> Response:
+    """Show the newest result of every expectation, those not met first."""
+    rows: list[dict[str, Any]] = newest_results(page.rows).to_pylist()
+    rows.sort(key=lambda row: (row["success"] is not False, row["table"], row["expectation"]))
+    held = page.rows.of(quality.QUARANTINE).num_rows
+    columns = ("table", "expectation", "success", "unexpected", "elements", "severity",
+               "observed_at")  # fmt: skip
+    return page.answer("table.html", title="Quality", columns=columns, rows=rows[:MOST],
+                       count=len(rows), q="", filters=False,
+                       note=f"{held} rows quarantined within 24 hours" if held else "")  # fmt: skip

@@ -1,0 +1,71 @@
+"""Values as people read them; a dash stands for unknown."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+UNKNOWN = "–"
+
+
+def number(value: Any, digits: int = 0) -> str:
+    """Return ``12,345`` or ``0.4``; a dash for unknown."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, float) and value != int(value) and abs(value) < 1000:
+        return f"{value:,.{max(1, digits)}f}"
+    return f"{round(value):,}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return ``850 ms``, ``12.3 s``, ``4 m 10 s`` or ``3 d 4 h``; a dash for unknown."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, name, small, low in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size} {name} {rest} {low}" if rest else f"{whole // size} {name}"
+    return UNKNOWN
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a duration that is given in milliseconds."""
+    return duration(None if value is None else value / 1000)
+
+
+def instant(value: datetime | None) -> str:
+    """Return ``2026-11-19 08:00:00``, in UTC."""
+    return UNKNOWN if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def iso(value: datetime | None) -> str:
+    """Return an instant as an address holds it."""
+    return "" if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def cell(name: str, value: Any) -> str:
+    """Return the value of a column, by the unit that its name tells."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return instant(value)
+    if isinstance(value, int | float):
+        if name.endswith("_ms"):
+            return milliseconds(value)
+        if name.endswith("_seconds"):
+            return duration(value)
+        if name.endswith("_ratio"):
+            return f"{value:.0%}"
+        return str(value) if name.endswith("_id") else number(value, 2 if "tps" in name else 0)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)

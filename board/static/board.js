@@ -1,0 +1,11 @@
+// Refreshes what stands in a page when a tick has landed; everything works without it.
+"use strict";
+const past = new URLSearchParams(location.search).has("at");
+if (!past && document.getElementById("live") && window.EventSource) {
+  const source = new EventSource("/changes");
+  let seen = null;
+  source.addEventListener("message", (event) => {
+    if (seen !== null && seen !== event.data) document.body.dispatchEvent(new Event("board-changed"));
+    seen = event.data;
+  });
+}

@@ -1,0 +1,191 @@
+"""The pages as HTML: what they say, in which language, and that names of strangers stay text."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from alerting.incidents.actions import one_incident
+from lake.catalog import Lake
+from tests.support import board_home
+from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
+
+HTML = {"Accept": "text/html"}
+PATHS = (
+    "/",
+    "/groups",
+    f"/group?cluster={CLUSTER}&group=mailer&topic=orders",
+    "/incidents",
+    "/topics",
+    f"/topic?cluster={CLUSTER}&topic=orders",
+    "/brokers",
+    "/events",
+    "/quality",
+)
+
+
+@pytest.fixture
+def firing(filled: Lake) -> str:
+    return board_home.add_incident(filled, board_home.now())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_is_whole_and_holds_no_script(client: TestClient, path: str) -> None:
+    answer = client.get(path, headers=HTML)
+    assert answer.status_code == 200
+    assert answer.text.rstrip().endswith("</html>")
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=", answer.text)
+
+
+def test_the_overview_tells_what_is_wrong(firing: str, client: TestClient) -> None:
+    text = client.get("/", headers=HTML).text
+    assert "mailer" in text and "1 h 30 m" in text
+    assert f"/incident?id={firing}" in text
+    assert "/groups?health=STALLED" in text
+
+
+def test_unknown_is_a_dash(client: TestClient) -> None:
+    text = client.get("/groups?q=audit", headers=HTML).text
+    row = re.search(r"<tr><th.*?</tr>", text, re.DOTALL)
+    assert row and row[0].count("–") >= 4
+
+
+def test_groups_are_filtered_and_sorted(client: TestClient) -> None:
+    def names(query: str) -> list[str]:
+        text = client.get(f"/groups{query}", headers=HTML).text
+        return re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
+
+    assert names("") == ["mailer", "billing", "billing", "audit"]
+    assert names("?sort=consumer_group") == ["audit", "billing", "billing", "mailer"]
+    assert names("?health=STALLED") == ["mailer"]
+    assert client.get("/groups?colour=red", headers=HTML).status_code == 400
+
+
+def test_a_group_shows_its_past_with_gaps(client: TestClient, filled: Lake) -> None:
+    newest = board_home.now()
+    for back in (30, 29, 28, 20, 19, 18):
+        rows = [group("mailer", lag=back, delay_ms=1000)]
+        add_snapshot(filled, newest - timedelta(minutes=back), rows, queues=QUEUES)
+    text = client.get(PATHS[2], headers=HTML).text
+    line = re.search(r'<path class="line a" d="([^"]+)"', text)
+    assert line and line[1].count("M") >= 2, "a gap interrupts the line"
+    assert "delay" in text and text.count('<svg viewBox="0 0 920') >= 2
+
+
+def test_queues_are_a_strip_of_heat(client: TestClient, filled: Lake) -> None:
+    at = board_home.now() + timedelta(minutes=1)
+    add_snapshot(filled, at, [group("mailer", lag=600)], queues=QUEUES)
+    client.app.state.store.refresh()  # pyright: ignore
+    text = client.get(PATHS[2], headers=HTML).text
+    assert re.findall(r'role="listitem" class="(\w+)"', text) == ["h0", "h2", "h4", "h5"]
+
+
+def form_of(text: str, action: str) -> dict[str, str]:
+    form = re.search(rf'<form[^>]*action="{action}".*?</form>', text, re.DOTALL)
+    assert form
+    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[0]))
+
+
+def test_a_person_acknowledges_in_a_form(firing: str, client: TestClient, filled: Lake) -> None:
+    text = client.get(f"/incident?id={firing}", headers=HTML).text
+    form = form_of(text, "/incident/act") | {"action": "acknowledge", "reason": "on it"}
+    answer = client.post("/incident/act", data=form, headers=HTML)
+    assert answer.status_code == 200 and "on it" in answer.text
+    assert one_incident(filled, firing).state == "ACKNOWLEDGED"
+
+
+def test_a_person_silences_and_ends_it(firing: str, client: TestClient) -> None:
+    text = client.get(f"/incident?id={firing}", headers=HTML).text
+    form = form_of(text, "/silence") | {"duration": "2h", "comment": "upgrade"}
+    text = client.post("/silence", data=form, headers=HTML).text
+    assert "upgrade" in text
+    ended = client.post("/unsilence", data=form_of(text, "/unsilence"), headers=HTML)
+    assert "upgrade" not in ended.text
+
+
+def test_a_form_without_its_token_changes_nothing(
+    firing: str, client: TestClient, filled: Lake
+) -> None:
+    for token in ("", "0" * 64):
+        form = {"id": firing, "action": "resolve", "token": token}
+        assert client.post("/incident/act", data=form, headers=HTML).status_code in (400, 403)
+    assert one_incident(filled, firing).state == "FIRING"
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "{{7*7}}${7*7}",
+    "'; DROP TABLE groups; --",
+    "\u202egnorw",
+    "\x1b[31mred",
+    "x" * 255,
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_name_is_text(client: TestClient, filled: Lake, name: str) -> None:
+    at = board_home.now() + timedelta(minutes=1)
+    add_snapshot(filled, at, [group(name, topic=name, lag=5, health_reason=name)])
+    client.app.state.store.refresh()  # pyright: ignore
+    row = '{"row": {"consumer_group": "g"}}'
+    found = board_home.add_incident(filled, at, rule=name, evidence=row)
+    client.app.state.store.refresh()  # pyright: ignore
+    paths = ["/", "/groups", "/topics", "/incidents"]
+    texts = [client.get(path, headers=HTML).text for path in paths]
+    texts.append(client.get("/incident", params={"id": found}, headers=HTML).text)
+    where = {"cluster": CLUSTER, "group": name, "topic": name}
+    texts.append(client.get("/group", params=where, headers=HTML).text)
+    where = {"cluster": CLUSTER, "group": name + "?"}
+    texts.append(client.get("/group", params=where, headers=HTML).text)
+    for text in texts:
+        assert text.rstrip().endswith("</html>")
+        assert "<script>alert" not in text and "<img" not in text
+        assert 'href="javascript' not in text and "49" not in re.findall(r"<bdi>(.*?)</bdi>", text)
+
+
+def test_a_page_as_of_an_instant(client: TestClient, filled: Lake) -> None:
+    newest = board_home.now()
+    then = newest - timedelta(hours=1)
+    add_snapshot(filled, then, [group("ancient", lag=5)])
+    text = client.get("/groups", params={"at": then.isoformat()}, headers=HTML).text
+    assert "ancient" in text and "mailer" not in text
+    assert "back to now" in text
+    answer = client.get("/as-of", params={"back": "/groups?q=a", "at": "2026-11-19T08:00"},
+                        headers=HTML, follow_redirects=False)  # fmt: skip
+    assert answer.headers["location"] == "/groups?q=a&at=2026-11-19T08%3A00%3A00Z"
+    assert client.get("/groups?at=soon", headers=HTML).status_code == 400
+
+
+def test_chinese_by_browser_and_by_switch(client: TestClient) -> None:
+    chinese = client.get("/", headers=HTML | {"Accept-Language": "zh-CN,zh;q=0.9"}).text
+    assert "总览" in chinese and 'lang="zh-CN"' in chinese
+    english = client.get("/", headers=HTML).text
+    assert "总览" not in english
+    form = form_of(english, "/preferences") | {"language": "zh", "theme": "dark", "back": "/topics"}
+    switched = client.post("/preferences", data=form, headers=HTML).text
+    assert "主题" in switched and 'data-theme="dark"' in switched
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "/\\evil.example"])
+def test_nobody_is_sent_elsewhere(client: TestClient, back: str) -> None:
+    answer = client.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
+    assert answer.headers["location"] == "/"
+
+
+def test_a_mistake_at_a_page_is_a_page(client: TestClient) -> None:
+    answer = client.get(f"/group?cluster={CLUSTER}&group=nobody", headers=HTML)
+    assert answer.status_code == 404 and "<h1>Not Found</h1>" in answer.text
+    assert client.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
+
+
+def test_a_stale_home_says_so_on_every_page(lake: Lake) -> None:
+    from board.application import application
+    from board.store import Store
+
+    add_snapshot(lake, board_home.now() - timedelta(hours=2))
+    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as asking:
+        for path in ("/", "/groups", "/incidents"):
+            assert "2 h old" in asking.get(path, headers=HTML).text
