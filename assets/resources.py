@@ -17,7 +17,8 @@ from assets.run_tags import longest_time_tag, process_tag
 from collection.snapshots import NeverReachedError, Read, take_snapshots
 from expectations import tolerances
 from expectations.declarations import Expectation
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from rocketmq.records import Snapshot
 from settings import health_file
 from settings.clusters import configured

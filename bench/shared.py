@@ -21,7 +21,7 @@ from collection.snapshots import Read, in_this_process
 from lab.cluster import LabCluster
 from lab.large import Large
 from lab.layout import free_port_base
-from lake.catalog import CatalogConfig
+from lake.catalog_config import CatalogConfig
 from lake.landing import land
 from rocketmq.records import SHALLOW
 from settings.clusters import Cluster

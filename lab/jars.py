@@ -66,7 +66,7 @@ def _download(version: str, folder: Path) -> None:
         wanted.write_text(_wanted(version))
         log = cache_folder() / f"ivy-{version}.log"
         with log.open("w") as output:
-            command = _ivy_command(wanted, partial / "jars")
+            command = ivy_command(wanted, partial / "jars")
             try:
                 code = subprocess.run(
                     command, stdout=output, stderr=subprocess.STDOUT, timeout=_DOWNLOAD_SECONDS
@@ -95,7 +95,8 @@ def _wanted(version: str) -> str:
     )
 
 
-def _ivy_command(wanted: Path, jars: Path) -> list[str]:
+def ivy_command(wanted: Path, jars: Path) -> list[str]:
+    """Return the command that puts the jars of an ``ivy.xml`` into a folder."""
     settings = os.environ.get("TIDEMARK_IVY_SETTINGS")
     return [
         java.find("java"),

@@ -1,13 +1,8 @@
-"""The Iceberg catalog: how Python and Spark reach it, and reads and small writes without Spark.
-
-SQLite is the default. Other catalogs that both PyIceberg and Iceberg's Spark runtime support
-(PostgreSQL, REST, Glue, Hive) are a matter of configuration.
-"""
+"""The tables: reads and small writes by plain Python, without Spark."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +14,7 @@ from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake.catalog_config import CatalogConfig
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import usable
 from lake.pyiceberg_patches import transaction
@@ -26,7 +22,6 @@ from lake.schema import Table
 from lake.table_creation import ensure
 from lake.tables import TABLES
 from lake.window import HOUR, Window, floor_hour
-from settings.catalog import OF_HOME, CatalogSettings
 from settings.home import Home
 
 NAME = "tidemark"
@@ -36,55 +31,6 @@ COMMIT_ATTEMPTS = 10
 
 OVERTAKEN = (CommitFailedException, ValidationException)
 """What PyIceberg raises when another writer committed to the table, or to the rows, first."""
-
-SQLITE_BUSY_SECONDS = 30
-"""Seconds that a writer waits for the SQLite lock of another."""
-
-
-@dataclass(frozen=True)
-class CatalogConfig:
-    """How to reach the catalog, from Python and from Spark.
-
-    Attributes:
-        python: properties for PyIceberg.
-        spark: properties of Iceberg's ``SparkCatalog``, without their prefix.
-    """
-
-    # Not shown: an address may hold a password.
-    python: Mapping[str, str] = field(default_factory=dict, repr=False)
-    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, home: Home, settings: CatalogSettings = OF_HOME) -> "CatalogConfig":
-        """Return how the catalog of a home is reached; without settings, SQLite in the home."""
-        warehouse = settings.warehouse or home.warehouse.as_uri()
-        kind, uri = settings.type, settings.uri
-        if not kind:
-            return cls(
-                python={
-                    "type": "sql",
-                    "uri": f"sqlite:///{home.catalog}?timeout={SQLITE_BUSY_SECONDS}",
-                    "warehouse": warehouse,
-                },
-                spark={
-                    "type": "jdbc",
-                    "uri": f"jdbc:sqlite:{home.catalog}?busy_timeout={SQLITE_BUSY_SECONDS}000",
-                    "warehouse": warehouse,
-                    "jdbc.schema-version": "V1",
-                },
-            )
-        if kind == "sql":
-            return cls(
-                python={"type": "sql", "uri": uri, "warehouse": warehouse},
-                spark={
-                    "type": "jdbc",
-                    "uri": "jdbc:" + uri.replace("+psycopg2", ""),
-                    "warehouse": warehouse,
-                    "jdbc.schema-version": "V1",
-                },
-            )
-        properties = {"type": kind, "uri": uri, "warehouse": warehouse}
-        return cls(python=properties, spark=properties)
 
 
 class Lake:
@@ -106,8 +52,12 @@ class Lake:
         if self._catalog is None:
             self.home.path.mkdir(parents=True, exist_ok=True)
             of_home = self.config == CatalogConfig.of(self.home)
-            what = str(self.home.catalog) if of_home else f"the {self.config.python['type']} one"
-            with usable(f"the catalog, {what},", "free it, or put back a copy of it"):
+            advice = (
+                "free it, or put back a copy of it"
+                if of_home
+                else "start it, or mend TIDEMARK_CATALOG_URI"
+            )
+            with usable(f"the catalog, {self.config.place},", advice):
                 catalog = load_catalog(NAME, **self.config.python)
             for table in TABLES.values():
                 with usable(f"the metadata of {table.name}"):

@@ -14,6 +14,10 @@ UNUSABLE = (
 )
 """What libraries raise at files that are missing, damaged or not readable."""
 
+OBJECT_STORE = (
+    "check the object store: TIDEMARK_S3_ENDPOINT, TIDEMARK_S3_REGION, AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY"
+)
 PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 
 
@@ -34,6 +38,8 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         raise
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
+        if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
+            advice = OBJECT_STORE
         raise damaged(what, why, advice) from error
 
 

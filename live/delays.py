@@ -10,7 +10,7 @@ from rocketmq.records import Snapshot
 from rocketmq.snapshot.target import ClusterTarget
 
 if TYPE_CHECKING:
-    from lake.catalog import CatalogConfig
+    from lake.catalog_config import CatalogConfig
 
 FEW_REQUESTS = 200
 """Requests to one broker that cost it less than reading the history costs us."""

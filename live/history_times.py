@@ -17,7 +17,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table as IcebergTable
 
-from lake.catalog import NAME, CatalogConfig
+from lake.catalog import NAME
+from lake.catalog_config import CatalogConfig
 from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
 from lake.tables.progress import TIMELINE

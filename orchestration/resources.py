@@ -1,5 +1,6 @@
 """The resources of the definitions, made of the settings that the process has read."""
 
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -13,12 +14,13 @@ from assets.resources import (
     RulesResource,
 )
 from assets.run import run_resource
-from lake.catalog import CatalogConfig
+from lake.catalog_config import CatalogConfig
 from lake.retention import Retention
 from orchestration.instance.history import RunHistory
 from settings.environment import Settings
 from spark.session import engine
 from spark.session.configuration import SparkResource, session_config
+from spark.session.passwords import password_file
 
 
 def resources(settings: Settings) -> dict[str, Any]:
@@ -64,9 +66,7 @@ def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
     if not spark.remote and not spark.master:
         warm = engine.running(settings.home)
         remote = (warm.shared if of_run else warm.remote) if warm else None
-    return session_config(
-        CatalogConfig.of(settings.home, settings.catalog),
-        remote=remote,
-        master=spark.master or None,
-        driver_memory=spark.driver_memory,
-    )
+    catalog = CatalogConfig.of(settings.home, settings.catalog)
+    if not remote:
+        os.environ.update(password_file(settings.home, catalog))
+    return session_config(catalog, remote=remote, settings=spark)

@@ -1,6 +1,25 @@
-"""Which Iceberg catalog holds the tables."""
+"""Which Iceberg catalog holds the tables, and where their files lie."""
 
 from dataclasses import dataclass, field
+
+POSTGRESQL = "sql"
+REST = "rest"
+S3 = "s3://"
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """How a bucket is reached; its credentials are those of the platform (``AWS_...``).
+
+    Attributes:
+        endpoint: its address where it is not the region's own, ``https://HOST:PORT``.
+        region: where the bucket is.
+        path_style: whether the bucket stands in the path of an address and not in its host.
+    """
+
+    endpoint: str = ""
+    region: str = "us-east-1"
+    path_style: bool = False
 
 
 @dataclass(frozen=True)
@@ -8,14 +27,17 @@ class CatalogSettings:
     """The address of an Iceberg catalog.
 
     Attributes:
-        type: ``sql``, ``rest``, ``glue`` or ``hive``; empty for SQLite in the home.
+        type: ``sql`` for PostgreSQL, ``rest``; empty for SQLite in the home.
         uri: its address, which may hold a password and is never shown.
         warehouse: where data files lie; empty for the folder in the home.
+        store: how a warehouse that is a bucket is reached.
     """
 
     type: str = ""
     uri: str = field(default="", repr=False)
     warehouse: str = ""
+    store: ObjectStore = ObjectStore()
 
 
 OF_HOME = CatalogSettings()
+"""The catalog that needs no server: SQLite and files in the home."""

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from settings.basics import BasicSettings
-from settings.catalog import CatalogSettings
+from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.files import SettingsFile
 from settings.history import HistorySettings
@@ -138,12 +138,24 @@ class Settings(BaseSettings):
         "", "Spark Connect address, sc://HOST:PORT, of a server with Iceberg's jars."
     )
     spark_master: str = _setting("", "Spark master; local[*] unless set.")
+    spark_jars: str = _setting(
+        "", "Folder with Iceberg's jars and the catalog's drivers; fetched from Maven unless set."
+    )
     driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
     catalog_type: str = _setting(
-        "", "Type of another Iceberg catalog; SQLite in the home unless set."
+        "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
     )
     catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
-    warehouse: str = _setting("", "Where data files lie; the folder in the home unless set.")
+    warehouse: str = _setting(
+        "", "Where data files lie, file:///PATH or s3://BUCKET/PATH; in the home unless set."
+    )
+    s3_endpoint: str = _setting(
+        "", "Address of the object store of an s3:// warehouse where it is not the region's own."
+    )
+    s3_region: str = _setting("us-east-1", "Region of the bucket of an s3:// warehouse.")
+    s3_path_style: bool = _setting(
+        False, "Whether the bucket stands in the path of an address and not in its host name."
+    )
     metrics_native: bool = _setting(
         True, "Whether /metrics has the names that brokers of RocketMQ 5.5 export."
     )
@@ -226,13 +238,18 @@ class Settings(BaseSettings):
     @property
     def spark(self) -> SparkSettings:
         """Where runs find Spark."""
-        return SparkSettings(self.spark_remote, self.spark_master, self.driver_memory)
+        return SparkSettings(
+            self.spark_remote, self.spark_master, self.driver_memory, self.spark_jars
+        )
 
     @property
     def catalog(self) -> CatalogSettings:
         """Which catalog holds the tables."""
         return CatalogSettings(
-            self.catalog_type, self.catalog_uri.get_secret_value(), self.warehouse
+            self.catalog_type,
+            self.catalog_uri.get_secret_value(),
+            self.warehouse,
+            ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
         )
 
     @property

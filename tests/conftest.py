@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from settings.home import Home
 from settings.spark import SparkSettings
 from spark.session import engine

@@ -9,7 +9,8 @@ from settings.basics import BasicSettings
 from settings.home import Home
 
 if TYPE_CHECKING:
-    from lake.catalog import CatalogConfig, Lake
+    from lake.catalog import Lake
+    from lake.catalog_config import CatalogConfig
     from settings.environment import Settings
 
 
@@ -41,7 +42,7 @@ class Invocation:
 
     def catalog(self) -> "CatalogConfig":
         """Return how the catalog of the tables is reached."""
-        from lake.catalog import CatalogConfig
+        from lake.catalog_config import CatalogConfig
 
         return CatalogConfig.of(self.home, self.settings.catalog)
 

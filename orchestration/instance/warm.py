@@ -2,7 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from orchestration.instance import forking
 from settings.environment import Settings
 from settings.home import Home

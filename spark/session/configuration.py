@@ -15,9 +15,10 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
-from lake.catalog import NAME, CatalogConfig
-from settings.spark import DEFAULT_SPARK
-from spark.session.packages import PACKAGES, fetched_once
+from lake.catalog import NAME
+from lake.catalog_config import CatalogConfig
+from settings.spark import DEFAULT_SPARK, SparkSettings
+from spark.session.packages import fetched_once, jars_config
 
 LOCAL_MASTER = "local[*]"
 
@@ -32,10 +33,20 @@ SMALL = {
 }
 LARGE = {
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "4",
+    # As many as the driver was started with: a cluster's own number, merged by adaptive planning.
+    "spark.sql.shuffle.partitions": None,
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.constraintPropagation.enabled": "true",
 }
+
+ON_THIS_MACHINE = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "4",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""Of a local master only: executors elsewhere must reach the driver, at an address that the
+cluster's own ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` says."""
 
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
@@ -102,7 +113,9 @@ def java_options(environment: Mapping[str, str]) -> list[str]:
     return [*JAVA_OPTIONS] if chosen else [*JAVA_OPTIONS, COLLECTOR]
 
 
-def driver_config(catalog: CatalogConfig, memory: str) -> dict[str, str]:
+def driver_config(
+    catalog: CatalogConfig, settings: SparkSettings = DEFAULT_SPARK
+) -> dict[str, str]:
     """Return the configuration of a Spark driver, which it needs before it starts.
 
     A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
@@ -110,11 +123,17 @@ def driver_config(catalog: CatalogConfig, memory: str) -> dict[str, str]:
 
     Args:
         catalog: where the tables are.
-        memory: of the driver, like ``2g``.
+        settings: its master, memory and jars.
+
+    Raises:
+        SettingsError: the folder of jars lacks one.
     """
+    master = settings.master or LOCAL_MASTER
     return {
         **_of_each_session(catalog),
-        "spark.jars.packages": ",".join(PACKAGES),
+        "spark.master": master,
+        **(ON_THIS_MACHINE if master.startswith("local") else {}),
+        **jars_config(catalog.drivers, settings.jars),
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
@@ -123,18 +142,14 @@ def driver_config(catalog: CatalogConfig, memory: str) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "10000",
         # Without this every new column walks the stack for the line that made it and sends it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.default.parallelism": "4",
         # Tasks that must run at once and have too few slots fail within seconds, not in ten
         # minutes.
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
         "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
-        "spark.driver.memory": memory,
+        "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(java_options(os.environ)),
         # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
         "spark.buffer.pageSize": "2m",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -145,20 +160,19 @@ def session_config(
     catalog: CatalogConfig,
     *,
     remote: str | None = None,
-    master: str | None = None,
-    driver_memory: str = DEFAULT_SPARK.driver_memory,
+    settings: SparkSettings = DEFAULT_SPARK,
 ) -> dict[str, str]:
     """Return the configuration of one session, for `SparkResource`.
 
     Args:
         catalog: where the tables are.
-        remote: a Spark Connect address, ``sc://HOST:PORT``, of a server that has `PACKAGES`.
-        master: ``local[*]``, ``spark://...``, ``yarn``, ``k8s://...`` where no remote is given.
-        driver_memory: of a driver in this process.
+        remote: a Spark Connect address, ``sc://HOST:PORT``, of a server that has the catalog's
+            packages.
+        settings: of a driver in this process, where no remote is given.
     """
     if remote:
         return {"spark.remote": remote, **_of_each_session(catalog)}
-    return {"spark.master": master or LOCAL_MASTER, **driver_config(catalog, driver_memory)}
+    return driver_config(catalog, settings)
 
 
 class UnreachableError(Exception):
@@ -191,7 +205,7 @@ def reach(remote: str) -> None:
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first needs it."""
 
-    _set: dict[str, str] = PrivateAttr(default_factory=dict)
+    _set: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
     _reached: bool = PrivateAttr(default=False)
 
     @property
@@ -214,7 +228,8 @@ class SparkResource(LazyPySparkResource):
             self._reached = True
         # Otherwise a Spark of this process takes the first Python on the path, maybe another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        with nullcontext() if "spark.remote" in self.spark_config else fetched_once():
+        packages = self.spark_config.get("spark.jars.packages")
+        with fetched_once(packages.split(",")) if packages else nullcontext():
             return impatient(super().spark_session)
 
     def session_for(self, rows: int) -> SparkSession:
@@ -228,7 +243,11 @@ class SparkResource(LazyPySparkResource):
             COMPILED if rows > FEW_ROWS else INTERPRETED
         )
         for name, value in config.items():
-            if self._set.get(name) != value:  # each is a round trip
+            if self._set.get(name, "") == value:  # each is a round trip
+                continue
+            if value is None:
+                session.conf.unset(name)
+            else:
                 session.conf.set(name, value)
         self._set = config
         return session

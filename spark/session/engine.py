@@ -15,13 +15,14 @@ from pathlib import Path
 
 import psutil
 
-from lake.catalog import CatalogConfig
+from lake.catalog_config import CatalogConfig
 from lake.processes import start_of
 from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
 from settings.spark import DEFAULT_SPARK, SparkSettings
-from spark.session.configuration import LOCAL_MASTER, driver_config
-from spark.session.packages import fetched_once
+from spark.session.configuration import driver_config
+from spark.session.packages import fetched_once, packages_of
+from spark.session.passwords import password_file
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
@@ -101,7 +102,7 @@ def up(
         EngineError: when it does not come up.
     """
     try:
-        with fetched_once():
+        with fetched_once(() if settings.jars else packages_of(catalog.drivers)):
             return bring_up(
                 Engine,
                 _state_file(home),
@@ -135,8 +136,7 @@ def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: in
     import pyspark
 
     config = {
-        **driver_config(catalog, settings.driver_memory),
-        "spark.master": settings.master or LOCAL_MASTER,
+        **driver_config(catalog, settings),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.session.manager.defaultSessionTimeout": SESSION_TIMEOUT,
@@ -149,6 +149,7 @@ def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: in
     environment = {
         **{k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_HOME")},
         "PYSPARK_PYTHON": sys.executable,
+        **password_file(home, catalog),
     }
     with log_file(home).open("ab") as log:
         process = subprocess.Popen(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lake.catalog import CatalogConfig, Lake
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from lake.tables import TABLES
 from live import broker_times, delays, history_times
 from live.history_times import Limits, read

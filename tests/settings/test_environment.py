@@ -80,6 +80,7 @@ def test_the_names_are_those_of_the_model():
         ("TIDEMARK_RULES", "rules", "mine.yaml"),
         ("TIDEMARK_DOCS_URL", "docs_url", "https://docs.example.org"),
         ("TIDEMARK_DRIVER_MEMORY", "driver_memory", "3g"),
+        ("TIDEMARK_S3_REGION", "s3_region", "eu-west-1"),
     ],
 )
 def test_a_variable_sets_its_field(monkeypatch, variable, field, text):

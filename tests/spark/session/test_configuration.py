@@ -4,13 +4,16 @@ import socket
 
 import pytest
 
-from lake.catalog import CatalogConfig
+from lake.catalog_config import CatalogConfig
+from settings.home import Home
+from settings.spark import SparkSettings
 from spark.session.configuration import (
     COLLECTOR,
     FEW_ROWS,
     MANY_ROWS,
     SparkResource,
     UnreachableError,
+    driver_config,
     java_options,
     session_config,
 )
@@ -27,6 +30,15 @@ from spark.session.configuration import (
 )
 def test_java_is_told_of_one_collector_only(environment, chosen):
     assert (COLLECTOR in java_options(environment)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("master", "host"), [("", "127.0.0.1"), ("local[2]", "127.0.0.1"), ("spark://a:7077", None)]
+)
+def test_executors_elsewhere_are_not_sent_to_loopback(tmp_path, master, host):
+    config = driver_config(CatalogConfig.of(Home.of(tmp_path)), SparkSettings(master=master))
+    assert config.get("spark.driver.host") == host
+    assert ("spark.sql.shuffle.partitions" in config) == (host is not None)
 
 
 def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):

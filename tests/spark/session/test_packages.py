@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from spark.session.packages import CACHE, PACKAGES, fetched_once
+from settings.errors import SettingsError
+from spark.session.packages import CACHE, fetched_once, jars_config, packages_of
 
 JARS = (
     "org.apache.iceberg_iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
     "org.xerial_sqlite-jdbc-3.50.3.0.jar",
 )
 """As Spark names them."""
+
+PACKAGES = packages_of(["sqlite"])
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def most_at_once(starts: int) -> int:
 
     def start(_: int) -> None:
         nonlocal under_way, most
-        with fetched_once():
+        with fetched_once(PACKAGES):
             with lock:
                 under_way += 1
                 most = max(most, under_way)
@@ -40,6 +43,17 @@ def most_at_once(starts: int) -> int:
     with ThreadPoolExecutor(starts) as pool:
         list(pool.map(start, range(starts)))
     return most
+
+
+def test_jars_come_from_a_folder_that_has_them_all(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"TIDEMARK_SPARK_JARS: .*iceberg-spark-runtime"):
+        jars_config(["sqlite"], str(tmp_path))
+    for jar in ("iceberg-spark-runtime-4.1_2.13-1.12.0.jar", "sqlite-jdbc-3.50.3.0.jar"):
+        (tmp_path / jar).touch()
+    (found,) = jars_config(["sqlite"], str(tmp_path)).values()
+    assert [Path(jar).name for jar in found.split(",")] == sorted(
+        path.name for path in tmp_path.iterdir()
+    )
 
 
 def test_one_fetches_while_the_others_wait(jars: Path) -> None:

@@ -1,0 +1,145 @@
+"""How Python and Spark reach one Iceberg catalog: each in the words of its own library."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from settings.catalog import OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
+from settings.errors import SettingsError
+from settings.home import Home
+
+SQLITE_BUSY_SECONDS = 30
+"""Seconds that a writer waits for the SQLite lock of another."""
+
+# The schema of Iceberg's JDBC catalog that PyIceberg writes too.
+_JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
+_POSTGRESQL_PORT = 5432
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """How to reach the catalog, from Python and from Spark.
+
+    Attributes:
+        python: properties for PyIceberg.
+        spark: properties of Iceberg's ``SparkCatalog``, without their prefix. Whoever has a session
+            can read them, so no password is among them.
+        drivers: what Spark needs beside Iceberg: ``sqlite``, ``postgresql``, ``s3``.
+        place: where the catalog is, as an error names it.
+        password: the line of PostgreSQL's password file, None where the address holds no password.
+    """
+
+    # Not shown: an address may hold a password.
+    python: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    drivers: tuple[str, ...] = ()
+    place: str = ""
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, home: Home, settings: CatalogSettings = OF_HOME) -> "CatalogConfig":
+        """Return how the catalog of a home is reached; without settings, SQLite in the home.
+
+        Raises:
+            SettingsError: with a line for each setting that is missing or cannot be used.
+        """
+        if mistakes := _mistakes(settings):
+            raise SettingsError(mistakes)
+        warehouse = settings.warehouse or home.warehouse.as_uri()
+        python, spark, drivers = {"warehouse": warehouse}, {"warehouse": warehouse}, []
+        password, place = None, settings.uri
+        if settings.type == REST:
+            python |= {"type": "rest", "uri": settings.uri}
+            spark |= {"type": "rest", "uri": settings.uri}
+        elif settings.type == POSTGRESQL:
+            url = make_url(settings.uri)
+            python |= {"type": "sql", "uri": _with_driver(url)}
+            spark |= {**_JDBC, "uri": _jdbc(url), "jdbc.user": url.username or ""}
+            drivers.append("postgresql")
+            password = _password_line(url)
+            place = f"PostgreSQL at {url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
+        else:
+            python |= {
+                "type": "sql",
+                "uri": f"sqlite:///{home.catalog}?timeout={SQLITE_BUSY_SECONDS}",
+            }
+            uri = f"jdbc:sqlite:{home.catalog}?busy_timeout={SQLITE_BUSY_SECONDS}000"
+            spark |= {**_JDBC, "uri": uri}
+            drivers.append("sqlite")
+            place = str(home.catalog)
+        if warehouse.startswith(S3):
+            python |= _python_store(settings.store)
+            spark |= _spark_store(settings.store)
+            drivers.append("s3")
+        return cls(python, spark, tuple(drivers), place, password)
+
+
+def _mistakes(settings: CatalogSettings) -> list[str]:
+    """Return what is wrong, a line each; no address is shown, it may hold a password."""
+    if not settings.type:
+        return ["TIDEMARK_CATALOG_URI is set without TIDEMARK_CATALOG_TYPE"] * bool(settings.uri)
+    if settings.type not in (POSTGRESQL, REST):
+        return [f"TIDEMARK_CATALOG_TYPE is {settings.type!r}: it takes {POSTGRESQL} or {REST}"]
+    found = []
+    if settings.type == REST:
+        if not settings.uri.startswith(("http://", "https://")):
+            found.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
+    else:
+        try:
+            url = make_url(settings.uri)
+        except ArgumentError:
+            url = None
+        if url is None or not (
+            url.get_backend_name() == "postgresql" and url.host and url.username and url.database
+        ):
+            found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
+    if not settings.warehouse:
+        found.append(
+            "TIDEMARK_WAREHOUSE is not set: a catalog of several homes needs s3://BUCKET/PATH or "
+            "file:///PATH"
+        )
+    return found
+
+
+def _with_driver(url: URL) -> str:
+    # SQLAlchemy 2.1 takes psycopg 3 where no driver is named; the extra installs psycopg2.
+    named = url.set(drivername="postgresql+psycopg2")
+    return named.render_as_string(hide_password=False)
+
+
+def _jdbc(url: URL) -> str:
+    options = "&".join(f"{name}={value}" for name, value in url.query.items())
+    return (
+        f"jdbc:postgresql://{url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
+        f"{'?' if options else ''}{options}"
+    )
+
+
+def _password_line(url: URL) -> str | None:
+    if url.password is None:
+        return None
+    parts = (url.host, str(url.port or _POSTGRESQL_PORT), url.database, url.username, url.password)
+    return ":".join((part or "").replace("\\", "\\\\").replace(":", "\\:") for part in parts)
+
+
+def _python_store(store: ObjectStore) -> dict[str, str]:
+    # Without a region PyArrow asks the store for the bucket's, which takes seconds.
+    found = {"s3.region": store.region}
+    if store.endpoint:
+        found["s3.endpoint"] = store.endpoint
+    if not store.path_style:
+        found["s3.force-virtual-addressing"] = "true"
+    return found
+
+
+def _spark_store(store: ObjectStore) -> dict[str, str]:
+    found = {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "client.region": store.region,
+        "s3.path-style-access": str(store.path_style).lower(),
+    }
+    if store.endpoint:
+        found["s3.endpoint"] = store.endpoint
+    return found

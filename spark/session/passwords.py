@@ -1,0 +1,23 @@
+"""How a Spark learns the password of a PostgreSQL catalog: by a file that only its user reads.
+
+A property would be visible to whoever has a session, on command lines and in Dagster's runs.
+"""
+
+from lake.catalog_config import CatalogConfig
+from settings.home import Home
+
+
+def password_file(home: Home, catalog: CatalogConfig) -> dict[str, str]:
+    """Write the password of the catalog's address, and return the variable that names the file.
+
+    Without a password in the address the variable stays as the environment has it: PostgreSQL's
+    drivers for Java and Python both read the file that ``PGPASSFILE`` names.
+    """
+    if catalog.password is None:
+        return {}
+    home.engine.mkdir(parents=True, exist_ok=True)
+    file = home.engine / "pgpass"
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(catalog.password + "\n")
+    return {"PGPASSFILE": str(file)}

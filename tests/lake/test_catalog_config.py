@@ -1,0 +1,74 @@
+"""Each catalog in the words of PyIceberg and of Spark."""
+
+import pytest
+
+from lake.catalog_config import CatalogConfig
+from settings.catalog import CatalogSettings, ObjectStore
+from settings.errors import SettingsError
+from settings.home import Home
+
+HOME = Home.of("/srv/tidemark")
+STORE = ObjectStore("http://store:9000", "eu-central-1", path_style=True)
+
+
+def test_a_password_reaches_python_and_the_password_file_only():
+    made = CatalogConfig.of(
+        HOME, CatalogSettings("sql", "postgresql://me:a%3Ab@db/ice?sslmode=require", "file:///w")
+    )
+    assert made.python["uri"] == "postgresql+psycopg2://me:a%3Ab@db/ice?sslmode=require"
+    assert made.spark["uri"] == "jdbc:postgresql://db:5432/ice?sslmode=require"
+    assert made.spark["jdbc.user"] == "me"
+    assert made.password == "db:5432:ice:me:a\\:b"
+    assert "a%3Ab" not in repr(made) + str(dict(made.spark))
+    assert made.drivers == ("postgresql",)
+
+
+def test_without_a_password_the_file_of_the_environment_serves():
+    made = CatalogConfig.of(HOME, CatalogSettings("sql", "postgresql://me@db:1/ice", "file:///w"))
+    assert made.password is None
+
+
+def test_a_bucket_is_reached_alike_by_both():
+    made = CatalogConfig.of(HOME, CatalogSettings("rest", "http://cat:8181", "s3://lake/w", STORE))
+    assert made.python == {
+        "type": "rest",
+        "uri": "http://cat:8181",
+        "warehouse": "s3://lake/w",
+        "s3.endpoint": "http://store:9000",
+        "s3.region": "eu-central-1",
+    }
+    assert made.spark == {
+        "type": "rest",
+        "uri": "http://cat:8181",
+        "warehouse": "s3://lake/w",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "client.region": "eu-central-1",
+        "s3.path-style-access": "true",
+        "s3.endpoint": "http://store:9000",
+    }
+    assert made.drivers == ("s3",)
+
+
+def test_the_home_needs_no_setting():
+    made = CatalogConfig.of(HOME)
+    assert made.python["uri"].startswith("sqlite:////srv/tidemark/catalog.db")
+    assert made.python["warehouse"] == made.spark["warehouse"] == "file:///srv/tidemark/warehouse"
+    assert (made.drivers, made.password) == (("sqlite",), None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (CatalogSettings("hive", "x", "file:///w"), "TIDEMARK_CATALOG_TYPE is 'hive'"),
+        (CatalogSettings("", "x"), "TIDEMARK_CATALOG_URI is set without"),
+        (CatalogSettings("sql", "s3cret nonsense", "file:///w"), "takes postgresql://"),
+        (CatalogSettings("sql", "postgresql://db/x", "file:///w"), "takes postgresql://"),
+        (CatalogSettings("rest", "db:1", "file:///w"), "takes http://"),
+        (CatalogSettings("rest", "http://db:1"), "TIDEMARK_WAREHOUSE is not set"),
+    ],
+)
+def test_a_mistake_is_named_without_the_address(settings, line):
+    with pytest.raises(SettingsError) as raised:
+        CatalogConfig.of(HOME, settings)
+    assert line in str(raised.value)
+    assert "s3cret" not in str(raised.value)
