@@ -39,7 +39,13 @@ def test_a_file_of_the_home_is_the_source_of_its_setting(home):
 
 
 def test_secrets_are_masked(home, monkeypatch):
-    secrets = {"TIDEMARK_NOTIFY_URLS", "TIDEMARK_DIGEST_URLS", "TIDEMARK_CATALOG_URI"}
+    secrets = {
+        "TIDEMARK_NOTIFY_URLS",
+        "TIDEMARK_DIGEST_URLS",
+        "TIDEMARK_CATALOG_URI",
+        "TIDEMARK_SERVE_TOKEN",
+        "TIDEMARK_SERVE_READ_TOKEN",
+    }
     for name in secrets:
         monkeypatch.setenv(name, "json://me:s3cret@host")
     rows = setting_rows(Settings.read())
