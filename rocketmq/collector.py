@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rocketmq.names import CONNECTIONS
-from rocketmq.records import Problem, Snapshot
+from rocketmq.records import LeftOut, Problem, Snapshot
 from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reader import BrokerReader
 from rocketmq.snapshot.broker_reading import BrokerReading
@@ -29,6 +29,7 @@ class Outcome:
 
     Attributes:
         problems: what this part could not read.
+        left_out: what limits left out of this part.
         requests: frames sent.
         bytes: bytes sent and received.
         expected: addresses that should respond.
@@ -38,6 +39,7 @@ class Outcome:
     """
 
     problems: list[Problem]
+    left_out: list[LeftOut]
     requests: int
     bytes: int
     expected: int
@@ -92,6 +94,7 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         _keep_own_clients(snapshot, online, own_homes)
     outcome = Outcome(
         problems.rows(),
+        snapshot.left_out,
         snapshot.requests,
         snapshot.bytes,
         len(readings),
@@ -213,6 +216,7 @@ def _keep_own_clients(snapshot: Snapshot, online: Online, brokers: set[str]) -> 
 def _conclude(snapshot: Snapshot, outcomes: list[Outcome]) -> None:
     """Fill the header from the outcomes of all parts."""
     snapshot.problems = [problem for outcome in outcomes for problem in outcome.problems]
+    snapshot.left_out = [each for outcome in outcomes for each in outcome.left_out]
     snapshot.requests = sum(outcome.requests for outcome in outcomes)
     snapshot.bytes = sum(outcome.bytes for outcome in outcomes)
     snapshot.brokers_expected = sum(outcome.expected for outcome in outcomes)

@@ -37,6 +37,21 @@ class Problem:
         return f"{self.endpoint}: {operation}: {self.message}"
 
 
+@dataclass(slots=True, frozen=True)
+class LeftOut:
+    """What the limit of one part of a deep snapshot left out.
+
+    Attributes:
+        part: ``clients`` | ``counters`` | ``tags`` | ``store_times``.
+        endpoint: ``host:port`` that the limit is for; None for the cluster.
+        items: requests to clients, counters, queues, or groups on topics.
+    """
+
+    part: str
+    endpoint: str | None
+    items: int
+
+
 @dataclass(slots=True)
 class Broker:
     """One broker address, master or slave; of an unreachable one only the first three fields."""
@@ -262,6 +277,7 @@ class Snapshot:
     proxies_answered: int | None = None
     staleness_ms: int | None = None
     problems: list[Problem] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     brokers: list[Broker] = field(default_factory=list)
     queue_offsets: list[QueueOffset] = field(default_factory=list)
     consumer_offsets: list[ConsumerOffset] = field(default_factory=list)
@@ -308,6 +324,7 @@ class Snapshot:
             "proxies_answered": self.proxies_answered,
             "staleness_ms": self.staleness_ms,
             "problems": [_plain(problem) for problem in self.problems],
+            "left_out": [_plain(each) for each in self.left_out],
         }
 
     def records(self, table: str) -> Iterator[dict[str, Any]]:

@@ -81,6 +81,7 @@ class Cluster:
         limits: timeouts and budgets, as `ClusterTarget` names them.
         deep_every: seconds between deep snapshots, 0 for none at all.
         client_reports: whether a deep snapshot also requests client reports (307, 223).
+        deep_limits: limits of deep snapshots, as `DeepOptions` names them.
         spark_tasks: how many tasks of Spark share a snapshot; 1 for this process alone.
     """
 
@@ -95,6 +96,7 @@ class Cluster:
     client_reports: bool = True
     spark_tasks: int = 1
     proxies: tuple[str, ...] = ()
+    deep_limits: Mapping[str, int] | None = None
 
     @property
     def key(self) -> str:
@@ -114,7 +116,9 @@ class Cluster:
         # A clock that was set back must not delay deep snapshots until it has caught up.
         if last is not None and 0 <= (now - last).total_seconds() < due_after:
             return None
-        return DeepOptions(client_reports=self.client_reports)
+        turn = int(now.timestamp() / self.deep_every)
+        options = DeepOptions(client_reports=self.client_reports, turn=turn)
+        return replace(options, **dict(self.deep_limits or {}))
 
     def target(
         self,

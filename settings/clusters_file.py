@@ -11,6 +11,7 @@
       every: 10s
       deep_every: 10m                     # or off
       client_reports: false
+      deep_limits: {max_clients: 300}     # see rocketmq.snapshot.deep_options
     - name: billing
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
@@ -62,6 +63,7 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(positive_seconds)]
 Count = Annotated[int, Field(ge=1)]
+Limit = Annotated[int, Field(ge=0)]
 Endpoints = Annotated[
     list[Annotated[str, AfterValidator(_endpoint)]],
     BeforeValidator(_one_or_many),
@@ -114,6 +116,16 @@ class Limits(_Strict):
     max_requests: Count | None = None
 
 
+class DeepLimits(_Strict):
+    """What deep snapshots may cost; `rocketmq.snapshot.deep_options.DeepOptions` explains each."""
+
+    max_clients: Limit | None = None
+    max_stats: Limit | None = None
+    max_tag_requests: Limit | None = None
+    max_consume_stats: Limit | None = None
+    max_store_times: Limit | None = None
+
+
 class ClusterSettings(Limits):
     """One entry of the file; see `settings.clusters.Cluster`."""
 
@@ -132,6 +144,7 @@ class ClusterSettings(Limits):
     client_reports: bool = Field(
         default=True, validation_alias=AliasChoices("client_reports", "ask_clients")
     )
+    deep_limits: DeepLimits = Field(default_factory=DeepLimits)
     spark_tasks: Count = 1
 
 
@@ -208,6 +221,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         settings.client_reports,
         settings.spark_tasks,
         tuple(settings.proxies or ()),
+        settings.deep_limits.model_dump(exclude_none=True) or None,
     )
 
 

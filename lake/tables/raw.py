@@ -37,6 +37,7 @@ SNAPSHOT = (SNAPSHOT_ID, OBSERVED_AT, CLUSTER)
 _PROBLEM = pa.struct(
     [("endpoint", STRING), ("operation", STRING), ("code", INT), ("message", STRING)]
 )
+_LEFT_OUT = pa.struct([("part", STRING), ("endpoint", STRING), ("items", BIGINT)])
 _SUBSCRIPTION = pa.struct(
     [
         ("topic", STRING),
@@ -62,6 +63,11 @@ SNAPSHOTS = Table(
         Column("bytes", BIGINT, "bytes sent and received"),
         Column("duration_ms", BIGINT, "milliseconds from start to end"),
         Column("problems", pa.list_(_PROBLEM), "what could not be read, where and why"),
+        Column(
+            "left_out",
+            pa.list_(_LEFT_OUT),
+            "what the limits of a deep snapshot left out; its turn comes in a later one",
+        ),
         Column(
             "transport",
             STRING,

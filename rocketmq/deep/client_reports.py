@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, Self
 
 from rocketmq.admin import deep_requests
 from rocketmq.admin.deep_responses import MessageQueue, RunningInfo
+from rocketmq.deep.choice import chosen
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
@@ -81,6 +81,10 @@ class ClientRequest(NamedTuple):
     topic: str | None = None
 
 
+def _place(request: ClientRequest) -> tuple[str, str, str]:
+    return request.client.consumer_group, request.client.client_id, request.topic or ""
+
+
 class BroadcastReport(NamedTuple):
     """The offsets that one broadcasting client reports."""
 
@@ -97,6 +101,8 @@ class ClientReader:
         limit: requests at most, to all clients of the cluster.
         addresses: address of the first master, by group and client id. Members without one belong
             to other parts of a shared snapshot.
+        turn: number of the deep snapshot, see `rocketmq.deep.choice`.
+        left_out: requests to clients of this part that the limit left out, counted by `read`.
         broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.
         pull_offsets: pull offsets from client caches on any broker, filled by `read`.
     """
@@ -106,16 +112,22 @@ class ClientReader:
     snapshot: Snapshot
     limit: int
     addresses: Mapping[tuple[str, str], str]
+    turn: int = 0
+    left_out: int = 0
     broadcast_reports: list[BroadcastReport] = field(default_factory=list)
     pull_offsets: list[ClientPullOffset] = field(default_factory=list)
 
     async def read(self, groups: Iterable[str]) -> None:
         """Request reports of all members of groups, and offsets of broadcasting Java clients."""
         by_address: dict[str, list[ClientRequest]] = {}
-        for request in islice(self._client_requests(groups), self.limit):
+        ranked = list(self._client_requests(groups))
+        requests = chosen(ranked, self.limit, self.turn, key=_place)
+        for request in requests:
             address = self._address(request)
             if address is not None:
                 by_address.setdefault(address, []).append(request)
+        own = sum(self._address(request) is not None for request in ranked)
+        self.left_out = own - sum(len(each) for each in by_address.values())
         await asyncio.gather(
             *(
                 paced(requests, partial(self._read_client, address), AT_ONCE)

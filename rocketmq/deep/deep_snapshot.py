@@ -14,8 +14,8 @@ from rocketmq.deep.queue_ends import read_ends_again
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
 from rocketmq.deep.store_times import StoreTimeReader
 from rocketmq.deep.tags import TagReader, filtered_ranges
-from rocketmq.deep.unconsumed import unconsumed
-from rocketmq.records import Snapshot
+from rocketmq.deep.unconsumed import lags_by_pair, unconsumed
+from rocketmq.records import LeftOut, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.online import Online, homes
@@ -65,7 +65,7 @@ async def read_deep(
 
     def of_each(kind: type[R], limit: int) -> list[R]:
         return [
-            kind(client, problems, broker, master.address, limit)
+            kind(client, problems, broker, master.address, limit, options.turn)
             for broker, master in masters.items()
         ]
 
@@ -74,8 +74,16 @@ async def read_deep(
         clock = masters[reader.broker].clock
         reader.set_clock(clock.skew_ms if clock else None)
     await asyncio.gather(*(reader.read(behind, online) for reader in times))
+    lags = lags_by_pair(behind)
     stats = [
-        StatsReader(client, problems, reading, options.max_stats)
+        StatsReader(
+            client,
+            problems,
+            reading,
+            options.max_stats,
+            lags.get(reading.broker, {}),
+            options.turn,
+        )
         for reading in responded
         if reading.broker in masters
     ]
@@ -97,9 +105,12 @@ async def read_deep(
             for member, broker in homes(online).items()
             if broker in masters
         }
-        clients = ClientReader(client, problems, snapshot, options.max_clients, addresses)
-        lags = await exchange(GroupLags.of(behind))
-        parts.append(clients.read(reporting_groups(lags, options.groups, options.priority_groups)))
+        clients = ClientReader(
+            client, problems, snapshot, options.max_clients, addresses, options.turn
+        )
+        of_parts = await exchange(GroupLags.of(behind))
+        groups = reporting_groups(of_parts, options.groups, options.priority_groups)
+        parts.append(clients.read(groups))
     await asyncio.gather(*parts)
     found = (clients.broadcast_reports, clients.pull_offsets) if clients else ([], [])
     of_all_parts = await exchange(found)
@@ -112,6 +123,13 @@ async def read_deep(
             for broker, master in masters.items()
         )
     )
+    left_out = [
+        *(("clients", None, clients.left_out) for clients in [clients] if clients),
+        *(("counters", reader.reading.address, reader.left_out) for reader in stats),
+        *(("tags", reader.address, reader.left_out) for reader in tags),
+        *(("store_times", reader.address, reader.left_out) for reader in times),
+    ]
+    snapshot.left_out = [LeftOut(*each) for each in left_out if each[2]]
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
     snapshot.consume_stats = [row for reader in samples for row in reader.rows]

@@ -14,6 +14,8 @@ class MasterReader:
         broker: name of its broker group.
         address: ``host:port``.
         limit: requests at most.
+        turn: number of the deep snapshot, see `rocketmq.deep.choice`.
+        left_out: what the limit left out, counted by `read`.
     """
 
     client: RemotingClient
@@ -21,3 +23,5 @@ class MasterReader:
     broker: str
     address: str
     limit: int
+    turn: int = 0
+    left_out: int = 0

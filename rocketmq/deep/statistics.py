@@ -4,14 +4,14 @@ A counter that does not exist has counted nothing since the broker's start: that
 No row at all means that no request was sent, or that the broker did not respond.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 from rocketmq.admin import deep_requests
 from rocketmq.admin.deep_responses import WINDOWS, Stats
 from rocketmq.admin.pop import POP_SINCE
+from rocketmq.deep.choice import chosen
 from rocketmq.names import TopicKind, is_system_group, version_order
 from rocketmq.records import BrokerStats, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
@@ -27,6 +27,9 @@ LATENCY = "GROUP_GET_LATENCY"
 
 AT_ONCE = 16
 """Requests under way at one address; each reads the broker's memory only."""
+
+OF_COUNTS = 90
+"""Percent of what topics leave of a limit that counts of groups may take, latencies the rest."""
 
 NO_COUNTS = dict.fromkeys(WINDOWS, Stats(0, 0.0, 0.0))
 
@@ -74,15 +77,20 @@ class CounterSubjects:
         ]
         return cls(queues, known)
 
-    def counters(self, version: str | None) -> Iterator[Counter]:
-        """Yield every counter but latencies; those of POP from 5.0 on."""
-        names = GROUP_STATS
-        if version_order(version) >= POP_SINCE:
-            names += POP_STATS
+    def counters(
+        self, version: str | None, pairs: Iterable[tuple[str, str]] | None = None
+    ) -> Iterator[Counter]:
+        """Yield every counter but latencies; those of POP from 5.0 on.
+
+        Args:
+            version: of the broker.
+            pairs: those to count; None for all.
+        """
+        names = names_of_pairs(version)
         for topic in self.queues:
             for name in TOPIC_STATS:
                 yield Counter(name, topic, topic)
-        for topic, group in self.pairs:
+        for topic, group in self.pairs if pairs is None else pairs:
             for name in names:
                 yield Counter(name, f"{topic}@{group}", topic, group)
 
@@ -96,12 +104,21 @@ class CounterSubjects:
                 yield Counter(LATENCY, key, topic, group)
 
 
+def names_of_pairs(version: str | None) -> tuple[str, ...]:
+    """Return the counters that a broker has of a group on a topic, but latencies."""
+    return GROUP_STATS + (POP_STATS if version_order(version) >= POP_SINCE else ())
+
+
 @dataclass(slots=True)
 class StatsReader:
     """Reads the counters of one address.
 
     Attributes:
-        limit: requests at most: topics come first, then groups, then latencies.
+        limit: requests at most: topics come first, then groups with the largest lag, then
+            latencies.
+        lags: unconsumed messages by (topic, consumer group).
+        turn: number of the deep snapshot, see `rocketmq.deep.choice`.
+        left_out: counters that the limit left out, counted by `read`.
         rows: the counters, filled by `read`.
     """
 
@@ -109,19 +126,31 @@ class StatsReader:
     problems: Problems
     reading: BrokerReading
     limit: int
+    lags: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    turn: int = 0
+    left_out: int = 0
     rows: list[BrokerStats] = field(default_factory=list)
     _served: set[str] = field(default_factory=set)
 
     async def read(self, subjects: CounterSubjects) -> None:
         """Read every counter, then the latencies of the pairs that were served."""
         by_queue = (self.reading.config or {}).get("enableDetailStat") != "false"
-        await self._read_all(subjects.counters(self.reading.version))
-        await self._read_all(subjects.latencies(self._served, by_queue))
+        version = self.reading.version
+        names = len(names_of_pairs(version))
+        room = self.limit - len(subjects.queues) * len(TOPIC_STATS)
+        ranked = sorted(subjects.pairs, key=lambda pair: (-self.lags.get(pair, 0), pair))
+        if len(ranked) * names > room:
+            room = room * OF_COUNTS // 100
+        pairs = chosen(ranked, max(0, room // names), self.turn, key=tuple)
+        self.left_out += (len(ranked) - len(pairs)) * names
+        await self._read_all(list(subjects.counters(version, pairs)))
+        await self._read_all(list(subjects.latencies(self._served, by_queue)))
 
-    async def _read_all(self, counters: Iterable[Counter]) -> None:
-        chosen = list(islice(counters, self.limit))
-        self.limit -= len(chosen)
-        await paced(chosen, self._read_counter, AT_ONCE)
+    async def _read_all(self, counters: Sequence[Counter]) -> None:
+        requests = chosen(counters, self.limit, self.turn, key=tuple)
+        self.limit -= len(requests)
+        self.left_out += len(counters) - len(requests)
+        await paced(requests, self._read_counter, AT_ONCE)
 
     async def _read_counter(self, counter: Counter) -> None:
         with self.problems:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rocketmq.admin import requests as admin
 from rocketmq.admin.deep_responses import TimeSpan
+from rocketmq.deep.choice import chosen
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
@@ -49,7 +50,8 @@ class StoreTimeReader(MasterReader):
         for it in waiting:
             lags[_pair(it)] = lags.get(_pair(it), 0) + len(it.offsets)
         pairs = sorted(lags, key=lambda it: (it.consumer_group not in online, -lags[it], it))
-        pairs = pairs[: self.limit]
+        self.left_out = max(0, len(pairs) - self.limit)
+        pairs = chosen(pairs, self.limit, self.turn, key=tuple)
         if not pairs:
             return
         if self._ahead is None:

@@ -6,6 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from rocketmq.admin import deep_requests
+from rocketmq.deep.choice import chosen
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unconsumed import Unconsumed, stratified
 from rocketmq.records import QueueTag, Snapshot
@@ -64,18 +65,20 @@ class TagReader(MasterReader):
     async def read(self, ranges: dict[tuple[str, int], range], size: int) -> None:
         """Sample every range by ``size`` positions at most.
 
-        Queues beyond the limit get no sample at all, never a part of one.
+        Queues beyond the limit get no sample at all, never a part of one. The widest ranges come
+        first.
         """
-        await paced(self._runs(ranges, size), self._read_run, AT_ONCE)
+        queues = sorted(ranges, key=lambda queue: (-len(ranges[queue]), queue))
+        each = max(1, -(-size // RUN))
+        queues = chosen(queues, max(self.limit // each, 0), self.turn, key=tuple)
+        self.left_out = len(ranges) - len(queues)
+        await paced(self._runs({it: ranges[it] for it in queues}, size), self._read_run, AT_ONCE)
 
     def _runs(self, ranges: dict[tuple[str, int], range], size: int) -> Iterator[Run]:
         random = Random()
         for (topic, queue_id), offsets in sorted(ranges.items()):
-            runs = stratified(offsets, size, RUN, random)
-            self.limit -= len(runs)
-            if self.limit < 0:
-                return
-            yield from (Run(topic, queue_id, positions) for positions in runs)
+            for positions in stratified(offsets, size, RUN, random):
+                yield Run(topic, queue_id, positions)
 
     async def _read_run(self, run: Run) -> None:
         with self.problems:

@@ -1,6 +1,6 @@
 """The unconsumed messages of each group on each queue of a snapshot, and samples of them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -37,6 +37,16 @@ def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
         first = max(queue.min_offset, row.consumer_offset or 0)
         if first < queue.max_offset:
             yield Unconsumed(row, queue, range(first, queue.max_offset))
+
+
+def lags_by_pair(behind: Iterable[Unconsumed]) -> dict[str, dict[tuple[str, str], int]]:
+    """Return the unconsumed messages of each (topic, consumer group), by broker."""
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for it in behind:
+        lags = found.setdefault(it.row.broker, {})
+        pair = it.row.topic, it.row.consumer_group
+        lags[pair] = lags.get(pair, 0) + len(it.offsets)
+    return found
 
 
 def stratified(offsets: range, size: int, run: int, random: Random) -> list[range]:

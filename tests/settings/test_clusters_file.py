@@ -1,5 +1,6 @@
 """The settings file of the clusters: what it gives, and what a mistake in it says."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.security import Credentials, Security, Tls
 from settings.clusters import Cluster, configured
+from settings.clusters_file import load_clusters
 from settings.errors import SettingsError
 from settings.home import Home
 
@@ -109,7 +111,8 @@ def test_a_deep_look_is_due(deep_every, minutes_ago, expected):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)
     last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
     deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now)
-    assert deep == (DeepOptions(client_reports=False) if expected else None)
+    without_turn = deep and replace(deep, turn=0)
+    assert without_turn == (DeepOptions(client_reports=False) if expected else None)
 
 
 def test_which_clusters_of_the_file(home):
@@ -252,3 +255,23 @@ def test_an_account_is_read_anew_for_every_look(home):
     for secret in ("old", "new"):
         found = cluster.target(environment={"A": "a", "B": secret}).security.credentials
         assert found == Credentials("a", secret)
+
+
+def test_limits_of_deep_snapshots(tmp_path):
+    file = tmp_path / "clusters.yaml"
+    limits = "{max_clients: 300, max_stats: 0, max_tag_requests: 9, max_store_times: 2}"
+    file.write_text(f"clusters:\n- {{name: a, namesrv: 'h:1', deep_limits: {limits}}}\n")
+    (cluster,) = load_clusters(file)
+    at = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    options = cluster.deep(None, at)
+    assert (options.max_clients, options.max_stats, options.max_tag_requests) == (300, 0, 9)
+    assert (options.max_consume_stats, options.max_store_times) == (20, 2)
+    later = cluster.deep(None, at + timedelta(seconds=cluster.deep_every))
+    assert later.turn == options.turn + 1
+
+
+def test_an_unknown_limit_of_deep_snapshots_is_named(tmp_path):
+    file = tmp_path / "clusters.yaml"
+    file.write_text("clusters:\n- {name: a, namesrv: 'h:1', deep_limits: {max_client: 3}}\n")
+    with pytest.raises(SettingsError, match=r"deep_limits\.max_client"):
+        load_clusters(file)

@@ -1,0 +1,103 @@
+"""What limited parts of a deep snapshot request: by need, the others in turn, nothing unsaid."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketmq.admin import deep_requests
+from rocketmq.admin.deep_responses import RunningInfo
+from rocketmq.admin.queue_stats import QueueStats
+from rocketmq.deep.choice import chosen
+from rocketmq.deep.client_reports import ClientReader
+from rocketmq.deep.statistics import CounterSubjects, StatsReader
+from rocketmq.deep.tags import TagReader
+from rocketmq.records import Client, Snapshot, Subscription
+from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.problems import Problems
+from tests.rocketmq.deep.test_deep_snapshot import NOW
+
+
+@given(number=st.integers(0, 300), limit=st.integers(1, 100), first=st.integers(0, 10**6))
+def test_everything_has_its_turn(number, limit, first):
+    ranked = list(range(number))
+    in_turn = -(-limit // 4)
+    turns = -(-max(0, number - limit + in_turn) // in_turn) or 1
+    seen = set()
+    for turn in range(first, first + turns + 1):
+        picked = chosen(ranked, limit, turn, key=int)
+        assert len(picked) == len(set(picked)) == min(limit, number)
+        assert picked[: limit - in_turn] == ranked[: limit - in_turn]
+        seen.update(picked)
+    assert seen == set(ranked)
+
+
+def test_a_limit_of_nothing_leaves_a_part_out():
+    assert chosen([1, 2], 0, 5, key=int) == []
+    assert chosen([1, 2], -1, 5, key=int) == []
+
+
+def broadcaster(number):
+    found = Client("b", f"b-{number}", None, "JAVA", None, None, "BROADCASTING", None)
+    found.subscriptions = [Subscription("T", "TAG", "*", [])]
+    return found
+
+
+def test_broadcasting_clients_have_their_turn_beside_lagging_ones(monkeypatch):
+    """Of 120 lagging clients 100 were requested each time, and none of a broadcasting group."""
+    lagging = [
+        Client("g", f"g-{it:03}", None, "JAVA", None, None, "CLUSTERING", None) for it in range(120)
+    ]
+    clients = [*lagging, *map(broadcaster, range(4))]
+    addresses = {(it.consumer_group, it.client_id): "a:1" for it in clients}
+    requested: set[str] = set()
+
+    async def running_info(client, address, group, client_id):
+        requested.add(client_id)
+        return RunningInfo(1, None, None, None, {}, {}, None, None)
+
+    async def consumer_status(client, address, group, topic, client_id):
+        requested.add(client_id)
+        return {}
+
+    monkeypatch.setattr(deep_requests, "running_info", running_info)
+    monkeypatch.setattr(deep_requests, "consumer_status", consumer_status)
+    for turn in range(3):
+        taken = Snapshot("lab", "remote", NOW, clients=list(clients))
+        reader = ClientReader(None, Problems(), taken, 100, addresses, turn)
+        asyncio.run(reader.read(["g"]))
+        assert reader.left_out == 24
+    assert requested == {it.client_id for it in clients}
+
+
+def test_counters_of_lagging_groups_come_first_and_the_rest_in_turn(monkeypatch):
+    pairs = [("T", f"g-{it:03}") for it in range(100)]
+    stats = {"T": {0: QueueStats(0, 9, None)}}
+    reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)
+    seen: set[str] = set()
+
+    async def broker_stats(client, address, name, key):
+        seen.add(key)
+
+    monkeypatch.setattr(deep_requests, "broker_stats", broker_stats)
+    for turn in range(100):
+        requested: set[str] = seen
+        seen = set()
+        lags = {("T", "g-099"): 10}
+        reader = StatsReader(None, Problems(), reading, 42, lags, turn)
+        asyncio.run(reader.read(CounterSubjects(stats, pairs)))
+        assert {"T", "T@g-099"} <= seen and reader.left_out > 0
+        seen |= requested
+    assert seen == {"T", *(f"T@{group}" for _, group in pairs)}
+
+
+@pytest.mark.parametrize(("limit", "left_out"), [(1000, 0), (32, 3), (0, 5)])
+def test_queues_without_a_sample_are_counted(monkeypatch, limit, left_out):
+    async def queue_entries(client, address, topic, queue_id, start, count):
+        return []
+
+    monkeypatch.setattr(deep_requests, "queue_entries", queue_entries)
+    reader = TagReader(None, Problems(), "broker-a", "a:1", limit)
+    asyncio.run(reader.read({("T", it): range(1000 * it + 1000) for it in range(5)}, 256))
+    assert reader.left_out == left_out
