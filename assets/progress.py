@@ -33,9 +33,10 @@ from assets.windows import (
 from lake.conditions import all_of, one_of, window_filter
 from lake.hidden_queues import read_quarantine, united
 from lake.history import window_of
+from lake.hourly_peaks import replace_peaks
 from lake.observation_steps import with_lacking
 from lake.tables import alerting, progress, quality, raw
-from lake.window import Window
+from lake.window import Window, floor_hour
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import PEAK, capacity
 from spark.progress.events import events
@@ -161,22 +162,38 @@ def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
     return replaced(run, progress.THROUGHPUT, computed_throughput)
 
 
-@window_asset(progress.CAPACITY, raw.CLIENTS, raw.CLIENT_TOPICS, raw.CLIENT_QUEUES, progress.GROUPS)
+@window_asset(progress.PEAKS, progress.GROUPS)
+def progress_peaks(run: CurrentRun) -> dg.MaterializeResult:
+    """Keep the largest rate of production of each hour; capacity is planned for that of a week."""
+    window = run.plan.window
+    rows = replace_peaks(run.lake, window)
+    return dg.MaterializeResult(metadata=written(rows, window.whole_hours()))
+
+
+@window_asset(
+    progress.CAPACITY,
+    *(raw.CLIENTS, raw.CLIENT_TOPICS, raw.CLIENT_QUEUES, progress.GROUPS, progress.PEAKS),
+)
 def progress_capacity(
-    run: CurrentRun, client_machine: ClientMachineResource
+    context: dg.AssetExecutionContext, run: CurrentRun, client_machine: ClientMachineResource
 ) -> dg.MaterializeResult:
     """Compute what the members of a group could consume, and how many members the peak needs."""
     plan = run.plan
     if not plan.has_rows(raw.CLIENT_TOPICS):
         return replaced(run, progress.CAPACITY, None)
-    session = run.session
+    overrides, mistakes = client_machine.overrides()
+    for mistake in mistakes:
+        context.log.error(f"left out: {mistake}")
+    session, hour = run.session, floor_hour(plan.window.start)
     computed_capacity = capacity(
         read_valid(session, raw.CLIENTS, plan),
         read_valid(session, raw.CLIENT_TOPICS, plan),
         read_valid(session, raw.CLIENT_QUEUES, plan),
-        read_window(session, progress.GROUPS, Window(plan.window.start - PEAK, plan.window.end)),
+        read_hours(session, progress.GROUPS, Window(hour, plan.window.end)),
+        read_window(session, progress.PEAKS, Window(hour - PEAK, hour)),
         plan.window,
         client_machine.machine(),
+        overrides,
     )
     return replaced(run, progress.CAPACITY, computed_capacity)
 

@@ -20,13 +20,13 @@ from expectations.declarations import Expectation
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from rocketmq.records import Snapshot
-from settings import health_file
+from settings import health_file, machines_file
 from settings.clusters import configured
 from settings.errors import SettingsError
 from settings.health_thresholds import Override
 from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
-from spark.progress.capacity import Machine
+from settings.machines import Machine, MachineOverride
 
 
 class LakeResource(dg.ConfigurableResource):
@@ -169,7 +169,13 @@ class ClientMachineResource(dg.ConfigurableResource):
 
     cores: float | None = Field(default=None, description="TIDEMARK_CLIENT_CORES")
     compute_ms: float | None = Field(default=None, description="TIDEMARK_CLIENT_COMPUTE_MS")
+    path: str = Field(default="", description="settings file, TIDEMARK_CAPACITY")
+    required: bool = Field(default=False, description="whether the file has to exist")
 
-    def machine(self) -> Machine | None:
-        """The machine; None unless both are set."""
-        return Machine(self.cores, self.compute_ms) if self.cores and self.compute_ms else None
+    def machine(self) -> Machine:
+        """Return the machine of groups that the file does not name."""
+        return Machine(self.cores, self.compute_ms)
+
+    def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
+        """Return those of single groups as they stand in the file now, and its mistakes."""
+        return machines_file.read(Path(self.path), required=self.required)

@@ -122,6 +122,7 @@ _OWN = {
             ("previous_at",),
         ),
     ),
+    "progress.peaks": (at_least("peak_tps", 0), between("hour_of_week", 0, 167)),
     "progress.throughput": (
         at_least("tps", 0),
         at_least("sum", 0),

@@ -15,6 +15,7 @@ from assets.progress import (
     progress_capacity,
     progress_events,
     progress_groups,
+    progress_peaks,
     progress_queues,
     progress_throughput,
     progress_timeline,
@@ -45,6 +46,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     maintenance,
     data_docs,
     progress_timeline,
+    progress_peaks,
 )
 
 

@@ -29,6 +29,7 @@ def resources(settings: Settings) -> dict[str, Any]:
     Secrets go into plain objects: Dagster shows the configuration of its own resources.
     """
     home, health, quality = settings.home, settings.health_file, settings.quality_file
+    capacity = settings.capacity_file
     return {
         "lake": LakeResource(
             home=str(home.path),
@@ -47,7 +48,10 @@ def resources(settings: Settings) -> dict[str, Any]:
         "health": HealthResource(path=str(health.path), required=health.required),
         "quality_settings": QualityResource(path=str(quality.path), required=quality.required),
         "client_machine": ClientMachineResource(
-            cores=settings.client_cores, compute_ms=settings.client_compute_ms
+            cores=settings.client_cores,
+            compute_ms=settings.client_compute_ms,
+            path=str(capacity.path),
+            required=capacity.required,
         ),
         "notification_settings": settings.notifications,
         "run": run_resource,

@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     quality: str = _setting(
         "", "File of what expectations tolerate; quality.yaml in the home unless set."
     )
+    capacity: str = _setting(
+        "", "File of what consumers run on; capacity.yaml in the home unless set."
+    )
     notify_urls: SecretStr = _setting(
         SecretStr(""), "Apprise addresses that receive notifications, separated by blanks."
     )
@@ -234,6 +237,11 @@ class Settings(BaseSettings):
     def quality_file(self) -> SettingsFile:
         """The file of what expectations tolerate."""
         return SettingsFile.of(self.home, "quality.yaml", self.quality)
+
+    @property
+    def capacity_file(self) -> SettingsFile:
+        """The file of what consumers run on."""
+        return SettingsFile.of(self.home, "capacity.yaml", self.capacity)
 
     @property
     def spark(self) -> SparkSettings:

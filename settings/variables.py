@@ -19,6 +19,7 @@ NAMES = tuple(
         "DOCS_URL",
         "HEALTH",
         "QUALITY",
+        "CAPACITY",
         "NOTIFY_URLS",
         "DIGEST_URLS",
         "DIGEST_EVERY",

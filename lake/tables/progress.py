@@ -244,6 +244,21 @@ SUBSCRIPTIONS = Table(
     key=("observed_at", "cluster", "consumer_group"),
 )
 
+PEAKS = Table(
+    "progress.peaks",
+    "One row per hour, group and topic: the largest rate of production of the hour.",
+    (
+        Column("observed_at", TIMESTAMP, "start of the hour"),
+        raw.CLUSTER,
+        raw.CONSUMER_GROUP,
+        raw.TOPIC,
+        Column("hour_of_week", INT, "hours since Monday 00:00 UTC, 0 to 167"),
+        Column("peak_tps", DOUBLE, "largest produce_tps of the hour, before any filter"),
+        Column("peak_at", TIMESTAMP, "first observation with that rate"),
+    ),
+    key=("observed_at", "cluster", "consumer_group", "topic"),
+)
+
 TIMELINE = Table(
     "progress.timeline",
     "One row per queue and observation at which its max_offset had changed.",
@@ -297,6 +312,7 @@ _CARRIED = pa.struct(
         ("consume_tps", DOUBLE),
         ("consume_rt_ms", DOUBLE),
         ("capacity_tps", DOUBLE),
+        ("batch_size", INT),
     ]
 )
 _DRAIN = pa.struct([("clients", INT), ("drain_seconds", DOUBLE)])
@@ -312,10 +328,20 @@ CAPACITY = Table(
         Column("clients_told", INT, "members that reported their statistics"),
         Column("threads", BIGINT, "consuming threads of the members that reported"),
         Column("threads_per_client", DOUBLE, "mean consuming threads of a member that reported"),
+        Column("batch_size", INT, "most messages of a listener call; the largest of the members"),
         Column("consume_tps", DOUBLE, "messages a second that they consumed, with failures"),
         Column("consume_tps_per_client", DOUBLE, "messages a second that one of them consumed"),
         Column("consume_rt_ms", DOUBLE, "milliseconds of a listener call"),
-        Column("is_ordered", BOOLEAN, "whether queues are consumed in order, one thread each"),
+        Column(
+            "is_ordered",
+            BOOLEAN,
+            "whether queues are consumed in order, one thread each, as members report themselves",
+        ),
+        Column(
+            "wait_share",
+            DOUBLE,
+            "share of a listener call that waits: measured time less configured computing time",
+        ),
         Column(
             "best_threads",
             DOUBLE,
@@ -328,11 +354,24 @@ CAPACITY = Table(
         Column(
             "peak_tps",
             DOUBLE,
-            "largest produce rate of messages that pass the filter, within the hour",
+            "largest produce rate of messages that pass the filter, within 7 days",
         ),
+        Column("peak_at", TIMESTAMP, "when that was; progress.peaks has every hour of the week"),
         Column("clients_needed", BIGINT, "members that the peak requires"),
-        Column("queues", INT, "queues of the topic; members beyond this number get none"),
-        Column("capacity_limit_tps", DOUBLE, "messages a second with one member for each queue"),
+        Column("queues", INT, "queues of the topic"),
+        Column(
+            "queues_needed",
+            BIGINT,
+            "queues that the peak requires: one for each member, of an ordered group one for each "
+            "thread",
+        ),
+        Column(
+            "queues_limit",
+            STRING,
+            "clients | threads: what more of helps no further than the queues; threads of an "
+            "ordered group",
+        ),
+        Column("capacity_limit_tps", DOUBLE, "messages a second that the queues allow at the most"),
         Column("drain_by_clients", pa.list_(_DRAIN), "seconds to drain by number of members"),
         Column("members", pa.list_(_CARRIED), "what each member reported, and could consume"),
     ),
@@ -384,6 +423,7 @@ ALL = (
     SUBSCRIPTIONS,
     SNAPSHOTS,
     TIMELINE,
+    PEAKS,
     EVENTS,
     THROUGHPUT,
     CAPACITY,

@@ -8,7 +8,7 @@ import pytest
 
 from alerting.rules.files import load_rules
 from expectations import tolerances
-from settings import health_file
+from settings import health_file, machines_file
 from settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "inhibit": load_rules,
     "receivers": load_rules,
     "health": mistakes_of_entries(health_file.read),
+    "capacity": mistakes_of_entries(machines_file.read),
     "quality": mistakes_of_entries(tolerances.read),
 }
 """First key of a file to what reads it, and raises or fails for a mistake."""

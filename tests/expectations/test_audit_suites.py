@@ -101,6 +101,14 @@ CASES: dict[str, Cases] = {
             [{"previous_at": None, "observed_at": LATE}],
         ),
     },
+    "progress.peaks": {
+        **never_negative("peak_tps"),
+        "hour_of_week_in_0_to_167": (
+            {"hour_of_week": 167},
+            [{"hour_of_week": -1}, {"hour_of_week": 168}],
+            [{"hour_of_week": None}],
+        ),
+    },
     "progress.throughput": {
         **never_negative("tps", "sum", "tps_observed"),
         **share("served_by_replicas"),

@@ -7,21 +7,27 @@ from orchestration.resources import resources
 from settings.environment import Settings
 from settings.errors import SettingsError
 from settings.home import Home
-from spark.progress.capacity import Machine
+from settings.machines import Machine
 
 
-def machine(tmp_path, **settings):
-    found = resources(Settings(home=Home.of(tmp_path), **settings))["client_machine"]
+def test_what_consumers_run_on_comes_from_variables_and_a_file(tmp_path):
+    file = tmp_path / "machines.yaml"
+    file.write_text("capacity:\n- match: {consumer_group: batch}\n  cores: 8\n")
+    settings = Settings(
+        home=Home.of(tmp_path), client_cores="4", client_compute_ms="2.5", capacity=str(file)
+    )
+    found = resources(settings)["client_machine"]
     assert isinstance(found, ClientMachineResource)
-    return found.machine()
+    assert found.machine() == Machine(4.0, 2.5)
+    (batch,), mistakes = found.overrides()
+    assert (batch.machine, mistakes) == (Machine(cores=8), [])
 
 
-def test_what_consumers_run_on_is_known_when_both_are_set(tmp_path):
-    both = {"client_cores": "4", "client_compute_ms": "2.5"}
-    assert machine(tmp_path, **both) == Machine(4.0, 2.5)
-    assert machine(tmp_path) is None
-    for name in both:
-        assert machine(tmp_path, **{name: both[name]}) is None
+def test_unset_machines_are_unknown(tmp_path):
+    found = resources(Settings(home=Home.of(tmp_path)))["client_machine"]
+    assert isinstance(found, ClientMachineResource)
+    assert found.machine() == Machine()
+    assert found.overrides() == ([], [])
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-1", "inf", "nan"])

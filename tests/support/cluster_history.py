@@ -49,6 +49,7 @@ COMPUTED = (
     progress.SUBSCRIPTIONS,
     progress.THROUGHPUT,
     progress.CAPACITY,
+    progress.PEAKS,
     progress.EVENTS,
     quality.QUARANTINE,
     alerting.ALERTS,

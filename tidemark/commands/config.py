@@ -14,7 +14,7 @@ app = typer.Typer()
 
 COLUMNS = ("name", "value", "source", "unit", "description")
 
-HOME_FILES = {"clusters": "clusters.yaml", "health": "health.yaml", "quality": "quality.yaml"}
+HOME_FILES = {name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity")}
 """Fields of `Settings` that name a file, and the file of the home that counts without them."""
 
 MASK = "***"

@@ -32,6 +32,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         "notices": _notices,
         "health": _health,
         "quality": _quality,
+        "capacity": _capacity,
         "brokers": lambda: _brokers(namesrv),
     }
     failed = False
@@ -121,6 +122,16 @@ def _quality() -> str:
         if not file.missing
         else "every rule as it is declared"
     )
+
+
+def _capacity() -> str:
+    from settings.machines_file import read
+
+    file = invocation().settings.capacity_file
+    found, mistakes = read(file.path, required=file.required)
+    if mistakes:
+        raise CommandError("; ".join(mistakes))
+    return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
 
 
 def _brokers(namesrv: str) -> str:

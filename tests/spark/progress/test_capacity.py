@@ -3,16 +3,20 @@
 import pytest
 
 from lake.tables import progress, raw
-from spark.progress.capacity import Machine, capacity
-from tests.support.table_rows import frame, minutes
+from settings.machines import Machine, MachineOverride
+from spark.progress.capacity import capacity
+from tests.support.table_rows import frame, minute, minutes
 
 pytestmark = pytest.mark.spark
 
 NOW = 70
 
 
-def member(client_id, threads, ok_tps, rt_ms, failed_tps=0.0, queues=2, orderly=False):
-    return client_id, threads, ok_tps, rt_ms, failed_tps, queues, orderly
+A_DAY = 24 * 60
+
+
+def member(client_id, threads, ok_tps, rt_ms, failed_tps=0.0, queues=2, orderly=False, batch=None):
+    return client_id, threads, ok_tps, rt_ms, failed_tps, queues, orderly, batch
 
 
 def load(queues, produce_tps, clients=2, readable_lag=600, **other):
@@ -28,6 +32,18 @@ GROUPS = {
     "concurrent": ([member("a", 20, 9.0, 200.0)], load(2, 10.0, clients=1)),
     # 10 queues held make 10 threads of 20: 100 a second.
     "ordered": ([member("a", 20, 10.0, 100.0, queues=10, orderly=True)], load(10, 50.0, clients=1)),
+    # Two clients of 20 threads, and 10 queues: 10 threads at work, 100 a second at the most.
+    "ordered, few queues": (
+        [
+            member("a", 20, 10.0, 100.0, queues=5, orderly=True),
+            member("b", 20, 10.0, 100.0, queues=5, orderly=True),
+        ],
+        load(10, 120.0),
+    ),
+    # 20 threads of 8 messages a call in 200 ms.
+    "batches": ([member("a", 20, 9.0, 200.0, batch=8)], load(2, 10.0, clients=1)),
+    "batch-waits": ([member("a", 20, 9.0, 200.0)], load(2, 10.0, clients=1)),
+    "batch-computes": ([member("a", 20, 9.0, 10.0)], load(2, 10.0, clients=1)),
     "too many": ([member("a", 1, 1.0, 1000.0)], load(3, 4.0, clients=5)),
     "failing": ([member("a", 1, 1.0, 100.0, failed_tps=2.0)], load(1, 1.0, clients=1)),
     "failures not told": ([member("a", 1, 1.0, 100.0, failed_tps=None)], load(1, 1.0)),
@@ -51,11 +67,15 @@ def computed(spark):
     for group, (members, asked) in GROUPS.items():
         pair = {"at": NOW, "consumer_group": group, "topic": "orders"}
         groups.append(pair | asked)
-        for client_id, threads, ok_tps, rt_ms, failed_tps, held, orderly in members:
+        for client_id, threads, ok_tps, rt_ms, failed_tps, held, orderly, batch in members:
             mine = pair | {"client_id": client_id}
             clients.append(
                 {k: v for k, v in mine.items() if k != "topic"}
-                | {"thread_count": threads, "consume_orderly": orderly}
+                | {
+                    "thread_count": threads,
+                    "consume_orderly": orderly,
+                    "consume_batch_size": batch,
+                }
             )
             topics.append(
                 mine
@@ -67,18 +87,29 @@ def computed(spark):
             )
             queues += [mine | {"queue_id": number, "locked": True} for number in range(held)]
             queues.append(mine | {"queue_id": held, "locked": True, "dropped": True})
-    for at, produce_tps in ((9, 9000.0), (30, 450.0)):
-        groups.append(
-            {"at": at, "consumer_group": "plain", "topic": "orders"} | load(4, produce_tps)
-        )
+    peaks = [
+        {
+            "observed_at": minute(60 * (at // 60)),
+            "consumer_group": "plain",
+            "topic": "orders",
+            "peak_tps": tps,
+            "peak_at": minute(at),
+        }
+        for at, tps in ((-8 * A_DAY, 9000.0), (-2 * A_DAY + 30, 450.0), (30, 300.0))
+    ]
     groups.append({"at": NOW, "consumer_group": "told nothing", "topic": "orders"} | load(4, 1.0))
     found = capacity(
         frame(spark, raw.CLIENTS, clients),
         frame(spark, raw.CLIENT_TOPICS, topics),
         frame(spark, raw.CLIENT_QUEUES, queues),
         frame(spark, progress.GROUPS, groups),
+        frame(spark, progress.PEAKS, peaks),
         minutes(60, 120),
         Machine(cores=4, compute_ms=20.0),
+        [
+            MachineOverride({"consumer_group": ["batch-w*"]}, Machine(8, compute_share=0.25)),
+            MachineOverride({"consumer_group": ["batch-*"]}, Machine(cores=2)),
+        ],
     ).collect()
     assert len(found) == len(GROUPS)
     return {row["consumer_group"]: row.asDict(recursive=True) for row in found}
@@ -96,7 +127,9 @@ EXPECTED = {
         "best_threads": 20,  # 4 cores x (80 + 20) / 20
         "capacity_tps_per_client": 200,
         "capacity_tps": 400,
-        "peak_tps": 450,  # half an hour before; what is older than an hour does not count
+        "wait_share": 0.8,
+        "peak_tps": 450,  # two days before; what is older than 7 days does not count
+        "peak_at": minute(-2 * A_DAY + 30).replace(tzinfo=None),
         "clients_needed": 3,
         "queues": 4,
         "capacity_limit_tps": 800,
@@ -109,6 +142,24 @@ EXPECTED = {
         "clients_needed": 1,
         "capacity_limit_tps": 100,
     },
+    "ordered, few queues": {
+        "capacity_tps_per_client": 50,
+        "capacity_tps": 100,
+        "capacity_limit_tps": 100,
+        "clients_needed": 1,  # 12 threads of 20
+        "queues_needed": 12,
+        "queues_limit": "threads",
+    },
+    "batches": {
+        "batch_size": 8,
+        "capacity_tps_per_client": 800,
+        "clients_needed": 1,
+        "queues_limit": "clients",
+    },
+    # 8 cores, and three quarters of 200 ms wait.
+    "batch-waits": {"wait_share": 0.75, "best_threads": 32, "batch_size": None},
+    # Its listener takes less time than it is said to compute: nothing waits.
+    "batch-computes": {"wait_share": 0, "best_threads": 2},
     "too many": {"capacity_tps": 3, "clients_needed": 4, "capacity_limit_tps": 3},
     "failing": {"consume_tps": 3},
     "failures not told": {"consume_tps": None, "capacity_tps_per_client": 10},
@@ -117,6 +168,7 @@ EXPECTED = {
         "threads": 20,
         "consume_tps": 0,
         "consume_rt_ms": None,
+        "wait_share": None,
         "best_threads": None,
         "capacity_tps_per_client": None,
         "clients_needed": None,
@@ -136,6 +188,8 @@ def test_what_members_carry(computed, group):
 DRAINS = {
     # 600 messages, 200 a second for each member, 100 a second come in
     "plain": [(1, 6.0), (2, 2.0), (3, 600 / 500), (4, 600 / 700)],
+    # 10 threads work with one client as with two, and 120 a second come in.
+    "ordered, few queues": [(1, None), (2, None), (3, None), (4, None), (10, None)],
     "too many": [(1, None), (3, None)],
     "filtered": [(1, 1.5), (2, 0.5), (4, 150 / 700)],
     "drained": [(1, 0.0), (2, 0.0)],
@@ -160,4 +214,5 @@ def test_what_each_member_told(computed):
         "consume_tps": 10.0,
         "consume_rt_ms": 100.0,
         "capacity_tps": 100.0,
+        "batch_size": None,
     }

@@ -1,0 +1,32 @@
+"""What consumers run on, which no client reports: for every group, and overrides for some."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that the clients of a group run on; None = not configured.
+
+    Attributes:
+        cores: cores that a client may use.
+        compute_ms: milliseconds of a listener call that use a processor and do not wait.
+        compute_share: share of a listener call that does, instead of `compute_ms`.
+    """
+
+    cores: float | None = None
+    compute_ms: float | None = None
+    compute_share: float | None = None
+
+
+@dataclass(frozen=True)
+class MachineOverride:
+    """The machine of some groups.
+
+    Attributes:
+        match: column name (``cluster, consumer_group, topic``) to globs, of which one must fit.
+        machine: theirs; what it leaves out is as configured for every group.
+    """
+
+    match: Mapping[str, Sequence[str]]
+    machine: Machine

@@ -1,0 +1,65 @@
+"""The settings file of capacity: what the clients of single groups run on.
+
+::
+
+    capacity:
+    - match: {consumer_group: "billing-*"}   # globs; also cluster and topic
+      cores: 8
+      compute_share: 0.2                     # the rest of a listener call waits for a database
+    - match: {}                              # all others
+      compute_ms: 5
+
+The first entry that fits a group on a topic counts. What it does not state is as
+``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` have it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from settings.fields import Strict
+from settings.machines import Machine, MachineOverride
+from settings.matching import GroupMatch
+from settings.yaml_documents import read_items
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MachineSettings(Strict, frozen=True):
+    """One entry of the file; see `settings.machines.Machine`."""
+
+    match: GroupMatch
+    cores: Positive | None = None
+    compute_ms: Positive | None = None
+    compute_share: Annotated[float, Field(gt=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _states_computing_once(self) -> Self:
+        if self.compute_ms is not None and self.compute_share is not None:
+            raise ValueError("compute_ms or compute_share is wanted, not both")
+        return self
+
+    def override(self) -> MachineOverride:
+        """Return what the entry states."""
+        machine = Machine(self.cores, self.compute_ms, self.compute_share)
+        return MachineOverride(self.match.model_dump(), machine)
+
+
+def read(file: Path, *, required: bool = False) -> tuple[Sequence[MachineOverride], list[str]]:
+    """Return the entries that can be used, and a line for each mistake.
+
+    Args:
+        file: mistakes name it as it is given here.
+        required: whether it is a mistake when the file does not exist.
+    """
+    found: list[MachineOverride] = []
+    mistakes: list[str] = []
+    validate = MachineSettings.model_validate
+    for item in read_items(file, "capacity", "an entry", validate, required=required):
+        if isinstance(item, str):
+            mistakes.append(item)
+        else:
+            found.append(item.value.override())
+    return found, mistakes
