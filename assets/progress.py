@@ -39,6 +39,7 @@ from lake.tables import alerting, progress, quality, raw
 from lake.window import Window, floor_hour
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import PEAK, capacity
+from spark.progress.client_events import client_events
 from spark.progress.events import events
 from spark.progress.groups import groups
 from spark.progress.health import with_health
@@ -200,8 +201,8 @@ def progress_capacity(
 
 @window_asset(
     progress.EVENTS,
-    *(progress.QUEUES, progress.GROUPS, quality.QUARANTINE),
-    *(raw.SNAPSHOTS, raw.CLIENTS, raw.BROKERS, raw.BROKER_STATS),
+    *(progress.QUEUES, progress.GROUPS, progress.ASSIGNMENTS, quality.QUARANTINE),
+    *(raw.SNAPSHOTS, raw.CLIENTS, raw.CLIENT_QUEUES, raw.BROKERS, raw.BROKER_STATS),
 )
 def progress_events(run: CurrentRun) -> dg.MaterializeResult:
     """Find what happened to queues and brokers: each transition once."""
@@ -209,14 +210,25 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
     # The run itself has just quarantined rows of the window.
     quarantined = read_quarantine(run.lake, plan.window, plan.decisions)
     hidden = united(plan.quarantined.hidden, quarantined.hidden)
+    queue_rows = read_snapshots(session, progress.QUEUES, plan, earlier)
     computed_events = events(
-        read_snapshots(session, progress.QUEUES, plan, earlier),
+        queue_rows,
         read_snapshots(session, progress.GROUPS, plan, earlier),
         read_valid(session, raw.CLIENTS, plan, earlier),
         read_valid(session, raw.BROKERS, plan),
         read_valid(session, raw.BROKER_STATS, plan),
         steps_frame(session, with_lacking(plan.steps, hidden)),
     )
+    if plan.has_rows(raw.CLIENT_QUEUES):
+        reported = plan.before(HISTORY)
+        of_clients = client_events(
+            read_snapshots(session, progress.ASSIGNMENTS, plan, reported),
+            read_valid(session, raw.CLIENT_QUEUES, plan, reported),
+            read_valid(session, raw.CLIENTS, plan, reported),
+            queue_rows,
+            plan.window,
+        )
+        computed_events = computed_events.unionByName(of_clients)
     return replaced(run, progress.EVENTS, computed_events)
 
 

@@ -160,7 +160,8 @@ _OWN = {
         one_of(
             "kind",
             *("REWOUND", "SKIPPED", "LOST", "RECREATED", "AHEAD_OF_BROKER", "DISAPPEARED"),
-            *("FIRST_COMMIT", "BROKER_DOWN"),
+            *("FIRST_COMMIT", "BROKER_DOWN", "REBALANCED", "PULL_EXPIRED", "ORDER_LOCK_LOST"),
+            "SERVED_BY_SLAVE",
         ),
     ),
     "quality.results": (

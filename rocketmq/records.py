@@ -75,6 +75,12 @@ class Broker:
     clock_skew_ms: int | None = None
     clock_error_ms: int | None = None
     runtime: dict[str, str] | None = None
+    shut_down_cleanly: bool | None = None
+    checkpoint_log_at: datetime | None = None
+    checkpoint_queues_at: datetime | None = None
+    checkpoint_index_at: datetime | None = None
+    index_whole: bool | None = None
+    index_behind_bytes: int | None = None
 
 
 @dataclass(slots=True)

@@ -389,18 +389,35 @@ EVENTS = Table(
         Column("topic", STRING, "topic; NULL = the whole broker"),
         Column("queue_id", INT, "queue of the topic on this broker; NULL = the whole broker"),
         Column("consumer_group", STRING, "consumer group; NULL = the whole broker"),
-        Column("client_id", STRING, "member; NULL except for broadcasting groups"),
+        Column(
+            "client_id",
+            STRING,
+            "member: of REBALANCED the new owner; else NULL but for broadcasting groups and for "
+            "events that members report",
+        ),
         Column(
             "kind",
             STRING,
             "REWOUND | SKIPPED | LOST | RECREATED | AHEAD_OF_BROKER | DISAPPEARED | FIRST_COMMIT | "
-            "BROKER_DOWN",
+            "BROKER_DOWN | REBALANCED | PULL_EXPIRED | ORDER_LOCK_LOST | SERVED_BY_SLAVE",
         ),
         Column("from_offset", BIGINT, "offset before; of LOST the first expired message"),
         Column("to_offset", BIGINT, "offset after; of LOST the first retained message"),
-        Column("messages", BIGINT, "messages that are consumed again, or expired unconsumed"),
+        Column(
+            "messages",
+            BIGINT,
+            "messages that are consumed again, or expired unconsumed; of REBALANCED, PULL_EXPIRED "
+            "and ORDER_LOCK_LOST those handed out and not confirmed, which may be consumed twice",
+        ),
         Column("likely_cause", STRING, "cause that the evidence suggests; NULL = none"),
         Column("previous_at", TIMESTAMP, "last observation before the event"),
+        Column("previous_client_id", STRING, "of REBALANCED: the owner before"),
+        Column(
+            "unowned_ms",
+            BIGINT,
+            "of REBALANCED: ms since the first observation without an owner, 0 without one",
+        ),
+        Column("evidence", STRING, "numbers that the event follows from"),
     ),
     key=(
         "cluster",

@@ -120,6 +120,29 @@ BROKERS = Table(
         ),
         Column("clock_error_ms", BIGINT, "error of clock_skew_ms: half of the round trip"),
         Column("runtime", STRING_MAP, "allow-listed keys of its runtime report, as it words them"),
+        Column(
+            "shut_down_cleanly",
+            BOOLEAN,
+            "of a store folder: whether it has no abort file; false also while the broker runs",
+        ),
+        Column(
+            "checkpoint_log_at",
+            TIMESTAMP,
+            "of a store folder: store time up to which the commit log is on disk for certain",
+        ),
+        Column("checkpoint_queues_at", TIMESTAMP, "the same of the consume queues"),
+        Column("checkpoint_index_at", TIMESTAMP, "the same of the index of message keys"),
+        Column(
+            "index_whole",
+            BOOLEAN,
+            "of a store folder: whether every index file serves after the next start; NULL where "
+            "a broker that runs or died may still lose one",
+        ),
+        Column(
+            "index_behind_bytes",
+            BIGINT,
+            "of a store folder: commit log after the last message with an entry in the index",
+        ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )

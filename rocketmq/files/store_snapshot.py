@@ -15,6 +15,7 @@ from rocketmq.admin.responses import TopicConfig
 from rocketmq.files.errors import FileError
 from rocketmq.files.store_config import StoreConfig
 from rocketmq.files.store_folder import BrokerStore, Extent
+from rocketmq.files.store_state import StoreState
 from rocketmq.records import Broker, Problem, Snapshot
 from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reading import BrokerReading
@@ -22,6 +23,7 @@ from rocketmq.typed_values import instant, whole_milliseconds
 from rocketmq.wire.codes import RequestCode
 
 _COMMIT_LOG = "READ commitlog"
+_STATE = "READ state"
 
 SOME_SLAVE = 1
 """Stands for the id of a slave, which its files do not hold."""
@@ -88,6 +90,7 @@ def read_store(
         queues.add_broker(snapshot.brokers[0])
         snapshot.brokers[0].broker_id = broker_id
         snapshot.brokers[0].role = "SLAVE" if broker_id else None
+        queues.add_state(snapshot.brokers[0], StoreState.of(root))
     snapshot.problems = queues.problems
     snapshot.brokers_expected = snapshot.brokers_answered = 1
     snapshot.status = "PARTIAL" if snapshot.problems else "COMPLETE"
@@ -182,6 +185,20 @@ class _StoreQueues:
             row.earliest_stored_at = instant(oldest.stored_ms) if oldest else None
         except FileError as error:
             self._add(error, _COMMIT_LOG)
+
+    def add_state(self, row: Broker, state: StoreState) -> None:
+        """Fill the broker's row with how it left the store."""
+        row.shut_down_cleanly = state.shut_down_cleanly
+        if state.checkpoint:
+            row.checkpoint_log_at = state.checkpoint.log_at
+            row.checkpoint_queues_at = state.checkpoint.queues_at
+            row.checkpoint_index_at = state.checkpoint.index_at
+        row.index_whole = state.is_index_whole()
+        end, log_end = state.index_end, row.commit_log_max_offset
+        if end is not None and log_end is not None:
+            row.index_behind_bytes = max(0, log_end - end)
+        for fault in state.faults:
+            self._add(fault, _STATE)
 
     def _queue_ids(self, topic: str, config: TopicConfig | None, all_read: bool) -> list[int]:
         """Return the queues to measure; those with files where topics are unknown."""

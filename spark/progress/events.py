@@ -29,6 +29,9 @@ broker counts every 10 s (`StatsItem`), so its latest count may cover little of 
 COVERED_SECONDS = 90
 """The longest step that the broker's count of the last minute covers well enough."""
 
+ONLY_OF_CLIENTS = {"previous_client_id": "string", "unowned_ms": "bigint", "evidence": "string"}
+"""Columns of the events of `spark.progress.client_events`, and their types."""
+
 CLIENT_RESTARTED = "client restarted"
 REBALANCE = "rebalance"
 RESET = "reset by an operator"
@@ -62,7 +65,8 @@ def events(
     seen = steps.where("NOT down")
     compared = _with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
     found = F.explode(F.array_compact(_found()))
-    happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"))
+    of_clients = [F.lit(None).cast(kind).alias(name) for name, kind in ONLY_OF_CLIENTS.items()]
+    happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"), *of_clients)
     return _event_rows(happened.select("*", "event.*")).unionByName(_event_rows(_down(steps)))
 
 
@@ -74,6 +78,7 @@ def _down(steps: DataFrame) -> DataFrame:
     """Return an event for each broker that became unreachable."""
     unknown = {
         **dict.fromkeys(("topic", "consumer_group", "client_id", "likely_cause"), "string"),
+        **ONLY_OF_CLIENTS,
         **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
         "queue_id": "int",
     }
@@ -187,7 +192,7 @@ def _skips(skipped: Column) -> Column:
     Without clients online nothing is delivered. Otherwise the broker must report a count, and the
     members must stay the same and subscribe without filters: filtered messages are not delivered.
     """
-    left, joined, restarted = _member_changes()
+    left, joined, restarted = member_changes()
     seconds = milliseconds("previous_at", "observed_at") / 1000
     unfiltered = F.array_contains("subscribed", F.col("topic")) & ~F.array_contains(
         "filtered", F.col("topic")
@@ -200,7 +205,7 @@ def _skips(skipped: Column) -> Column:
     return offline_skip | F.coalesce(online_skip, F.lit(False))
 
 
-def _member_changes() -> tuple[Column, Column, Column]:
+def member_changes() -> tuple[Column, Column, Column]:
     """Return the numbers of members that left and joined, and whether one was restarted."""
     left = F.size(F.array_except("previous_members", "members"))
     joined = F.size(F.array_except("members", "previous_members"))
@@ -219,7 +224,7 @@ def _member_changes() -> tuple[Column, Column, Column]:
 
 def _cause_of_move() -> Column:
     """Return the likely cause of a commit that moved other than by consumption."""
-    left, joined, restarted = _member_changes()
+    left, joined, restarted = member_changes()
     booted = F.col("booted_at") > F.col("previous_at")
     return (
         F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)

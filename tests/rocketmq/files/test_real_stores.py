@@ -128,6 +128,13 @@ def test_a_stopped_and_a_killed_broker(idle):
         try:
             found = read_store(folder(idle, "broker-b"))
             assert compare(found, before, after, "broker-b") > 10
+            (left,) = found.brokers
+            assert left.shut_down_cleanly is bool(graceful_seconds)
+            # Every message of the lab has a key, so the index ends where the log does.
+            assert left.index_behind_bytes == 0
+            if graceful_seconds:
+                assert left.index_whole is True
+                assert left.checkpoint_log_at and left.checkpoint_index_at
         finally:
             faults.restart(idle, "broker-b")
 
