@@ -45,6 +45,8 @@ from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.idle_clients import idle_clients
 from spark.progress.queues import queues
+from spark.progress.slave_reads import HISTORY as SLAVE_HISTORY
+from spark.progress.slave_reads import slave_read_events
 from spark.progress.subscriptions import subscriptions
 from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
@@ -145,7 +147,8 @@ def _newest_totals(run: Run) -> dict[str, Any]:
 
 
 @window_asset(
-    progress.THROUGHPUT, raw.SNAPSHOTS, raw.BROKER_STATS, raw.QUEUE_OFFSETS, progress.QUEUES
+    progress.THROUGHPUT,
+    *(raw.SNAPSHOTS, raw.BROKERS, raw.BROKER_STATS, raw.QUEUE_OFFSETS, progress.QUEUES),
 )
 def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
     """Add up what replicas counted, next to the rate that our own offsets give."""
@@ -158,6 +161,7 @@ def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
         read_valid(session, raw.QUEUE_OFFSETS, plan, earlier),
         read_snapshots(session, progress.QUEUES, plan, earlier),
         counter_windows_frame(session, plan.counter_windows),
+        read_valid(session, raw.BROKERS, plan),
         plan.window,
     )
     return replaced(run, progress.THROUGHPUT, computed_throughput)
@@ -229,6 +233,14 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
             plan.window,
         )
         computed_events = computed_events.unionByName(of_clients)
+    if plan.has_rows(raw.BROKER_STATS):
+        of_slaves = slave_read_events(
+            read_valid(session, raw.BROKER_STATS, plan, plan.before(SLAVE_HISTORY)),
+            read_valid(session, raw.BROKERS, plan),
+            queue_rows,
+            plan.window,
+        )
+        computed_events = computed_events.unionByName(of_slaves)
     return replaced(run, progress.EVENTS, computed_events)
 
 

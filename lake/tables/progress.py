@@ -300,6 +300,12 @@ THROUGHPUT = Table(
             "tps_observed", DOUBLE, "messages a second over the same window, from observed offsets"
         ),
         Column("served_by_replicas", DOUBLE, "share of tps that slaves served"),
+        Column(
+            "slaves_serve_because",
+            STRING,
+            "of GROUP_GET_NUMS: why masters send readers to slaves, how far behind and within "
+            "which share of memory they serve; NULL where slaves served none",
+        ),
     ),
     key=("observed_at", "cluster", "stats_name", "stats_key", "stats_window"),
 )

@@ -15,6 +15,7 @@ from lake.counter_windows import STATS_WINDOWS
 from lake.tables import progress
 from lake.window import Window
 from spark.columns import SNAPSHOT, inside, steady_sum
+from spark.progress.slave_reads import slave_reads
 
 WRITTEN = "TOPIC_PUT_NUMS"
 SERVED = "GROUP_GET_NUMS"
@@ -26,7 +27,12 @@ QUEUE = ("broker", "queue_id")
 
 
 def throughput(
-    stats: DataFrame, queue_offsets: DataFrame, queues: DataFrame, starts: DataFrame, window: Window
+    stats: DataFrame,
+    queue_offsets: DataFrame,
+    queues: DataFrame,
+    starts: DataFrame,
+    brokers: DataFrame,
+    window: Window,
 ) -> DataFrame:
     """Compute ``progress.throughput`` of a window.
 
@@ -36,6 +42,7 @@ def throughput(
             `starts` names.
         queues: ``progress.queues`` of the same snapshots.
         starts: one row per `lake.counter_windows.CounterWindow`.
+        brokers: ``raw.brokers`` of the window.
         window: the window to compute.
 
     Returns:
@@ -52,8 +59,23 @@ def throughput(
     return (
         _counted(counted)
         .join(moved, on=["snapshot_id", *COUNTER], how="left")
+        .join(_reasons(slave_reads(counted, brokers, queues)), on=list(_REASON), how="left")
         .withColumn("tps_observed", F.col("moved") / seconds())
         .select(*progress.THROUGHPUT.column_names)
+    )
+
+
+_REASON = ("snapshot_id", "stats_name", "stats_key")
+
+
+def _reasons(served: DataFrame) -> DataFrame:
+    """Return why slaves serve a counter, by the broker whose reader is furthest behind."""
+    key = F.concat_ws("@", "topic", "consumer_group")
+    order = F.struct(F.col("behind_bytes"), F.col("behind_ms"), F.col("broker"))
+    return served.groupBy(
+        "snapshot_id", F.lit(SERVED).alias("stats_name"), key.alias("stats_key")
+    ).agg(
+        F.max_by(F.concat_ws(": ", "likely_cause", "evidence"), order).alias("slaves_serve_because")
     )
 
 

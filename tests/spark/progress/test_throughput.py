@@ -5,7 +5,7 @@ import pytest
 from lake.counter_windows import STATS_WINDOWS
 from lake.tables import progress, raw
 from spark.progress.throughput import throughput
-from tests.support.table_rows import frame, minutes, snapshot_id
+from tests.support.table_rows import frame, minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -152,11 +152,16 @@ def computed(spark):
         for name, (before, after, share) in LOOKS.items()
     ]
     starts += [(snapshot_id(NOW), "broker-b", "minute", None, None, None)]
+    away = counter("orders@away", 0, 0.0, 0.0)
+    stats += [away, away | {"sum": 60, "tps": 1.0, "broker_id": 1}]
+    progressed += [read(NOW, "away", 100, 100, readable_lag=9, pull_at=minute(NOW - 10))]
+    brokers = [{"at": NOW, "broker_id": 0, "commit_log_max_offset": 9, "slave_read_enabled": True}]
     found = throughput(
         frame(spark, raw.BROKER_STATS, stats),
         frame(spark, raw.QUEUE_OFFSETS, offsets),
         frame(spark, progress.QUEUES, progressed),
         starts_frame(spark, starts),
+        frame(spark, raw.BROKERS, brokers),
         minutes(60, 120),
     ).collect()
     result = {(row["stats_name"], row["stats_key"], row["stats_window"]): row for row in found}
@@ -170,6 +175,17 @@ def starts_frame(spark, rows):
         "snapshot_id string, broker string, stats_window string, before_id string, "
         "after_id string, share double",
     )
+
+
+def test_tps_0_at_the_master_is_told_with_its_reason(computed):
+    row = computed["GROUP_GET_NUMS", "orders@away", "minute"]
+    assert (row["tps_master"], row["served_by_replicas"]) == (0, 1)
+    assert row["slaves_serve_because"] == (
+        "reads lie beyond the master's share of memory: a slave hands out 1.0 messages a second, "
+        "the next message to hand out is 600 s old, "
+        "the master serves reads within 40 % of its memory"
+    )
+    assert computed["GROUP_GET_NUMS", "orders@pulled", "minute"]["slaves_serve_because"] is None
 
 
 @pytest.mark.parametrize("key", COUNTED)

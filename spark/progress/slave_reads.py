@@ -1,0 +1,168 @@
+"""Groups whose messages slaves hand out, and why the master sends them there.
+
+A master suggests a slave to a reader that is further behind than a share of its memory
+(``accessMessageInMemoryMaxRatio``, 40 %), where ``slaveReadEnable`` is on. Only the slave counts
+what it then hands out, so the console shows TPS 0 for the group at the master. A reader so far
+behind is also served smaller batches, 8 messages instead of 32 (`DefaultMessageStore.getMessage`).
+
+No broker reports its memory, and none the place of a reader in the commit log. The bytes behind are
+estimated from the age of the first message that was not handed out: the log is taken to have grown
+evenly from its oldest message on.
+"""
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from lake.tables import progress
+from lake.window import Window
+from spark.columns import SNAPSHOT, inside, milliseconds
+from spark.progress.events import ONLY_OF_CLIENTS
+
+HISTORY = timedelta(hours=1)
+"""How far back an earlier count of the same broker is searched."""
+
+DEFAULT_MEMORY_RATIO = 40
+"""Percent of its memory within which a master serves reads, unless it is configured."""
+
+BEYOND_MEMORY = "reads lie beyond the master's share of memory"
+MASTER_UNREACHABLE = "master unreachable"
+SLAVE_PREFERRED = "slaveReadEnable is off: the client reads from the slave by itself"
+
+READER = ("snapshot_id", "broker", "topic", "consumer_group")
+"""A group on a topic of one broker, in a snapshot."""
+
+_MIB = 1024 * 1024
+
+
+def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> DataFrame:
+    """Return one row per snapshot, broker, topic and group that a slave served, with the reason.
+
+    Args:
+        stats: ``raw.broker_stats``.
+        brokers: ``raw.brokers`` of the same snapshots.
+        queues: ``progress.queues`` of the same snapshots.
+
+    Returns:
+        The columns of `READER` and ``slave_tps, behind_ms, behind_bytes, likely_cause, evidence``.
+    """
+    served = (
+        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
+        .where((F.col("broker_id") > 0) & (F.col("tps") > 0))
+        .groupBy(*READER)
+        .agg(F.sum("tps").alias("slave_tps"))
+    )
+    # What the master reads next is the first message that was not handed out.
+    waiting = queues.groupBy(*READER).agg(
+        F.min(F.when(F.col("readable_lag") > 0, F.coalesce("pull_at", "consumer_at"))).alias("at")
+    )
+    return (
+        served.join(F.broadcast(_masters(brokers)), on=["snapshot_id", "broker"], how="left")
+        .join(waiting, on=list(READER), how="left")
+        .withColumn("behind_ms", milliseconds("at", "observed_at"))
+        .withColumn("behind_bytes", _behind_bytes())
+        .withColumn("likely_cause", _cause())
+        .withColumn("evidence", _evidence())
+        .select(*READER, "slave_tps", "behind_ms", "behind_bytes", "likely_cause", "evidence")
+    )
+
+
+def slave_read_events(
+    stats: DataFrame, brokers: DataFrame, queues: DataFrame, window: Window
+) -> DataFrame:
+    """Compute the ``SERVED_BY_SLAVE`` events of a window, one where a slave begins to serve.
+
+    Args:
+        stats: ``raw.broker_stats`` of the window and of `HISTORY` before it.
+        brokers: ``raw.brokers`` of the window.
+        queues: ``progress.queues`` of the window.
+        window: the window to compute.
+
+    Returns:
+        One row per event with the columns of `lake.tables.progress.EVENTS`.
+    """
+    order = SparkWindow.partitionBy("cluster", "broker").orderBy("observed_at", "snapshot_id")
+    counts = (
+        stats.select(*SNAPSHOT, "broker")
+        .distinct()
+        .withColumns(
+            {
+                "previous_snapshot_id": F.lag("snapshot_id").over(order),
+                "previous_at": F.lag("observed_at").over(order),
+            }
+        )
+    )
+    served = slave_reads(stats, brokers, queues)
+    before = served.select(
+        F.col("snapshot_id").alias("previous_snapshot_id"), *READER[1:], F.lit(True).alias("was")
+    )
+    unknown = {
+        "queue_id": "int",
+        "client_id": "string",
+        **dict.fromkeys(("from_offset", "to_offset", "messages"), "bigint"),
+        **{name: kind for name, kind in ONLY_OF_CLIENTS.items() if name != "evidence"},
+    }
+    return (
+        served.join(counts.where(inside(window)), on=["snapshot_id", "broker"])
+        .join(before, on=["previous_snapshot_id", *READER[1:]], how="left")
+        .where("was IS NULL")
+        .withColumns({name: F.lit(None).cast(kind) for name, kind in unknown.items()})
+        .withColumn("kind", F.lit("SERVED_BY_SLAVE"))
+        .select(*progress.EVENTS.column_names)
+    )
+
+
+def _masters(brokers: DataFrame) -> DataFrame:
+    """Return one row per snapshot and broker group that holds its master."""
+    percent = F.col("config")["accessMessageInMemoryMaxRatio"].try_cast("int")
+    return brokers.where("broker_id = 0").select(
+        "snapshot_id",
+        "broker",
+        "observed_at",
+        "commit_log_min_offset",
+        "commit_log_max_offset",
+        "earliest_stored_at",
+        "slave_read_enabled",
+        F.coalesce(percent, F.lit(DEFAULT_MEMORY_RATIO)).alias("memory_percent"),
+    )
+
+
+def _behind_bytes() -> Column:
+    stored = F.col("commit_log_max_offset") - F.col("commit_log_min_offset")
+    share = F.try_divide(F.col("behind_ms"), milliseconds("earliest_stored_at", "observed_at"))
+    share = F.when(share > 1, F.lit(1.0)).otherwise(share)
+    return F.when(F.col("behind_ms") >= 0, (stored * share).cast("bigint"))
+
+
+def _cause() -> Column:
+    return (
+        F.when(F.col("commit_log_max_offset").isNull(), MASTER_UNREACHABLE)
+        .when(~F.col("slave_read_enabled"), SLAVE_PREFERRED)
+        .when(F.col("behind_ms") > 0, BEYOND_MEMORY)
+    )
+
+
+def _evidence() -> Column:
+    behind = F.concat(
+        F.lit("the next message to hand out is "),
+        (F.col("behind_ms") / 1000).cast("bigint").cast("string"),
+        F.lit(" s old"),
+    )
+    size = F.concat(
+        F.lit("about "), F.round(F.col("behind_bytes") / _MIB).cast("bigint").cast("string"),
+        F.lit(" MiB before the end of the commit log"),
+    )  # fmt: skip
+    limit = F.concat(
+        F.lit("the master serves reads within "),
+        F.col("memory_percent").cast("string"),
+        F.lit(" % of its memory"),
+    )
+    counted = F.concat(
+        F.lit("a slave hands out "),
+        F.round("slave_tps", 1).cast("string"),
+        F.lit(" messages a second"),
+    )
+    # Parts that are not known are left out.
+    return F.concat_ws(", ", counted, behind, size, limit)
