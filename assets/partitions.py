@@ -12,18 +12,17 @@ from lake.window import HOUR, Window, floor_hour
 from settings.history import DEFAULT_HISTORY
 
 
-def first_day(days: int) -> datetime:
-    """Return the start of the first day that can be recomputed, that many days back."""
-    first = datetime.now(UTC) - timedelta(days=days + 1)
-    return first.replace(hour=0, minute=0, second=0, microsecond=0)
+def first_hour(days: int) -> datetime:
+    """Return the first hour that can be computed, where raw rows are kept that many days."""
+    return floor_hour(datetime.now(UTC) - timedelta(days=days))
 
 
 def hourly(days: int) -> dg.HourlyPartitionsDefinition:
-    """Return the partitions of that many days of history.
+    """Return the partitions of that many days: those whose raw rows are kept.
 
     The hour under way is a partition too: ticks write into it.
     """
-    return dg.HourlyPartitionsDefinition(start_date=first_day(days), end_offset=1, timezone="UTC")
+    return dg.HourlyPartitionsDefinition(start_date=first_hour(days), end_offset=1, timezone="UTC")
 
 
 HOURLY = hourly(DEFAULT_HISTORY.days)

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pyarrow.compute as pc
 
+from assets.caught_up import caught_up
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
 from assets.plan_frames import (
@@ -299,8 +300,12 @@ def _members_reported(run: Run) -> bool:
     *(alerting.INCIDENTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
     *(progress.CAPACITY, progress.EVENTS),
 )
-def computed(run: CurrentRun) -> dg.MaterializeResult:
-    """Mark the window's snapshots as computed; the next tick repeats a run that dies before."""
+def computed(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
+    """Mark the window's snapshots as computed; the next tick repeats a run that dies before.
+
+    It is the last step, so what it marks every other step has computed: of a tick that caught up,
+    Dagster learns the other hours here.
+    """
     rows = [
         {
             "snapshot_id": snapshot.snapshot_id,
@@ -310,4 +315,6 @@ def computed(run: CurrentRun) -> dg.MaterializeResult:
         for snapshot in run.plan.snapshots
     ]
     run.lake.upsert(progress.SNAPSHOTS, rows)
+    for event in caught_up(context, run.plan):
+        context.log_event(event)
     return dg.MaterializeResult(metadata=written(len(rows), run.plan.window))

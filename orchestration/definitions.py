@@ -62,7 +62,7 @@ def build(
         loggers: where runs log to, instead of Dagster's console.
         overrides: resources to take instead of those that the settings give.
     """
-    partitions = hourly(settings.history_days)
+    partitions = hourly(settings.computable_days)
 
     def configured(spec: dg.AssetSpec) -> dg.AssetSpec:
         return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec

@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import dagster as dg
 
-from assets.partitions import PENDING, partition_key, range_tags
+from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
 from assets.run_tags import process_tag
 from lake.failures import OURS, essence
+from lake.landing import newest_landed
 from lake.window import Window
 from orchestration.instance.dagster_private import SerializableErrorInfo
 from orchestration.instance.dead_runs import end_dead_runs
@@ -52,10 +53,17 @@ def tick(
     Raises:
         RunError: when it failed.
     """
-    now = partition_key(datetime.now(UTC))
     without = () if collect else (LANDING,)
-    tags = {**PENDING, "dagster/partition": now}
+    hour = datetime.now(UTC) if collect else _last_hour(settings)
+    tags = {**PENDING, PARTITION: partition_key(hour)}
     return _run(settings, TICK.name, tags, without, report, complain)
+
+
+def _last_hour(settings: Settings) -> datetime:
+    """Return an instant of the last hour that a tick has to compute if it does not collect."""
+    now = datetime.now(UTC)
+    newest = max(newest_landed(settings.home).values(), default=now)
+    return newest if first_hour(settings.computable_days) <= newest < now else now
 
 
 def recompute(

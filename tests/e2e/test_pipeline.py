@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from assets.metadata import key_of
+from assets.partitions import partition_key
 from lake.retention import remember_raw_since
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -74,6 +76,14 @@ def test_ticks_load_and_compute_everything_that_has_landed(ticked):
     assert {row["observed_at"] for row in rows(ticked, "progress.groups")} == landed
     whole = {at(minute) for minutes in ARRIVALS for minute in minutes if not minute.corrupt}
     assert {row["observed_at"] for row in rows(ticked, "progress.queues")} == whole
+
+
+def test_dagster_shows_the_hours_that_were_computed(ticked):
+    """The ticks ran hours later, and each but the first caught up."""
+    hours = {partition_key(at(minute)) for minutes in ARRIVALS for minute in minutes}
+    with dg.DagsterInstance.from_config(str(ticked.home.dagster)) as instance:
+        for table in (raw.QUEUE_OFFSETS, progress.QUEUES, progress.SNAPSHOTS):
+            assert instance.get_materialized_partitions(key_of(table)) >= hours
 
 
 def test_a_queue_has_the_numbers_that_were_made_up(ticked):

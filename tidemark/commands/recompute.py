@@ -23,16 +23,16 @@ def recompute(
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
-    from assets.partitions import first_day
+    from assets.partitions import first_hour
     from lake.window import HOUR, Window, ceil_hour
     from orchestration import in_process
 
     settings = invocation().settings
-    oldest = first_day(settings.history_days)
+    oldest = first_hour(settings.computable_days)
     if first < oldest:
         raise typer.BadParameter(
-            f"--from {start} is before {oldest:%Y-%m-%d}: history reaches "
-            f"{settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
+            f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: raw rows and history reach "
+            f"{settings.computable_days} days back (TIDEMARK_RAW_DAYS, TIDEMARK_HISTORY_DAYS)"
         )
     now = ceil_hour(datetime.now(UTC))
     if last > now:

@@ -1,0 +1,68 @@
+"""Dagster shows the hours that were computed, and those that can be."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from assets.metadata import key_of
+from assets.partitions import PARTITION, PENDING, partition_key, range_tags
+from lake.tables import progress, raw
+from lake.window import HOUR, Window, floor_hour
+from orchestration.definitions import build
+from orchestration.jobs import RECOMPUTE, TICK
+from settings.environment import Settings
+from tests.support.loaded_snapshots import at, load, snapshot
+
+TABLES = (raw.TOPICS, progress.SNAPSHOTS)
+"""What of a run is run here: these need no Spark."""
+
+
+def ran(lake, job, tags):
+    """Where Dagster sees each of the tables computed."""
+    resolved = build(Settings(home=lake.home)).resolve_job_def(job.name)
+    made = frozenset(resolved.asset_layer.executable_asset_keys)
+    wanted = made & {key_of(each) for each in (*raw.ALL, progress.SNAPSHOTS)}
+    resolved = resolved.get_subset(asset_selection=wanted)
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert resolved.execute_in_process(instance=instance, tags=tags).success
+        return {
+            table.name: sorted(instance.get_materialized_partitions(key_of(table)))
+            for table in TABLES
+            if key_of(table) in wanted
+        }
+
+
+def keys(*minutes):
+    return [partition_key(at(each)) for each in minutes]
+
+
+def test_hours_that_a_tick_catches_up_are_computed_and_those_between_are_not(lake):
+    load(lake, snapshot(1), snapshot(2), snapshot(65), snapshot(181))
+    found = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(181))})
+    assert found == {table.name: keys(0, 60, 180) for table in TABLES}
+
+
+def test_a_usual_tick_computes_its_own_hour(lake):
+    load(lake, snapshot(1))
+    found = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(1))})
+    assert found == {table.name: keys(0) for table in TABLES}
+
+
+def test_a_recomputation_has_computed_its_hours(lake):
+    load(lake, snapshot(1), snapshot(65), snapshot(181))
+    hours = range_tags(Window(at(0), at(120)))
+    assert ran(lake, RECOMPUTE, hours) == {progress.SNAPSHOTS.name: keys(0, 60)}
+
+
+@pytest.mark.parametrize(("raw_days", "history_days", "days"), [(3, 30, 3), (7, 2, 2)])
+def test_the_partitions_are_the_hours_that_can_be_computed(raw_days, history_days, days):
+    settings = Settings(raw_days=raw_days, history_days=history_days)
+    graph = build(settings).resolve_asset_graph()
+    partitions = graph.get(key_of(progress.QUEUES)).partitions_def
+    now = floor_hour(datetime.now(UTC))
+    found = partitions.get_partition_keys()
+    assert found[-1] == partition_key(now)
+    assert found[0] == partition_key(now - timedelta(days=days))
+    assert len(found) == days * 24 + 1
+    assert partition_key(now - timedelta(days=days) - HOUR) not in found
