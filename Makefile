@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute bench-history clean
+.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench-compute: setup ## what computing costs, beside DuckDB and Polars, into doc
 
 bench-history: setup ## what Dagster's history weighs after 10,000 empty ticks, into docs/benchmarks.md
 	$(BIN)/python -m bench.history $(ARGS)
+
+bench-metrics: setup ## what /metrics costs with 20,000 groups on topics, into docs/benchmarks.md
+	$(BIN)/python -m bench.metrics $(ARGS)
 
 clean: ## forget the virtual environment and all state
 	rm -rf $(VENV) .tidemark

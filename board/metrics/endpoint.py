@@ -1,7 +1,7 @@
 """`Metrics`: what the server refreshes when a table changed, and asks at each scrape."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ KEPT = (*native.SOURCES, *exporter_groups.SOURCES, *exporter_topics.SOURCES, *ow
 """Sources of many rows, which change only when a table does; gauges only."""
 
 FEW = (*exporter_brokers.SOURCES, *own.OF_ITSELF)
-"""Sources of few rows, read at each scrape."""
+"""Sources of few rows, written at each scrape; some have counters, and one follows the clock."""
 
 SOURCES = (*KEPT, *FEW)
 
@@ -46,7 +46,7 @@ class Metrics:
         self._families = settings.families
         self._totals = Totals()
         self._kept = Lines()
-        self._few: tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]] | None = None
+        self._few: tuple[list[tuple[Source, SourceRows]], datetime] | None = None
 
     def refresh(self, tables: Mapping[str, pa.Table], facts: Facts) -> None:
         """Take over the newest rows.
@@ -55,28 +55,23 @@ class Metrics:
             tables: the newest rows by the name of their table, see `board.metrics.samples`.
             facts: what the server knows besides.
         """
-        extra = _extra(facts) | self._counted(tables)
+        now = datetime.now(UTC)
         with Samples(tables) as samples:
+            samples.set_clock(now)
+            for name, rows in (_extra(facts) | self._counted(tables)).items():
+                samples.add(name, rows)
             kept = Lines(samples.rows(source) for source in self._of(KEPT))
-        small = {name: rows for name, rows in tables.items() if name in _SMALL}
-        self._kept, self._few = kept, (small, extra)
+            few = [(source, samples.rows(source)) for source in self._of(FEW)]
+        self._kept, self._few = kept, (few, now)
 
     def page(
         self, accept: str = "", accept_encoding: str = "", now: datetime | None = None
     ) -> Page:
         """Return the answer to a scrape, by its headers ``Accept`` and ``Accept-Encoding``."""
-        rows = self._few_rows(now or datetime.now(UTC))
+        few, refreshed_at = self._few or ([], datetime.now(UTC))
+        older = ((now or datetime.now(UTC)) - refreshed_at).total_seconds()
+        rows = (_older(rows, older) if source is own.SNAPSHOT_AGE else rows for source, rows in few)
         return page(self._kept, families(rows), accept, accept_encoding)
-
-    def _few_rows(self, now: datetime) -> list[SourceRows]:
-        if self._few is None:
-            return []
-        tables, extra = self._few
-        with Samples(tables) as samples:
-            samples.set_clock(now)
-            for name, rows in extra.items():
-                samples.add(name, rows)
-            return [samples.rows(source) for source in self._of(FEW)]
 
     def _of(self, sources: tuple[Source, ...]) -> Iterator[Source]:
         return (source for source in sources if source.family in self._families)
@@ -92,8 +87,13 @@ class Metrics:
         }
 
 
-_SMALL = ("progress.snapshots", "raw.snapshots", "raw.brokers")
-"""Tables that `FEW` reads."""
+def _older(rows: SourceRows, seconds: float) -> SourceRows:
+    """Return the rows with ages that have grown since they were read."""
+    values = [
+        (metric, [None if age is None else age + seconds for age in ages])
+        for metric, ages in rows.values
+    ]
+    return replace(rows, values=values)
 
 
 def _extra(facts: Facts) -> dict[str, pa.Table]:
