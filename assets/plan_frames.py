@@ -6,6 +6,8 @@ from dataclasses import astuple
 from pyspark.sql import DataFrame, SparkSession
 
 from lake.counter_windows import CounterWindow
+from lake.history import LOCAL_OFFSETS
+from lake.nearest_queues import nearest_queues
 from lake.observation_steps import Step
 from lake.recent_observations import Observation
 from lake.run_plan import RunPlan
@@ -29,6 +31,16 @@ def sources_frame(session: SparkSession, plan: RunPlan) -> DataFrame | None:
     ]
     schema = "snapshot_id string, source string, staleness_ms bigint"
     return session.createDataFrame(of_files, schema) if of_files else None
+
+
+def nearest_frame(session: SparkSession, plan: RunPlan) -> DataFrame | None:
+    """Return where the queues of clients' files are read; None without a snapshot of such files."""
+    if not any(each.source == LOCAL_OFFSETS for each in plan.snapshots):
+        return None
+    return session.createDataFrame(
+        [astuple(each) for each in nearest_queues(plan.known, plan.window)],
+        "snapshot_id string, broker string, nearest_id string",
+    )
 
 
 def observations_frame(session: SparkSession, observations: Iterable[Observation]) -> DataFrame:

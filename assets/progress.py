@@ -15,6 +15,7 @@ from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
 from assets.plan_frames import (
     counter_windows_frame,
+    nearest_frame,
     observations_frame,
     sources_frame,
     steps_frame,
@@ -75,7 +76,8 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     rows = read_raw(run.session, plan, plan.previous, valid=measured)
     before = read_hours(run.session, progress.TIMELINE, plan.dated)
     sources = sources_frame(run.session, plan)
-    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before, sources)
+    nearest = nearest_frame(run.session, plan)
+    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before, sources, nearest)
     return replaced(run, progress.QUEUES, computed_queues)
 
 

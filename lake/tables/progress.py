@@ -61,6 +61,12 @@ QUEUES = Table(
         raw.PULL_OFFSET,
         Column("pull_source", STRING, "where pull_offset comes from"),
         Column("offset_store", STRING, "broker | broker_broadcast | client_file"),
+        Column(
+            "queue_offsets_at",
+            TIMESTAMP,
+            "of clients' files: the snapshot that min_offset and max_offset were read in; NULL = "
+            "this one, or none within 10 minutes where max_offset is NULL",
+        ),
         LAG,
         INFLIGHT,
         AVAILABLE,

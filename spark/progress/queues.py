@@ -10,6 +10,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.history import LOCAL_OFFSETS
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
@@ -73,6 +74,7 @@ def queues(
     longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
     timeline: DataFrame | None = None,
     sources: DataFrame | None = None,
+    nearest: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.queues`` of a window.
 
@@ -84,6 +86,8 @@ def queues(
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
         sources: as for `spark.progress.observed.with_source`.
+        nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
+            offsets of clients' files.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
@@ -97,15 +101,12 @@ def queues(
         with_source(raw.consumer_offsets, sources),
         (*CONSUMED_QUEUE, "source"),
         *("consumer_offset", "pull_offset"),
-    ).drop("source")
+    ).withColumnRenamed("source", "read_from")
+    consumers = read.where(inside(window) & of_users()).withColumnRenamed(
+        "previous_at", "consumer_previous_at"
+    )
     joined = (
-        read.where(inside(window) & of_users())
-        .withColumnRenamed("previous_at", "consumer_previous_at")
-        .join(
-            written.where(inside(window)).drop("observed_at", "cluster", "before"),
-            on=["snapshot_id", "broker", "topic", "queue_id"],
-            how="inner",
-        )
+        _with_queues(consumers, written.drop("cluster", "before"), window, nearest)
         .join(F.broadcast(_of_broker(raw.brokers)), on=["snapshot_id", "broker"], how="left")
         .withColumn("first_unconsumed_at", without_skew("first_unconsumed_at"))
     )
@@ -120,6 +121,35 @@ def queues(
             "condition": _condition(),
         }
     ).select(*progress.QUEUES.column_names)
+
+
+def _with_queues(
+    consumers: DataFrame, written: DataFrame, window: Window, nearest: DataFrame | None
+) -> DataFrame:
+    """Add to each consumer row the columns of its queue, and ``queue_offsets_at``.
+
+    Offsets of clients' files are compared with the queues of the nearest snapshot. Without one they
+    stay, and what is computed from both is unknown.
+    """
+    queue = ["broker", "topic", "queue_id"]
+    if nearest is None:
+        unknown = F.lit(None).cast("timestamp")
+        inside_window = written.where(inside(window)).drop("observed_at")
+        return consumers.join(inside_window, on=["snapshot_id", *queue], how="inner").withColumn(
+            "queue_offsets_at", unknown
+        )
+    ends = written.withColumnsRenamed(
+        {"snapshot_id": "nearest_id", "observed_at": "queue_offsets_at"}
+    )
+    of_files = F.col("read_from") == LOCAL_OFFSETS
+    placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
+    return (
+        placed.withColumn("nearest_id", F.coalesce("nearest_id", "snapshot_id"))
+        .join(ends, on=["nearest_id", *queue], how="left")
+        .where(of_files | F.col("queue_offsets_at").isNotNull())
+        .withColumn("queue_offsets_at", F.when(of_files, F.col("queue_offsets_at")))
+        .drop("nearest_id")
+    )
 
 
 def _of_broker(brokers: DataFrame) -> DataFrame:

@@ -161,6 +161,15 @@ def test_queue_row_of_another_snapshot_does_not_count(spark: SparkSession) -> No
     assert reasons(quarantined) == [("consumer_offsets", 0, "queue_row_present")]
 
 
+def test_files_of_clients_need_no_queue_of_their_snapshot(spark: SparkSession) -> None:
+    """They hold no queues: those of the nearest snapshot count."""
+    of_file = read(0, client_id="c", offset_store="client_file")
+    valid, quarantined = split(frames(spark, [queue(0, at=1)], [of_file]))
+
+    assert reasons(quarantined) == []
+    assert queue_ids(valid["raw.consumer_offsets"]) == [0]
+
+
 def test_missing_queue_frame_differs_from_an_empty_one(spark: SparkSession) -> None:
     both = frames(spark, [], [read(0)])
     alone = {"raw.consumer_offsets": both["raw.consumer_offsets"]}

@@ -25,6 +25,7 @@ def compute(
     brokers: list[dict[str, Any]] | None = None,
     window: tuple[float, float] = (0, 60),
     stores: Sequence[float] = (),
+    nearest: Sequence[tuple[float, float]] | None = None,
 ) -> list[dict[str, Any]]:
     raw = raw_frames(
         spark,
@@ -43,12 +44,20 @@ def compute(
         brokers=[{"at": 0, "broker_id": 0, "version": "V5_3_3"} | row for row in brokers or []],
     )
     sources = None
-    if stores:
+    files = {}
+    if nearest is not None:
+        files = {row["at"]: "local_offsets" for row in read if "client_id" in row}
+    if stores or files:
         of_stores = [(snapshot_id(at), "store", 5_000) for at in stores]
+        of_stores += [(snapshot_id(at), source, 5_000) for at, source in files.items()]
         sources = spark.createDataFrame(
             of_stores, "snapshot_id string, source string, staleness_ms bigint"
         )
-    found = queues(raw, minutes(*window), sources=sources)
+    places = None
+    if nearest is not None:
+        near = [(snapshot_id(at), "broker-a", snapshot_id(of)) for at, of in nearest]
+        places = spark.createDataFrame(near, "snapshot_id string, broker string, nearest_id string")
+    found = queues(raw, minutes(*window), sources=sources, nearest=places)
     rows = [row.asDict() for row in found.collect()]
     return sorted(rows, key=lambda row: row["observed_at"])
 
@@ -271,3 +280,41 @@ def test_each_observation_has_the_skew_of_its_own_moment(spark):
     _, row = compute(spark, written, read, clocks)
     assert (row["delay_ms"], row["delay_source"]) == (300_000, "interpolated")
     assert row["delay_error_ms"] == 600_000 + 2
+
+
+OF_FILE = {"client_id": "c-1", "offset_store": "client_file"}
+
+
+def test_files_of_clients_meet_the_queues_of_the_nearest_snapshot(spark):
+    written = [
+        {"at": at, "min_offset": 0, "max_offset": 100 + 60 * at, "newest_stored_at": minute(at)}
+        for at in (0, 2)
+    ]
+    of_broker = [{"at": at, "consumer_offset": 10, "consumer_group": "live"} for at in (0, 2)]
+    of_files = [{"at": at, "consumer_offset": 95, **OF_FILE} for at in (1, 3)]
+    rows = compute(spark, written, of_broker + of_files, nearest=[(1, 0), (3, 2)])
+    live = [row for row in rows if row["consumer_group"] == "live"]
+    files = [row for row in rows if row["consumer_group"] == "billing"]
+    assert [row["queue_offsets_at"] for row in live] == [None, None]
+    seen_at = [row["queue_offsets_at"].timestamp() for row in files]
+    assert seen_at == [minute(0).timestamp(), minute(2).timestamp()]
+    assert [(row["max_offset"], row["lag"], row["condition"]) for row in files] == [
+        (100, 5, "OK"),
+        (220, 125, "OK"),
+    ]
+    assert [row["delay_ms"] for row in live] == [None, 120_000]
+
+
+def test_files_of_clients_without_a_near_snapshot_are_unknown(spark):
+    written = [{"at": 0, "min_offset": 0, "max_offset": 100}]
+    read = [{"at": 30, "consumer_offset": 95, **OF_FILE}]
+    (row,) = compute(spark, written, read, nearest=[])
+    assert (row["consumer_offset"], row["max_offset"], row["lag"]) == (95, None, None)
+    assert (row["readable_lag"], row["delay_ms"], row["queue_offsets_at"]) == (None, None, None)
+
+
+def test_the_nearest_snapshot_may_lie_before_the_window(spark):
+    written = [{"at": at, "min_offset": 0, "max_offset": 100 * (at + 1)} for at in (0, 1)]
+    read = [{"at": 2, "consumer_offset": 150, **OF_FILE}]
+    (row,) = compute(spark, written, read, window=(2, 3), nearest=[(2, 1)])
+    assert (row["max_offset"], row["lag"], row["delay_source"]) == (200, 50, "interpolated")

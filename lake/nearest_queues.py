@@ -1,0 +1,53 @@
+"""Which snapshot holds the queues that offsets of clients' files are compared with."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from lake.history import LOCAL_OFFSETS, WITHOUT_QUEUES, LoadedSnapshot
+from lake.window import Window
+
+FURTHEST = timedelta(minutes=10)
+"""How far from a snapshot of clients' files the queues may have been read."""
+
+
+@dataclass(frozen=True)
+class NearestQueues:
+    """The snapshot with the queues of a broker that is nearest to one of clients' files.
+
+    Attributes:
+        snapshot_id: the snapshot of clients' files.
+        broker: the broker group.
+        nearest_id: the snapshot of the same cluster that holds the broker's queues.
+    """
+
+    snapshot_id: str
+    broker: str
+    nearest_id: str
+
+
+def nearest_queues(known: Sequence[LoadedSnapshot], window: Window) -> Iterator[NearestQueues]:
+    """Yield the nearest queues for each snapshot of clients' files in a window.
+
+    A broker without a snapshot within `FURTHEST` has none: what clients have left there is unknown.
+    Of two equally near the earlier counts.
+
+    Args:
+        known: loaded snapshots of the window and of the time before it, in order of time.
+        window: the window.
+    """
+    holding = [snapshot for snapshot in known if snapshot.source not in WITHOUT_QUEUES]
+    for snapshot in known:
+        if snapshot.source != LOCAL_OFFSETS or snapshot.observed_at not in window:
+            continue
+        near = [
+            (abs(each.observed_at - snapshot.observed_at), each.observed_at, each)
+            for each in holding
+            if each.cluster == snapshot.cluster
+            and abs(each.observed_at - snapshot.observed_at) <= FURTHEST
+        ]
+        for broker in sorted(snapshot.brokers_read):
+            of_broker = [each for each in near if broker in each[2].brokers_read]
+            if of_broker:
+                nearest = min(of_broker, key=lambda each: each[:2])[2]
+                yield NearestQueues(snapshot.snapshot_id, broker, nearest.snapshot_id)
