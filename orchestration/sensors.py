@@ -20,6 +20,7 @@ from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work
+from orchestration.signs_of_life import beat_of_ticks, sign_of_life
 from settings.notifications import NotificationSettings
 
 MOST_RUNS = 10
@@ -52,6 +53,7 @@ def sensors(*, running: bool) -> list[dg.SensorDefinition]:
         do not apply to digests.
         """
         declared = alert_rules.rule_set()
+        beat_of_ticks(context, notification_settings.heartbeat_url, context.log.warning)
         return _notify(context, lake.lake, declared, notification_settings, open_notifications)
 
     return [
@@ -91,8 +93,33 @@ def _notify(
         open_notifications: remembered between evaluations, so that an idle one reads no whole
             table.
     """
+    with sign_of_life(notification_settings.heartbeat_url) as problems:
+        delivery = _delivered(lake, declared, notification_settings, open_notifications, problems)
+    for problem in problems:
+        context.log.warning(problem)
+    for notifications in delivery.delivered.values():
+        for notification in notifications:
+            context.log.info(notification.line)
+    if not delivery.notifications:
+        return dg.SensorResult(skip_reason="; ".join(["delivered 0", *problems]))
+    event = dg.AssetMaterialization(
+        key_of(NOTIFICATIONS),
+        metadata={"delivered": delivery.notifications, "failed": len(delivery.failed)},
+    )
+    return dg.SensorResult(asset_events=[event])
+
+
+def _delivered(
+    lake: Lake,
+    declared: RuleSet,
+    notification_settings: NotificationSettings,
+    open_notifications: OpenNotifications,
+    problems: list[str],
+) -> Delivery:
+    """Deliver on every channel; a line is added to the problems for each thing that is wrong."""
     routing = declared.routing
-    channels, problems = open_channels(notification_settings, routing.used_receivers)
+    channels, mistakes = open_channels(notification_settings, routing.used_receivers)
+    problems += mistakes
     if routing.broadcasts:
         problems += [each for each in declared.mistakes if each not in declared.rule_mistakes]
     try:
@@ -109,18 +136,7 @@ def _notify(
             lake, some, reasons, open_notifications=open_notifications, routing=routing
         )
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
-    for problem in problems:
-        context.log.warning(problem)
-    for notifications in delivery.delivered.values():
-        for notification in notifications:
-            context.log.info(notification.line)
-    if not delivery.notifications:
-        return dg.SensorResult(skip_reason="; ".join(["delivered 0", *problems]))
-    event = dg.AssetMaterialization(
-        key_of(NOTIFICATIONS),
-        metadata={"delivered": delivery.notifications, "failed": len(delivery.failed)},
-    )
-    return dg.SensorResult(asset_events=[event])
+    return delivery
 
 
 def watch(

@@ -92,6 +92,10 @@ class Settings(BaseSettings):
     digest_urls: SecretStr = _setting(
         SecretStr(""), "Apprise addresses that receive digests, separated by blanks."
     )
+    heartbeat_url: SecretStr = _setting(
+        SecretStr(""),
+        "Address that is called after each tick and delivery, its /fail after a failure.",
+    )
     digest_every: str = _setting("1d", "Time between two digests, e.g. 8h or 7d.", "duration")
     client_cores: PositiveNumber | None = _setting(
         None, "Cores that a consumer may use; best_threads of progress.capacity needs it.", "cores"
@@ -272,6 +276,7 @@ class Settings(BaseSettings):
             self.notify_urls.get_secret_value(),
             self.digest_urls.get_secret_value(),
             self.digest_every,
+            self.heartbeat_url.get_secret_value(),
         )
 
     @property

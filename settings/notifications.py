@@ -12,8 +12,10 @@ class NotificationSettings:
         digest_urls: apprise addresses that receive digests.
         digest_every: the duration between two digests, as it was written. Whoever opens the
             channels checks it, because a mistake in it must not keep back other notifications.
+        heartbeat_url: address that is called after every tick and every delivery.
     """
 
     urls: str = field(default="", repr=False)
     digest_urls: str = field(default="", repr=False)
     digest_every: str = "1d"
+    heartbeat_url: str = field(default="", repr=False)

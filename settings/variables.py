@@ -22,6 +22,7 @@ NAMES = tuple(
         "CAPACITY",
         "NOTIFY_URLS",
         "DIGEST_URLS",
+        "HEARTBEAT_URL",
         "DIGEST_EVERY",
         "CLIENT_CORES",
         "CLIENT_COMPUTE_MS",

@@ -1,6 +1,7 @@
 """The sensors as Dagster evaluates them: what stops is found, and what is found is told."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import dagster as dg
 import pytest
@@ -13,7 +14,7 @@ from lake.tables.progress import SNAPSHOTS
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from settings.environment import Settings
-from tests.support.notification_servers import serve
+from tests.support.notification_servers import heartbeats, serve
 
 notify, watch, _ = sensors(running=False)
 
@@ -24,14 +25,14 @@ def instance():
         yield made
 
 
-def evaluate(sensor, lake, instance, rules=DEFAULT_RULES):
+def evaluate(sensor, lake, instance, rules=DEFAULT_RULES, cursor=None):
     resources = {
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(rules)),
         "collector": CollectorResource(),
         "notification_settings": Settings.read().notifications,
     }
-    with dg.build_sensor_context(instance=instance, resources=resources) as context:
+    with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
         return sensor(context)
 
 
@@ -178,3 +179,59 @@ def test_an_idle_evaluation_reads_no_whole_table(lake, instance, monkeypatch):
     names.clear()
     evaluate(notify, lake, instance)
     assert names == [NOTIFICATIONS.name], "another process has written"
+
+
+@pytest.fixture
+def heart(monkeypatch):
+    with heartbeats() as (url, called):
+        monkeypatch.setenv("TIDEMARK_HEARTBEAT_URL", url)
+        yield called
+
+
+def ended(instance, status: dg.DagsterRunStatus) -> str:
+    """A tick that ended; return its id."""
+    run = dg.DagsterRun(job_name=TICK.name, run_id=str(uuid4()), status=status)
+    instance.add_run(run)
+    return run.run_id
+
+
+def test_a_delivery_sends_a_sign_of_life_and_one_that_fails_a_sign_of_failure(
+    lake, instance, monkeypatch, heart
+):
+    evaluate(notify, lake, instance)
+    assert heart == ["/s3cret-uuid"]
+    stopped(lake)
+    evaluate(watch, lake, instance)
+    with serve() as hook:
+        hook.status = 500
+        monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", hook.url)
+        evaluate(notify, lake, instance)
+    assert heart[1:] == ["/s3cret-uuid/fail"]
+
+
+def test_a_delivery_that_raises_sends_a_sign_of_failure(lake, instance, monkeypatch, heart):
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the catalog is locked")
+
+    monkeypatch.setattr("orchestration.sensors.deliver", broken)
+    with pytest.raises(RuntimeError):
+        evaluate(notify, lake, instance)
+    assert heart == ["/s3cret-uuid/fail"]
+
+
+def test_every_tick_that_ended_sends_its_sign(lake, instance, heart):
+    run_id = ended(instance, dg.DagsterRunStatus.SUCCESS)
+    evaluate(notify, lake, instance)
+    assert heart == ["/s3cret-uuid"] * 2, "the tick and the delivery"
+    evaluate(notify, lake, instance, cursor=run_id)
+    assert heart == ["/s3cret-uuid"] * 3, "the same tick only once"
+    ended(instance, dg.DagsterRunStatus.FAILURE)
+    evaluate(notify, lake, instance, cursor=run_id)
+    assert heart[3:] == ["/s3cret-uuid/fail", "/s3cret-uuid"]
+
+
+def test_nobody_who_listens_stops_no_delivery(lake, instance, monkeypatch):
+    monkeypatch.setenv("TIDEMARK_HEARTBEAT_URL", "http://127.0.0.1:9/s3cret")
+    result = evaluate(notify, lake, instance).skip_reason.skip_message
+    assert "TIDEMARK_HEARTBEAT_URL: ConnectionError" in result
+    assert "s3cret" not in result

@@ -110,7 +110,7 @@ def test_known_names_give_no_warning():
 
 
 def test_no_secret_is_shown(monkeypatch):
-    for name in ("NOTIFY_URLS", "DIGEST_URLS", "CATALOG_URI"):
+    for name in ("NOTIFY_URLS", "DIGEST_URLS", "HEARTBEAT_URL", "CATALOG_URI"):
         monkeypatch.setenv(f"TIDEMARK_{name}", "json://user:s3cret@host")
     settings = Settings.read()
     shown = repr((settings, settings.notifications, settings.catalog))

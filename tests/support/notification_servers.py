@@ -100,3 +100,22 @@ def _running(server: socketserver.TCPServer) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def heartbeats() -> Iterator[tuple[str, list[str]]]:
+    """A server that is called as a sign of life: its address, and the paths that were called."""
+    called: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            called.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _running(server):
+        yield f"http://127.0.0.1:{server.server_port}/s3cret-uuid", called

@@ -1,0 +1,36 @@
+"""A sign of life to somebody outside, who notices when it stops. healthchecks.io's manner."""
+
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+
+from alerting.delivery.quiet import HUSH
+
+TIMEOUT = 5.0
+"""Seconds; nothing waits longer for whoever listens."""
+
+
+def heartbeat(url: str, *, succeeded: bool) -> str | None:
+    """Call the address after a success, and its ``/fail`` after a failure.
+
+    Args:
+        url: the address; empty = nobody listens.
+        succeeded: how the tick or the delivery went.
+
+    Returns:
+        Why the call failed, in one line without the address; None when it did not.
+    """
+    if not url:
+        return None
+    HUSH.install()
+    with HUSH.warnings():
+        try:
+            response = requests.get(url if succeeded else _failure(url), timeout=TIMEOUT)
+        except requests.RequestException as error:
+            return f"TIDEMARK_HEARTBEAT_URL: {type(error).__name__}"
+    return None if response.ok else f"TIDEMARK_HEARTBEAT_URL: HTTP {response.status_code}"
+
+
+def _failure(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/fail"))
