@@ -66,5 +66,9 @@ class LiveSnapshots:
         for cluster in found:
             if name in (cluster.key, Memory.of(self._home, cluster.key).cluster):
                 return cluster
+        unnamed = [each for each in found if Memory.of(self._home, each.key).cluster is None]
+        if len(found) == len(unnamed) == 1:
+            # Its name is not known before its first snapshot; there is nothing to confuse it with.
+            return found[0]
         known = ", ".join(cluster.key for cluster in found) or "none"
         raise ProblemError(404, f"{name!r} cannot be asked from here; configured are: {known}")

@@ -65,31 +65,53 @@ class Demo:
 
 
 @contextmanager
-def demo(settings: Settings, version: str, port: int | None, say: Say) -> Iterator[Demo]:
+def demo(
+    settings: Settings, version: str, port: int | None, board: int, say: Say
+) -> Iterator[Demo]:
     """Starts everything; stops it when the caller is done.
 
     Args:
         settings: where everything lies, and which Spark computes.
         version: of RocketMQ.
         port: port of the Dagster UI, None for no UI.
+        board: port of the board.
         say: told what is going on.
 
     Raises:
-        CommandError: when the UI's port is taken.
+        CommandError: when a port is taken.
         LabError: when the cluster does not come up.
         EngineError: when the engine does not.
     """
-    if port is not None and _taken(port):
-        raise CommandError(
-            f"port {port} on 127.0.0.1 is taken; stop what listens there or give --port"
-        )
+    for number, option in ((port, "--port"), (board, "--board-port")):
+        if number is not None and _taken(number):
+            raise CommandError(
+                f"port {number} on 127.0.0.1 is taken; stop what listens there or give {option}"
+            )
     home = settings.home
-    home.path.mkdir(parents=True, exist_ok=True)
+    home.dagster.mkdir(parents=True, exist_ok=True)
+    port_base = free_port_base()
+    processes = {"board": _start_board(home, board, port_base)}
+    try:
+        say(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
+        yield from _running(settings, version, port, port_base, processes, say)
+    finally:
+        _stop(processes.values())
+
+
+def _running(
+    settings: Settings,
+    version: str,
+    port: int | None,
+    port_base: int,
+    processes: dict[str, subprocess.Popen[bytes]],
+    say: Say,
+) -> Iterator[Demo]:
+    home = settings.home
     say(f"booting RocketMQ {version}: a name server and two brokers")
     cluster = LabCluster.up(
-        home.path / "lab", version=version, brokers=2, port_base=free_port_base(), report=say
+        home.path / "lab", version=version, brokers=2, port_base=port_base, report=say
     )
-    running = Demo(settings, cluster, port)
+    running = Demo(settings, cluster, port, processes=processes)
     try:
         say("starting the workload, a group of every kind")
         cluster.start_workload("all")
@@ -185,6 +207,19 @@ def _start_dagster(running: Demo, environment: dict[str, str]) -> None:
                 # Ctrl-C is for the supervisor, which stops things in order.
                 start_new_session=True,
             )
+
+
+def _start_board(home: Home, port: int, port_base: int) -> subprocess.Popen[bytes]:
+    """Starts the board of the cluster whose name server will listen at a port."""
+    with _log(home, "board").open("ab") as log:
+        return subprocess.Popen(
+            [str(Path(sys.executable).parent / "tidemark"), "serve", "--port", str(port)],
+            env={**os.environ, "TIDEMARK_NAMESRV": f"127.0.0.1:{port_base}"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def _log(home: Home, name: str) -> Path:

@@ -17,9 +17,10 @@ def demo(
     ] = None,
     no_ui: Annotated[bool, typer.Option("--no-ui", help="Without the Dagster UI.")] = False,
     port: Annotated[int, typer.Option(help="Port of the Dagster UI.", min=1, max=65535)] = 3000,
+    board_port: Annotated[int, typer.Option(help="Port of the board.", min=1, max=65535)] = 8080,
     version: Annotated[str, typer.Option(help="RocketMQ version.")] = "5.3.3",
 ) -> None:
-    """Boot a real cluster with a workload, tick every minute and serve the Dagster UI."""
+    """Boot a real cluster with a workload, tick every minute, serve the board and Dagster's UI."""
     from lab import java
     from tidemark.demo import demo as started
     from tidemark.demo import watch
@@ -28,7 +29,8 @@ def demo(
     # Whoever ends the demo politely gets the same order of stopping as with Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with started(invocation().settings, version, None if no_ui else port, _say) as running:
+        settings, ui = invocation().settings, None if no_ui else port
+        with started(settings, version, ui, board_port, _say) as running:
             _say(
                 f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:"
             )
