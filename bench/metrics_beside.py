@@ -66,6 +66,8 @@ def main() -> None:
             "stopped, all read within one cycle of the exporter. Messages, and seconds of delay; "
             "empty is no sample.",
             report.table(head, rows),
+            "The broker has no sample of a group with nobody online (g-gone), the exporter none of "
+            "a group that never committed (g-hung).",
         ]
     )
     sys.stdout.write(text + "\n")
