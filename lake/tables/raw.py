@@ -141,7 +141,7 @@ BROKERS = Table(
         Column(
             "index_behind_bytes",
             BIGINT,
-            "of a store folder: commit log after the last message with an entry in the index",
+            "of a store folder: commit log from the last message with an entry in the index on",
         ),
     ),
     key=("snapshot_id", "broker", "broker_id"),

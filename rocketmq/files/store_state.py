@@ -2,8 +2,8 @@
 
 ``abort`` exists from a broker's start to its clean shutdown. After a crash the broker believes
 ``checkpoint``: it reads the commit log again from the store times there, and deletes the index
-files that reach beyond them (`IndexService.load`), so that messages in them are no longer found by
-key until they expire.
+files that reach beyond them (`IndexService.load`), so that messages in them are found by key only
+if the broker dispatches them again. The time of the index is written when a file is full.
 """
 
 import os
