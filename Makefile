@@ -38,7 +38,7 @@ lint: setup ## ruff, import-linter and pyright
 docs: setup ## the documentation site, into site/, without a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-soak: setup ## kill -9 a tick at 20 random moments and compare the tables
+soak: setup ## kill -9 a tick at 50 random moments, compact after every third, compare the tables
 	$(BIN)/python -m bench.soak $(ARGS)
 
 endurance: setup ## collect every 2 s for an hour while brokers are killed, stopped and restarted

@@ -1,8 +1,9 @@
 """kill -9 of a tick at random moments: the next tick must leave the tables of an undisturbed run.
 
 Each round lands one more minute of a made-up past, starts ``tidemark tick --no-collect``, kills it
-at a random moment of its life and lets the next one finish. In the end every table must hold the
-rows that a home holds in which nobody killed anything.
+at a random moment of its life and lets the next one finish. After every third kill all files of the
+tables are joined first, so that what the killed tick wrote shares its files with what earlier ones
+wrote. In the end every table must hold the rows that a home holds in which nobody killed anything.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from tests.support.cluster_history import COMPUTED, Minute, put, text_of
 
 TIDEMARK = Path(sys.executable).with_name("tidemark")
 COMPARED = (*raw.ALL, *COMPUTED, alerting.INCIDENTS, progress.SNAPSHOTS)
-TICK_SECONDS = 300
+TICK_SECONDS = 900
+
+KILLS_PER_COMPACTION = 3
 
 CLUSTER = "struck"
 """What the made-up cluster is called; another home may hold others beside it."""
@@ -51,6 +54,7 @@ def soak(
 
     Raises:
         RuntimeError: a tick that nobody killed failed.
+        CalledProcessError: a compaction failed.
     """
     start = floor_hour(datetime.now(UTC)) - 6 * HOUR
     # A broker falls silent now and then, so that there are unknowns, quarantine and alerts too.
@@ -95,6 +99,8 @@ def _killing(
             process.send_signal(signal.SIGKILL)
             process.wait()
             report(f"{number}: killed at {moment:.2f} s of {whole:.1f} s")
+        if number % KILLS_PER_COMPACTION == 0:
+            report(f"{number}: {_compact(lake.home)} files joined")
         # An engine gets faster: the next one's life is about as long as this one's.
         whole = _finish(_tick(lake.home))
 
@@ -109,6 +115,13 @@ def _tick(home: Home) -> subprocess.Popen[str]:
         stderr=(home.path / "tick.log").open("w"),
         text=True,
     )
+
+
+def _compact(home: Home) -> int:
+    """Join the files of a home, in a process whose Spark session is no other's."""
+    command = [sys.executable, "-m", "bench.compact", str(home.path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout)
 
 
 def _finish(process: subprocess.Popen[str]) -> float:
@@ -129,7 +142,7 @@ def say(text: str) -> None:
 def main() -> None:
     """Runs the soak and exits 1 when a table differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     options = parser.parse_args()
     say(f"seed {options.seed}")

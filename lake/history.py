@@ -76,9 +76,8 @@ class LoadedSnapshot:
 def pending_window(lake: Lake, since: datetime) -> Window | None:
     """Return the window of the loaded snapshots that are not computed; None without any.
 
-    A snapshot that landed late lies among computed ones. Then whole hours are computed again: the
-    previous observation of its neighbours has changed, and only a window of whole hours is certain
-    not to cut through a data file.
+    A snapshot that landed late changes the previous observation of later ones of its cluster, so
+    the window reaches through the newest of these. It holds what other clusters observed meanwhile.
 
     Args:
         lake: the tables.
@@ -89,16 +88,15 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     computed = set(
         lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"].to_pylist()
     )
-    missing = [snapshot.observed_at for snapshot in loaded if snapshot.snapshot_id not in computed]
+    newest: dict[str, datetime] = {}
+    missing: dict[str, datetime] = {}
+    for snapshot in loaded:
+        newest[snapshot.cluster] = snapshot.observed_at
+        if snapshot.snapshot_id not in computed:
+            missing.setdefault(snapshot.cluster, snapshot.observed_at)
     if not missing:
         return None
-    start = min(missing)
-    late = any(
-        snapshot.snapshot_id in computed and snapshot.observed_at >= start for snapshot in loaded
-    )
-    if late:
-        return Window(start, loaded[-1].observed_at).whole_hours(inclusive=True)
-    return Window.through(start, max(missing))
+    return Window.through(min(missing.values()), max(newest[cluster] for cluster in missing))
 
 
 def measured_rows(lake: Lake, window: Window) -> int:

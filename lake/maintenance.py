@@ -18,14 +18,14 @@ def removal(table: Table, before: datetime) -> str:
     return f"DELETE FROM {table.name} WHERE {table.instant} < {_instant(before)}"
 
 
-def compaction(table: Table, window: Window) -> str:
-    """Return SQL that joins the files of each hour of a window."""
+def compaction(table: Table, window: Window, files: int = FILES) -> str:
+    """Return SQL that joins the files of each hour of a window that has at least so many."""
     where = (
         f"{table.instant} >= {_instant(window.start)} AND {table.instant} < {_instant(window.end)}"
     )
     return (
         f"CALL {NAME}.system.rewrite_data_files(table => '{table.name}', "
-        f"where => \"{where}\", options => map('min-input-files', '{FILES}'))"
+        f"where => \"{where}\", options => map('min-input-files', '{files}'))"
     )
 
 

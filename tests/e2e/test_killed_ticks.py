@@ -1,4 +1,7 @@
-"""A tick may be killed at any moment; `make soak` does it twenty times."""
+"""A tick may be killed at any moment; files may be joined before the next.
+
+`make soak` does it fifty times.
+"""
 
 import random
 

@@ -31,22 +31,27 @@ def test_a_window_holds_its_last_snapshot(lake):
     assert at(2) in (pending(lake) or Window(NOON, NOON))
 
 
-def test_what_landed_late_takes_whole_hours_to_the_newest(lake):
+def test_what_landed_late_reaches_through_the_newest_of_its_cluster(lake):
     load(lake, snapshot(10), snapshot(20), snapshot(130))
     mark_computed(lake, 10, 130)
-    assert pending(lake) == Window(NOON, NOON + 3 * HOUR)
+    assert pending(lake) == Window(at(20), at(130) + TICK)
+
+
+def test_a_slow_cluster_makes_no_hour_compute_again(lake):
+    """Finding C7: its snapshots lie between computed ones of others."""
+    load(lake, *(snapshot(minute) for minute in range(40)))
+    load(lake, *(snapshot(minute - 0.5, cluster="slow") for minute in range(40)))
+    mark_computed(lake, *range(39))
+    mark_computed(lake, *(minute - 0.5 for minute in range(38)), cluster="slow")
+    assert pending(lake) == Window(at(37.5), at(39) + TICK)
+    mark_computed(lake, 39)
+    assert pending(lake) == Window(at(37.5), at(38.5) + TICK)
 
 
 def test_late_means_before_something_mark_computed(lake):
     load(lake, snapshot(10), snapshot(70), snapshot(71))
     mark_computed(lake, 10)
     assert pending(lake) == Window(at(70), at(71) + TICK)
-
-
-def test_a_late_one_on_the_hour_is_inside(lake):
-    load(lake, snapshot(60), snapshot(120))
-    mark_computed(lake, 120)
-    assert pending(lake) == Window(at(60), at(180))
 
 
 def test_what_is_too_old_is_let_be(lake):
