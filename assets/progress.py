@@ -68,6 +68,7 @@ def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
 @window_asset(
     progress.QUEUES,
     *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.TIMELINE),
+    *(raw.TOPICS, raw.CLIENTS, raw.BROKER_STATS),
 )
 def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     """Compute every queue of every group."""
@@ -77,7 +78,11 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     before = read_hours(run.session, progress.TIMELINE, plan.dated)
     sources = sources_frame(run.session, plan)
     nearest = nearest_frame(run.session, plan)
-    computed_queues = queues(rows, plan.window, plan.settings.longest_gap, before, sources, nearest)
+    counted = None
+    if plan.has_rows(raw.BROKER_STATS):
+        counted = read_valid(run.session, raw.BROKER_STATS, plan)
+    longest_gap = plan.settings.longest_gap
+    computed_queues = queues(rows, plan.window, longest_gap, before, sources, nearest, counted)
     return replaced(run, progress.QUEUES, computed_queues)
 
 

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, Self
 
 from live.clocks import clock_errors
+from live.consume_modes import ConsumeModes
 from live.store_times import AT_LEAST, EXACT, MILLISECOND, StoreTime, StoreTimes, group_queue
 from rocketmq import names
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
@@ -48,6 +49,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     }
     known: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[Pair, set[tuple[str, int]]] = defaultdict(set)
+    modes = ConsumeModes.of(snapshot)
     for row in snapshot.consumer_offsets:
         if row.consumer_group in broadcasting and row.offset_store == "broker":
             continue
@@ -55,8 +57,10 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
         row = _advanced(row, times)
         queue = written.get((row.broker, row.topic, row.queue_id))
         if queue is not None and _is_measurement(row, queue):
-            measured = _queue(row, queue, snapshot.observed_at, times, errors.get(row.broker, 0))
-            known[pair].append(measured)
+            clock_error_ms = errors.get(row.broker, 0)
+            now, inflight = snapshot.observed_at, modes.inflight(row)
+            measured = _queue(row, queue, now, times, clock_error_ms, inflight)
+            known[pair].append(measured | modes.of_row(row))
         else:
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
@@ -90,10 +94,12 @@ class _Missing:
     Attributes:
         unreachable: whether progress of a broker is missing because a request failed there.
         groups: groups whose online members a broker did not report.
+        proxy: whether a proxy that nobody requested may know members that brokers do not report.
     """
 
     unreachable: bool
     groups: frozenset[str]
+    proxy: bool
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
@@ -105,7 +111,10 @@ class _Missing:
             for problem in snapshot.problems
             if problem.operation.startswith(names.CONNECTIONS)
         )
-        return cls(bool(without_progress), frozenset(chain.from_iterable(groups)))
+        proxy = snapshot.proxies_answered is None and any(
+            row.topic == names.PROXY_TOPIC for row in snapshot.topics
+        )
+        return cls(bool(without_progress), frozenset(chain.from_iterable(groups)), proxy)
 
 
 def _of_users(group: str, topic: str) -> bool:
@@ -130,7 +139,12 @@ def _advanced(row: ConsumerOffset, times: StoreTimes) -> ConsumerOffset:
 
 
 def _queue(
-    row: ConsumerOffset, queue: QueueOffset, now: datetime, times: StoreTimes, clock_error_ms: int
+    row: ConsumerOffset,
+    queue: QueueOffset,
+    now: datetime,
+    times: StoreTimes,
+    clock_error_ms: int,
+    inflight: int | None,
 ) -> dict[str, Any]:
     """Compute the columns of ``progress.queues`` from the offsets of one queue."""
     maximum, minimum = queue.max_offset or 0, queue.min_offset or 0
@@ -150,7 +164,6 @@ def _queue(
     if pulled is not None and pulled < maximum and pull_at is None:
         of_pulled = _bound(pulled, queue, now, newest)
         pull_at = of_pulled.at if of_pulled else None
-    inflight = None if pulled is None or committed is None else pulled - committed
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
     delay_ms = 0 if nothing_left else _milliseconds(first.at, now) or None if first else None
@@ -255,7 +268,9 @@ class _Groups:
         unreachable = self.missing.unreachable
         hidden = unknown - {(row["broker"], row["queue_id"]) for row in known}
         online = self.online.get(group, [])
-        is_unknown = unreachable or group in self.missing.groups
+        is_unknown = unreachable or group in self.missing.groups or self.missing.proxy
+        modes = _known(row["consume_mode"] for row in known)
+        bounds = _known(row["lag_is_lower_bound"] for row in known)
         is_online = True if online else None if is_unknown else False
         return {
             "cluster": self.snapshot.cluster,
@@ -269,6 +284,8 @@ class _Groups:
             **_worst(known),
             **{name: max(_known(row[name] for row in known), default=None) for name in LARGEST},
             **_delay_quality(known),
+            "consume_mode": min(modes, default=None),
+            "lag_is_lower_bound": max(bounds, default=None),
             "clients": None if is_online is None else len(self.members.get(pair, ())),
             "online": is_online,
             "message_model": min(_known(item.message_model for item in online), default=None),

@@ -97,7 +97,10 @@ class QueueOffset:
 
 @dataclass(slots=True)
 class ConsumerOffset:
-    """The progress of one group on one queue; ``consumer_offset`` is None if it never committed."""
+    """The progress of one group on one queue; ``consumer_offset`` is None if it never committed.
+
+    ``request_mode`` is how the broker was told to serve the group: ``pull`` | ``pop`` (402).
+    """
 
     broker: str
     consumer_group: str
@@ -109,6 +112,7 @@ class ConsumerOffset:
     pull_source: str | None = None
     first_unconsumed_at: datetime | None = None
     offset_store: str = "broker"
+    request_mode: str | None = None
 
 
 @dataclass(slots=True)

@@ -45,6 +45,15 @@ FILTERING = (
     Column("filtered_lag_high", BIGINT, "upper end of that interval"),
 )
 
+CONSUMPTION = (
+    Column("consume_mode", STRING, "pull | pop (message by message); NULL = nothing shows it"),
+    Column(
+        "lag_is_lower_bound",
+        BOOLEAN,
+        "whether messages that were popped and not acknowledged are missing from lag",
+    ),
+)
+
 QUEUES = Table(
     "progress.queues",
     "One row per queue, group and snapshot: lag, delay and rates.",
@@ -93,6 +102,7 @@ QUEUES = Table(
             STRING,
             "RECREATED | AHEAD_OF_BROKER | LOST | NEVER_COMMITTED | REWOUND | OK",
         ),
+        *CONSUMPTION,
         Column("previous_max_offset", BIGINT, "max_offset at the previous observation"),
         Column("previous_consumer_offset", BIGINT, "consumer_offset at the previous observation"),
     ),
@@ -146,12 +156,18 @@ GROUPS = Table(
         DRAIN_SECONDS,
         LOSS_IN_SECONDS,
         *FILTERING,
+        *CONSUMPTION,
+        Column(
+            "ack_tps",
+            DOUBLE,
+            "messages acknowledged a second in the last minute, as brokers count for POP",
+        ),
         Column("clients", INT, "online members subscribed to this topic"),
         Column("online", BOOLEAN, "whether any member is online; NULL = unknown"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
         Column("client_version", STRING, "lowest version of a member"),
-        Column("retry_lag", BIGINT, "lag of the group's retry topic"),
+        Column("retry_lag", BIGINT, "lag of the group's retry topics, those of POP included"),
         Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
         *HEALTH,
     ),

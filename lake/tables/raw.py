@@ -181,6 +181,11 @@ CONSUMER_OFFSETS = Table(
             "store time of message consumer_offset, where requested",
         ),
         Column("offset_store", STRING, "broker | broker_broadcast | client_file"),
+        Column(
+            "request_mode",
+            STRING,
+            "pull | pop, as the broker was told to serve the group; NULL = nobody told it",
+        ),
     ),
     key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id", "client_id"),
     nullable_key=("client_id",),

@@ -27,6 +27,7 @@ CONFIG_KEYS = frozenset(
         "metricsPromExporterPort",
         "flushConsumerOffsetInterval",
         "defaultMessageRequestMode",
+        "popConsumerKVServiceEnable",
     }
 )
 """The keys that reach a snapshot."""

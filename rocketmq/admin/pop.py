@@ -28,6 +28,25 @@ def decode_request_modes(body: bytes) -> RequestModes:
     }
 
 
+def request_mode(
+    topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str
+) -> str | None:
+    """Return ``pull`` or ``pop`` as a broker was told to serve a group; None where nobody told it.
+
+    gRPC clients pop whatever it was told.
+
+    Args:
+        topic: a topic.
+        group: the group.
+        modes: the modes that users have set.
+        default: the broker's ``defaultMessageRequestMode``.
+    """
+    chosen = modes.get((topic, group))
+    if chosen is None and default == POP and not topic.startswith(RETRY_PREFIX):
+        chosen = POP
+    return {POP: "pop", PULL: "pull"}.get(chosen or "")
+
+
 def is_popped(topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str) -> bool:
     """Return whether a broker hands out messages of a topic to a group by POP.
 

@@ -179,6 +179,7 @@ def consumer_rows(
         readable = config.queues if config else ()
         pulls = pull_offsets(reading, slaves, key, online)
         store = "broker_broadcast" if key.broadcast else "broker"
+        mode = reading.request_mode(key.topic, key.consumer_group)
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
             # Left over from when the topic had more queues. Where a readable queue, or the whole
             # topic, could not be measured, the row stays: its lag is unknown.
@@ -198,6 +199,7 @@ def consumer_rows(
                 source,
                 None,
                 store,
+                mode,
             )
 
 

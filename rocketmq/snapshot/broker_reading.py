@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from rocketmq.admin.pop import PULL, RequestModes, is_popped
+from rocketmq.admin.pop import PULL, RequestModes, is_popped, request_mode
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.responses import (
     MAX_QUEUES,
@@ -145,6 +145,11 @@ class BrokerReading:
             topics=self.topics or {},
             deployment=self.deployment,
         )
+
+    def request_mode(self, topic: str, group: str) -> str | None:
+        """Return how this broker was told to serve a group, see `rocketmq.admin.pop`."""
+        default = (self.config or {}).get("defaultMessageRequestMode", PULL)
+        return request_mode(topic, group, self.request_modes, default)
 
     def pops(self, topic: str, group: str) -> bool:
         """Return whether a group consumes a topic by POP, which has no pull offset."""

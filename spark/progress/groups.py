@@ -21,7 +21,7 @@ from spark.progress.group_members import (
     group_members,
     without_leftover_commits,
 )
-from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC
+from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
 from spark.progress.queues import RATES, RawFrames, drain_seconds, of_users
 from spark.progress.unknown_queues import (
     queues_of_broadcasting_groups,
@@ -32,6 +32,12 @@ from spark.progress.unknown_queues import (
 OWN_TOPIC = f"^({names.RETRY_PREFIX}|{names.DLQ_PREFIX})"
 """Beginnings of the names of a group's own topics."""
 
+ACKNOWLEDGED = "GROUP_ACK_NUMS"
+"""Counter of the messages that a group acknowledged after POP."""
+
+POP_RETRY_SEPARATORS = ("_", "+")
+"""Between group and topic in the name of a POP retry topic, in both namings."""
+
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
@@ -40,6 +46,7 @@ OF_WORST_CLIENT = (
     *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
     *("max_queue_lag", "skew"),
     *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
+    *("consume_mode", "lag_is_lower_bound", "moved"),
 )
 """Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
 
@@ -99,9 +106,14 @@ def groups(
     )
     return (
         _group_topics(_worst_client(_sums(known)), unknown, members)
-        .withColumns(_retries())
+        .transform(_with_acknowledgements, evidence.throughput)
+        .withColumns(_over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
-        .join(F.broadcast(_coverage(raw.snapshots)), on="snapshot_id", how="left")
+        .join(
+            F.broadcast(_coverage(raw.snapshots, raw.topics.where(inside(window)))),
+            on="snapshot_id",
+            how="left",
+        )
         .withColumns(_completeness())
         .withColumns(_membership())
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
@@ -141,6 +153,9 @@ def _sums(known: DataFrame) -> DataFrame:
         F.avg(lag).alias("mean_queue_lag"),
         F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
         F.max(F.col("offset_store") != "broker").alias("broadcast"),
+        F.min("consume_mode").alias("consume_mode"),
+        F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
+        F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
     )
     return summed.withColumns(
         {
@@ -251,27 +266,51 @@ def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _retries() -> dict[str, Column]:
-    """Return the lag of each group on its own retry topic, and its unknown queues there."""
-    own = F.col("topic") == F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+def _with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
+    """Add ``ack_tps``, NULL where no broker counts acknowledgements of the snapshot's minute."""
+    if throughput is None:
+        return groups.withColumn("ack_tps", F.lit(None).cast("double"))
+    of_minute = (F.col("stats_name") == ACKNOWLEDGED) & (F.col("stats_window") == "minute")
+    counted = throughput.where(of_minute).select(*GROUP_TOPIC_ID, F.col("tps").alias("ack_tps"))
+    return groups.join(F.broadcast(counted), on=list(GROUP_TOPIC_ID), how="left")
+
+
+def _over_topics() -> dict[str, Column]:
+    """Return what is known of each group from all its topics.
+
+    ``retries``: its lag on its retry topics, those of POP included; ``retries_unknown``: its
+    unknown queues there; ``progressed``: whether a commit or an acknowledgement moved somewhere.
+    """
+    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+    after = F.substr(F.col("topic"), F.length(own) + 1, F.lit(1))
+    is_own = F.col("topic").startswith(own) & after.isin("", *POP_RETRY_SEPARATORS)
     group = SparkWindow.partitionBy(*GROUP_ID)
     return {
-        "retries": F.max(F.when(own, F.col("lag"))).over(group),
-        "retries_unknown": F.max(F.when(own, F.col("queues_unknown"))).over(group),
+        "retries": F.try_sum(F.when(is_own, at_least_zero(F.col("lag")))).over(group),
+        "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
+        "progressed": F.max(
+            F.coalesce("moved", F.lit(False)) | F.coalesce(F.col("ack_tps") > 0, F.lit(False))
+        ).over(group),
     }
 
 
-def _coverage(snapshots: DataFrame) -> DataFrame:
+def _coverage(snapshots: DataFrame, topics: DataFrame) -> DataFrame:
     """Return one row per snapshot with what it covers.
 
     ``has_all_topics``: it holds every topic, so one that is missing does not exist. ``from_files``:
-    it was read from files, without requests for clients.
+    it was read from files, without requests for clients. ``proxy_may_know``: a proxy that nobody
+    requested may know members that brokers do not report.
     """
+    shared = topics.where(F.col("topic") == names.PROXY_TOPIC).select(
+        "snapshot_id", F.lit(True).alias("behind_proxy")
+    )
+    snapshots = snapshots.unionByName(shared, allowMissingColumns=True)
     source = F.coalesce("source", F.lit("remote"))
     with_topics = ~source.isin(*WITHOUT_QUEUES)
     return snapshots.groupBy("snapshot_id").agg(
         F.max((F.col("status") == "COMPLETE") & with_topics).alias("has_all_topics"),
         F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
+        F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
     )
 
 
@@ -294,7 +333,13 @@ def _completeness() -> dict[str, Column]:
 
 
 def _membership() -> dict[str, Column]:
-    members_known = F.col("members_unknown").isNull() & F.col("from_files").isNull()
+    members_known = (
+        F.col("members_unknown").isNull()
+        & F.col("from_files").isNull()
+        & F.col("proxy_may_know").isNull()
+        # Somebody consumes, whatever the brokers report: they do not see who is online at a proxy.
+        & ~F.coalesce("progressed", F.lit(False))
+    )
     online = F.when(F.col("has_members"), F.lit(True)).when(members_known, F.lit(False))
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {

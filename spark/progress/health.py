@@ -21,6 +21,7 @@ from settings.constants import OBSERVATIONS
 from settings.health_thresholds import DEFAULTS, Override, Thresholds
 from spark.columns import inside
 from spark.progress import health_reasons as reasons
+from spark.progress.consume_modes import POP
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.health_thresholds import Threshold, threshold_column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
@@ -80,6 +81,7 @@ def _value() -> dict[str, Column]:
     return {
         "value": F.when(F.col("complete"), value),
         "was_online": F.max("online").over(before.rangeBetween(-1, -1)),
+        "pops": F.col("consume_mode").eqNullSafe(POP),
     }
 
 
@@ -88,20 +90,24 @@ def _over_observations() -> dict[str, Column]:
 
     ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
     those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
-    online; ``produced_tps``: mean rate of production.
+    online; ``produced_tps``: mean rate of production; ``acknowledged``: the largest rate of
+    acknowledgements, NULL where none is known.
     """
     order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
     all_of_them = order.rangeBetween(1 - OBSERVATIONS, 0)
     # The step into the first observation that counts began outside.
     steps = order.rangeBetween(2 - OBSERVATIONS, 0)
     known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
-    offline = ~F.col("online") & ~F.col("was_online")
+    # A step while nobody is seen online makes `online` unknown, see `spark.progress.groups`.
+    seen = (F.coalesce(name, F.lit(False)) for name in ("online", "was_online"))
+    offline = ~next(seen) & ~next(seen)
     produced = F.when(F.col("value").isNotNull(), F.col("produce_tps"))
     return {
         "observations": F.count(F.lit(1)).over(all_of_them),
         "since": F.min("observed_at").over(all_of_them),
         "known": F.collect_list(known).over(all_of_them),
         "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
+        "acknowledged": F.max("ack_tps").over(all_of_them),
         "produced_tps": F.avg(produced).over(all_of_them),
     }
 
@@ -134,13 +140,22 @@ def _is_unsubscribed() -> Column:
     return (F.col("clients") == 0) & ~F.col("topic").startswith(RETRY_PREFIX)
 
 
+def _may_acknowledge() -> Column:
+    """Return whether a POP group acknowledges, or brokers did not report whether it does.
+
+    Its commits move when messages are popped. Acknowledgements are its other progress.
+    """
+    return F.col("pops") & F.coalesce(F.col("acknowledged") > 0, F.lit(True))
+
+
 def _state(threshold: Threshold) -> Column:
     """Return a struct of ``health`` and ``health_reason``: the first state that holds."""
     value, online = F.col("value"), F.col("online")
     first, last = F.col("first.value"), F.col("last.value")
     progressed = F.coalesce("progressed", F.lit(False))
     traffic = progressed | F.coalesce("written", F.lit(False))
-    stopped = ~progressed | (~F.col("was_online") & ~_stepped_offline())
+    acknowledges = F.coalesce(F.col("acknowledged") > 0, F.lit(False))
+    stopped = (~progressed | (~F.col("was_online") & ~_stepped_offline())) & ~acknowledges
     blocked = F.filter("standing", is_blocked)
     stalled = F.filter("standing", lambda queue: ~is_blocked(queue))
     rise, rise_seconds = last - first, threshold("rise_seconds")
@@ -158,10 +173,14 @@ def _state(threshold: Threshold) -> Column:
         state("UNKNOWN", value.isNull() | too_few, reasons.unknown(value)),
         state("UNSUBSCRIBED", online & _is_unsubscribed(), reasons.unsubscribed()),
         state("STOPPED", (value > 0) & ~online & stopped, reasons.stopped()),
-        state("BLOCKED", F.size(blocked) > 0, reasons.named_queues(blocked, reasons.blocked)),
+        state(
+            "BLOCKED",
+            (F.size(blocked) > 0) & ~_may_acknowledge(),
+            reasons.named_queues(blocked, reasons.blocked),
+        ),
         state(
             "STALLED",
-            online & (F.size(stalled) > 0),
+            online & (F.size(stalled) > 0) & ~_may_acknowledge(),
             reasons.named_queues(stalled, reasons.stalled),
         ),
         state(
@@ -170,6 +189,6 @@ def _state(threshold: Threshold) -> Column:
             reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
         ),
         state("CATCHING_UP", (last < first) & (last > 0), reasons.lag_change()),
-        state("IDLE", (value == 0) & ~traffic, reasons.idle()),
+        state("IDLE", (value == 0) & ~traffic & ~_may_acknowledge(), reasons.idle()),
         state("OK", F.lit(True), reasons.lag_change()),
     )

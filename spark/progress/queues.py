@@ -16,8 +16,9 @@ from lake.window import Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY
 from spark.columns import at_least_zero, inside, milliseconds, with_previous
+from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
 from spark.progress.delay import with_times
-from spark.progress.keys import CONSUMED_QUEUE
+from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID
 from spark.progress.observed import (
     CLOCK,
     OBSERVED_QUEUE,
@@ -37,6 +38,11 @@ FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
 HIGHEST_FORCED_CLEANING = 85
 """Percent of disk use from which a broker deletes files whatever their age, where the broker does
 not report it. A broker accepts only lower values (`DefaultMessageStore.CleanCommitLogService`)."""
+
+
+POP_MOVES_PULLS = "popConsumerKVServiceEnable"
+BEFORE_POP = "^V[34]"
+"""Versions of brokers that cannot hand out messages by POP."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def queues(
     timeline: DataFrame | None = None,
     sources: DataFrame | None = None,
     nearest: DataFrame | None = None,
+    broker_stats: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.queues`` of a window.
 
@@ -88,6 +95,7 @@ def queues(
         sources: as for `spark.progress.observed.with_source`.
         nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
             offsets of clients' files.
+        broker_stats: ``raw.broker_stats`` of the window; None where there are none.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
@@ -105,9 +113,14 @@ def queues(
     consumers = read.where(inside(window) & of_users()).withColumnRenamed(
         "previous_at", "consumer_previous_at"
     )
+    modes = signs_of_modes(
+        raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats
+    )
     joined = (
         _with_queues(consumers, written.drop("cluster", "before"), window, nearest)
-        .join(F.broadcast(_of_broker(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+        .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
+        .join(F.broadcast(modes), on=list(GROUP_TOPIC_ID), how="left")
+        .withColumn("consume_mode", consume_mode(F.col("request_mode"), F.col("never_pops")))
         .withColumn("first_unconsumed_at", without_skew("first_unconsumed_at"))
     )
     counted = joined.withColumns(_counts()).withColumns(_more_counts())
@@ -152,8 +165,11 @@ def _with_queues(
     )
 
 
-def _of_broker(brokers: DataFrame) -> DataFrame:
-    """Return the retention, disk use and clock of each broker group.
+def _about_brokers(brokers: DataFrame) -> DataFrame:
+    """Return retention, disk use, clock and ways of handing out messages of each broker group.
+
+    ``never_pops``: it is older than POP. ``pops_move_pulls``: popped messages move its pull
+    offsets, and acknowledgements its commits, so their difference is not what is in flight.
 
     Of each value counts the replica with the smallest id that reports it: a broker may report its
     configuration without its counters, or the other way round.
@@ -162,11 +178,20 @@ def _of_broker(brokers: DataFrame) -> DataFrame:
     ratio = F.least(reported, F.lit(HIGHEST_FORCED_CLEANING).cast("double")) / 100
     is_enabled = F.lower(F.col("config")[FORCED_CLEANING_ENABLED])
     never = F.when(is_enabled == "false", F.lit(float("inf")))
-    forced = brokers.withColumn("forced_cleaning", F.coalesce(never, ratio))
-    return forced.groupBy("snapshot_id", "broker").agg(
+    known = brokers.withColumns(
+        {
+            "forced_cleaning": F.coalesce(never, ratio),
+            "never_pops": F.col("version").rlike(BEFORE_POP),
+            "pops_move_pulls": F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
+        }
+    )
+    return known.groupBy("snapshot_id", "broker").agg(
         *(
             F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
-            for name in ("retention_hours", "disk_ratio", "forced_cleaning", *CLOCK)
+            for name in (
+                *("retention_hours", "disk_ratio", "forced_cleaning"),
+                *("never_pops", "pops_move_pulls", *CLOCK),
+            )
         )
     )
 
@@ -176,10 +201,19 @@ def _counts() -> dict[str, Column]:
     committed, pulled = F.col("consumer_offset"), F.col("pull_offset")
     return {
         "lag": maximum - committed,
-        "inflight": pulled - committed,
+        "inflight": F.when(_offsets_show_inflight(), pulled - committed),
         "available": maximum - pulled,
         "lost": at_least_zero(minimum - committed),
     }
+
+
+def _offsets_show_inflight() -> Column:
+    """Return whether messages between commit and pull offset are those in flight.
+
+    Popped messages are acknowledged one by one, in any order: only what clients report counts.
+    """
+    moved = F.coalesce(F.col("consume_mode") == POP, F.col("pops_move_pulls"), F.lit(False))
+    return ~moved | F.col("pull_source").eqNullSafe("client_cache")
 
 
 def _more_counts() -> dict[str, Column]:
@@ -188,6 +222,10 @@ def _more_counts() -> dict[str, Column]:
     return {
         "readable_lag": readable,
         "lag_upper": F.when(F.col("consumer_offset").isNull(), stored).otherwise(readable),
+        "lag_is_lower_bound": F.when(
+            F.col("consume_mode").isNotNull(),
+            (F.col("consume_mode") == POP) & F.col("inflight").isNull(),
+        ),
     }
 
 

@@ -52,6 +52,12 @@ def test_lag_and_delay_as_shown(queues, lag, delay):
     assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
 
 
+def test_the_lag_of_a_pop_group_is_at_least_that():
+    taken = snapshot((9, 10, NOW))
+    taken.consumer_offsets[0].request_mode = "pop"
+    assert cells(taken)["lag"].strip() == "> 1"
+
+
 @pytest.mark.parametrize(
     ("pulled", "ready_ms"),
     [(None, None), (10, 0), (9, 90_000)],

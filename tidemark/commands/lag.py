@@ -105,10 +105,16 @@ def _paced(every: float) -> Iterator[None]:
 def _worth_showing(rows: Rows, all_topics: bool) -> Rows:
     """Return the rows with delays as text, without retry topics that hold nothing unconsumed."""
     return [
-        row | {"delay_ms": _delay(row)}
+        row | {"delay_ms": _delay(row), "lag": _lag(row)}
         for row in rows
         if all_topics or not row["topic"].startswith("%") or row["lag"] or row["lag_upper"]
     ]
+
+
+def _lag(row: dict[str, Any]) -> Any:
+    """Mark the lag of a POP group: what was popped and not acknowledged is missing from it."""
+    is_bound = row["lag_is_lower_bound"] and row["lag"] is not None
+    return f"> {row['lag']}" if is_bound else row["lag"]
 
 
 def _delay(row: dict[str, Any]) -> Any:
@@ -128,8 +134,9 @@ def _columns(rows: Rows) -> Sequence[str]:
 
 
 def _legend(rows: Rows) -> str:
-    """Explain the marks of delays that are not exact."""
-    delays = [row["delay_ms"] for row in rows if isinstance(row["delay_ms"], str)]
+    """Explain the marks of delays and lags that are not exact."""
+    cells = [row[name] for row in rows for name in ("lag", "delay_ms")]
+    delays = [cell for cell in cells if isinstance(cell, str)]
     return ", ".join(
         text for mark, text in LEGEND.items() if any(delay.startswith(mark) for delay in delays)
     )

@@ -7,9 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.plan_frames import unreachable_frame
+from lake.tables.progress import THROUGHPUT
 from lake.tables.raw import QUEUE_OFFSETS
 from lake.unreachable_brokers import UnreachableBroker
 from rocketmq.names import version_order
+from spark.progress.filtering import Evidence
 from spark.progress.groups import groups
 from spark.progress.queues import queues
 from tests.support.table_rows import frame, minutes, raw_frames, snapshot_id
@@ -23,14 +25,29 @@ def compute(
     silent: Sequence[UnreachableBroker] = (),
     window: tuple[float, float] = (0, 60),
     quarantined: Sequence[dict[str, Any]] = (),
+    acknowledged: Sequence[tuple[str, str, float]] = (),
     **rows: Sequence[dict[str, Any]],
 ) -> dict[tuple[str, str], dict[str, Any]]:
     raw = raw_frames(spark, **rows)
+    counted = [
+        {
+            "at": window[0],
+            "stats_name": "GROUP_ACK_NUMS",
+            "stats_key": f"{topic}@{group}",
+            "stats_window": "minute",
+            "topic": topic,
+            "consumer_group": group,
+            "tps": tps,
+        }
+        for group, topic, tps in acknowledged
+    ]
+    throughput = frame(spark, THROUGHPUT, counted) if counted else None
     found = groups(
         queues(raw, minutes(*window)),
         raw,
         unreachable_frame(spark, silent),
         minutes(*window),
+        Evidence(throughput=throughput),
         listed=raw.queue_offsets.unionByName(frame(spark, QUEUE_OFFSETS, quarantined)),
     )
     rows_found = [row.asDict() for row in found.collect()]
@@ -196,6 +213,90 @@ def test_nobody_known_online_where_the_question_failed(spark, asked):
     )
     assert rows["billing", "orders"]["online"] is None
     assert rows["other", "orders"]["online"] is False
+
+
+@pytest.mark.parametrize(
+    ("topics", "proxies", "online"),
+    [
+        pytest.param((), None, False, id="no proxy"),
+        pytest.param(("DefaultHeartBeatSyncerTopic",), None, None, id="proxy not requested"),
+        pytest.param(("DefaultHeartBeatSyncerTopic",), 1, False, id="proxy reports nobody"),
+    ],
+)
+def test_a_proxy_may_know_who_is_online(spark, topics, proxies, online):
+    """Its gRPC clients are connected to no broker. Members that brokers report are online."""
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"proxies_answered": proxies}],
+        topics=existing("orders", *topics),
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(60, consumer_group="other")],
+        clients=[member("c", "orders", "%RETRY%other", consumer_group="other")],
+    )
+    row = rows["billing", "orders"]
+    assert (row["online"], row["clients"]) == (online, None if online is None else 0)
+    assert rows["other", "orders"]["online"] is True
+
+
+@pytest.mark.parametrize(
+    ("committed", "acknowledged", "online"),
+    [
+        pytest.param(60, (), False, id="nothing moves"),
+        pytest.param(61, (), None, id="a commit moves"),
+        pytest.param(60, [("billing", "orders", 0.5)], None, id="acknowledgements"),
+        pytest.param(60, [("billing", "orders", 0.0)], False, id="no acknowledgements"),
+        pytest.param(60, [("other", "orders", 0.5)], False, id="those of another group"),
+    ],
+)
+def test_what_moves_disproves_that_nobody_is_online(spark, committed, acknowledged, online):
+    """On all topics of the group: somebody consumes one of them."""
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT, SNAPSHOT | {"at": 1}],
+        queue_offsets=[written(100), written(100, at=1), written(9, at=1, topic="payments")],
+        consumer_offsets=[
+            read(60),
+            read(committed, at=1),
+            read(5, at=1, topic="payments"),
+        ],
+        window=(1, 2),
+        acknowledged=acknowledged,
+    )
+    assert rows["billing", "orders"]["online"] is online
+    assert rows["billing", "payments"]["online"] is online
+
+
+def test_pop_shows_in_groups(spark):
+    rows = compute(
+        spark,
+        topics=[{"at": 0, "topic": "%RETRY%billing+orders", "kind": "pop_retry"}],
+        queue_offsets=[written(100), written(100, topic="payments")],
+        consumer_offsets=[read(60), read(60, topic="payments", request_mode="pull")],
+        acknowledged=[("billing", "orders", 2.5)],
+    )
+    names = ("consume_mode", "lag_is_lower_bound", "inflight", "ack_tps")
+    popped, pulled = rows["billing", "orders"], rows["billing", "payments"]
+    assert [popped[name] for name in names] == ["pop", True, None, 2.5]
+    assert [pulled[name] for name in names] == ["pull", False, None, None]
+
+
+def test_retry_lag_holds_pop_retry_topics(spark):
+    """Both namings at once, as after ``enableRetryTopicV2`` was switched on."""
+    topics = ("%RETRY%billing", "%RETRY%billing_orders", "%RETRY%billing+orders")
+    # The retry topic of another group, whose name begins alike.
+    topics += ("%RETRY%billing-old",)
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100), *(written(10, topic=topic) for topic in topics)],
+        consumer_offsets=[
+            read(60),
+            *(read(done, topic=topic) for topic, done in zip(topics, (9, 7, 4), strict=False)),
+            read(0, topic=topics[3], consumer_group="billing-old"),
+        ],
+    )
+    assert rows["billing", "orders"]["retry_lag"] == 1 + 3 + 6
+    assert rows["billing-old", topics[3]]["retry_lag"] == 10
 
 
 def test_files_do_not_tell_who_is_online(spark):

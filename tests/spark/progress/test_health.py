@@ -57,6 +57,17 @@ class Seen:
     model: str = "CLUSTERING"
     store: str = "broker"
     clients: int | None = 1
+    mode: str | None = None
+    ack_tps: float | None = None
+
+
+def popped(observations, *ack_tps):
+    """The same of a POP group; what brokers counted at the last of them, None = not requested."""
+    rates = [None] * (len(observations) - len(ack_tps)) + list(ack_tps)
+    return [
+        replace(seen, mode="pop", ack_tps=rate)
+        for seen, rate in zip(observations, rates, strict=True)
+    ]
 
 
 def lags(*values, online=True, tps=None, start=1000):
@@ -137,6 +148,32 @@ CASES = {
     "consumed by an unknown client": (offline(lags(*[9] * 10), since=0), "OK", None),
     "stopped with nothing left": (stands(*[50] * 10, online=False), "IDLE", None),
     "online unknown": (stands(*[80] * 10, online=None), "OK", None),
+    # Acknowledgements are progress of a POP group, whose commit moves when it pops.
+    "popped and acknowledged": (popped(stands(*[50] * 10), 0.5, None), "OK", None),
+    "popped, acknowledgements unknown": (popped(stands(*[50] * 10)), "OK", None),
+    "popped and idle": (popped(stands(*[50] * 10), 0.0, None), "IDLE", None),
+    "pops nothing and acknowledges": (popped(stands(*[80] * 10), 0.5, None), "OK", None),
+    "pops and acknowledges nothing": (popped(stands(*[80] * 10), 0.0), "STALLED", None),
+    "pops no more, cache full": (
+        popped(stands(*[80] * 10, cached=9), 0.5),
+        "OK",
+        None,
+    ),
+    "acknowledged by an unknown client": (
+        popped(stands(*[80] * 10, online=False), 0.5, None, None),
+        "OK",
+        None,
+    ),
+    "POP group stopped": (popped(stands(*[80] * 10, online=False), 0.0), "STOPPED", None),
+    # Where a commit moves and nobody is reported, `online` is unknown.
+    "consumed now and then by an unknown client": (
+        [
+            Seen((Queue(1000 + at // 3, 1009),), online=None if at and at % 3 == 0 else False)
+            for at in range(9)
+        ],
+        "CATCHING_UP",
+        None,
+    ),
     # A queue stands.
     "blocked": (
         stands(80, 90, 100, pulls=(80, 90, 100)),
@@ -281,6 +318,8 @@ def rows_of(group, observations, last=LAST):
                 "clients": seen.clients,
                 "produce_tps": seen.tps,
                 "message_model": seen.model,
+                "consume_mode": seen.mode,
+                "ack_tps": seen.ack_tps,
                 "worst_broker": "broker-a",
                 "worst_queue_id": worst,
                 "max_queue_lag": None if worst is None else seen.queues[worst].upper,

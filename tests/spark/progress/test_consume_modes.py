@@ -1,0 +1,221 @@
+"""``consume_mode``, ``lag_is_lower_bound`` and what is never in flight by offsets alone.
+
+Every group of `SIGNS` is on a topic of its own in one snapshot, so one computation serves all.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lake.tables import raw
+from live.lag import group_rows
+from rocketmq.records import (
+    Broker,
+    BrokerStats,
+    Client,
+    ConsumerOffset,
+    QueueOffset,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from spark.progress.queues import queues
+from tests.support.table_rows import frame, minute, minutes, raw_frames
+
+pytestmark = pytest.mark.spark
+
+GRPC, REMOTING = "host@7@0@dn34gsc275r9", "10.0.0.1@7#55"
+
+
+def member(group: str, client_id: str, *topics: str, **other: Any) -> dict[str, Any]:
+    subscriptions = [
+        {"topic": topic, "expression_type": "TAG", "expression": "*", "tags": []}
+        for topic in topics
+    ]
+    return {
+        "at": 0,
+        "consumer_group": group,
+        "client_id": client_id,
+        "consume_type": "CONSUME_PASSIVELY",
+        "message_model": "CLUSTERING",
+        "subscriptions": subscriptions,
+    } | other
+
+
+CLIENTS = [
+    member("grpc-push", GRPC, "orders"),
+    member("grpc-simple", GRPC, "orders", consume_type="CONSUME_ACTIVELY"),
+    member("remoting", REMOTING, "orders", "%RETRY%remoting"),
+    member("remoting-pop", REMOTING, "orders", "%RETRY%remoting-pop"),
+    member("lite-pull", REMOTING, "orders", consume_type="CONSUME_ACTIVELY"),
+    member("broadcast", REMOTING, "orders", message_model="BROADCASTING"),
+    member("old-pop", REMOTING, "orders", "%RETRY%old-pop", consume_type="CONSUME_POP"),
+    member("both", REMOTING, "orders", "%RETRY%both"),
+]
+
+TOPICS = [
+    ("%RETRY%retried_v1_orders", "pop_retry"),
+    ("%RETRY%retried-v2+orders", "pop_retry"),
+    ("%RETRY%remoting", "retry"),
+]
+
+COUNTED = [("counted", 12), ("both", 3), ("uncounted", 0)]
+
+SIGNS = {
+    "grpc-push": "pop",
+    "grpc-simple": "pop",
+    "remoting": "pull",
+    "remoting-pop": "pop",  # told so (402)
+    "told-to-pull": "pull",
+    "lite-pull": None,
+    "broadcast": "pull",
+    "old-pop": "pop",
+    "retried_v1": "pop",
+    "retried-v2": "pop",
+    "counted": "pop",
+    "both": "pop",
+    "uncounted": None,
+    "nothing": None,
+}
+
+TOLD = {"remoting-pop": "pop", "told-to-pull": "pull"}
+
+
+def read(group: str, topic: str = "orders", **other: Any) -> dict[str, Any]:
+    return {
+        "at": 0,
+        "topic": topic,
+        "queue_id": 0,
+        "consumer_group": group,
+        "consumer_offset": 60,
+        "pull_offset": 90,
+        "pull_source": "consumer_offset_table",
+        "offset_store": "broker",
+        "request_mode": TOLD.get(group),
+    } | other
+
+
+def written(topic: str = "orders", **other: Any) -> dict[str, Any]:
+    return {"at": 0, "topic": topic, "queue_id": 0, "min_offset": 0, "max_offset": 100} | other
+
+
+def computed(spark, read_rows, written_rows=None, version="V5_5_0", config=None):
+    """The one row of each group."""
+    broker = {"at": 0, "broker_id": 0, "version": version, "config": config or {}}
+    frames = raw_frames(
+        spark,
+        brokers=[broker],
+        queue_offsets=written_rows or [written()],
+        consumer_offsets=read_rows,
+        clients=[{name: row[name] for name in row} for row in CLIENTS],
+        topics=[{"at": 0, "topic": topic, "kind": kind} for topic, kind in TOPICS],
+    )
+    counters = [
+        {
+            "at": 0,
+            "broker_id": 0,
+            "stats_name": "GROUP_ACK_NUMS",
+            "stats_key": f"orders@{group}",
+            "topic": "orders",
+            "consumer_group": group,
+            "stats_window": "minute",
+            "sum": count,
+        }
+        for group, count in COUNTED
+    ]
+    found = queues(
+        frames, minutes(0, 60), broker_stats=frame(spark, raw.BROKER_STATS, counters)
+    ).collect()
+    rows = {(row.consumer_group, row.topic): row for row in found}
+    assert len(rows) == len(found) == len(read_rows), "a sign adds no row"
+    return rows
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    found = computed(spark, [read(group) for group in SIGNS])
+    return {group: row for (group, _), row in found.items()}
+
+
+@pytest.mark.parametrize("group", SIGNS)
+def test_signs_of_consume_modes(rows, group):
+    row, mode = rows[group], SIGNS[group]
+    assert row.consume_mode == mode
+    assert row.lag_is_lower_bound is (None if mode is None else mode == "pop")
+
+
+@pytest.mark.parametrize("group", SIGNS)
+def test_pop_is_never_in_flight_by_offsets(rows, group):
+    """0 would be an invention, and so would be any other difference of offsets."""
+    row = rows[group]
+    assert row.inflight == (None if SIGNS[group] == "pop" else 30)
+    assert (row.lag, row.available) == (40, 10)
+    assert (row.inflight_span_ms is None) or SIGNS[group] != "pop"
+
+
+def test_a_client_reports_what_is_in_flight(spark):
+    """Then the lag holds it too."""
+    rows = computed(spark, [read("grpc-push", pull_source="client_cache")])
+    row = rows["grpc-push", "orders"]
+    assert (row.consume_mode, row.inflight, row.lag_is_lower_bound) == ("pop", 30, False)
+
+
+def test_a_broker_before_5_0_never_pops(spark):
+    assert computed(spark, [read("nothing")], version="V4_9_7")["nothing", "orders"][
+        "consume_mode"
+    ] == ("pull")
+
+
+def test_pull_offsets_of_the_kv_service_show_nothing_in_flight(spark):
+    """There popped messages move the pull offset, of groups that nothing else shows to pop."""
+    config = {"popConsumerKVServiceEnable": "true"}
+    rows = computed(spark, [read("nothing"), read("remoting")], config=config)
+    unknown, pulls = rows["nothing", "orders"], rows["remoting", "orders"]
+    assert (unknown.consume_mode, unknown.inflight, unknown.available) == (None, None, 10)
+    assert (pulls.consume_mode, pulls.inflight) == ("pull", 30)
+
+
+def test_pop_retry_topics_are_popped(spark):
+    names = ["%RETRY%retried_v1_orders", "%RETRY%retried-v2+orders"]
+    groups = ["retried_v1", "retried-v2"]
+    pairs = list(zip(groups, names, strict=True))
+    rows = computed(
+        spark,
+        [read(group, name) for group, name in pairs],
+        [written(name) for name in names],
+    )
+    assert [rows[pair].consume_mode for pair in pairs] == ["pop", "pop"]
+
+
+def test_lag_without_spark_shows_the_same(rows):
+    """It is given the counters. What a broadcasting group committed as a cluster it leaves out."""
+    groups = SIGNS.keys() - {"broadcast"}
+    taken = Snapshot("lab", "remote", minute(0), status="COMPLETE")
+    taken.brokers = [Broker("broker-a", 0, "a:1", version="V5_5_0")]
+    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 100)]
+    for group in groups:
+        offset = ConsumerOffset("broker-a", group, "orders", 0, None, 60, 90)
+        taken.consumer_offsets.append(replace(offset, request_mode=TOLD.get(group)))
+    taken.topics = [Topic("broker-a", topic, 1, 1, 6, None, kind) for topic, kind in TOPICS]
+    for row in CLIENTS:
+        client = Client(row["consumer_group"], row["client_id"], None, None, None, None, None, None)
+        taken.clients.append(
+            replace(
+                client,
+                consume_type=row["consume_type"],
+                message_model=row["message_model"],
+                subscriptions=[Subscription(**each) for each in row["subscriptions"]],
+            )
+        )
+    for group, count in COUNTED:
+        key = f"orders@{group}"
+        counter = BrokerStats(
+            "broker-a", 0, "GROUP_ACK_NUMS", key, "orders", group, "minute", 0, 0, 0
+        )
+        taken.broker_stats.append(replace(counter, sum=count))
+    live = {row["consumer_group"]: row for row in group_rows(taken) if row["topic"] == "orders"}
+    names = ("consume_mode", "lag_is_lower_bound", "inflight", "available")
+    assert {group: [live[group][name] for name in names] for group in groups} == {
+        group: [rows[group][name] for name in names] for group in groups
+    }
