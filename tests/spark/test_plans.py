@@ -16,10 +16,11 @@ from lake.recent_observations import Observation
 from lake.run_plan import RunPlan
 from lake.tables import progress, raw
 from lake.unreachable_brokers import UnreachableBroker
-from spark.columns import QUEUE, inside, stored_in, with_previous
+from spark.columns import inside, stored_in, with_previous
 from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.keys import CONSUMED_QUEUE
+from spark.progress.observed import OBSERVED_QUEUE, with_source
 from spark.progress.queues import queues
 from spark.progress.timeline import observations
 from spark.session.configuration import COMPILED, INTERPRETED
@@ -125,7 +126,8 @@ def test_queues_are_sorted_once_for_all_that_is_asked_of_their_past(spark):
     # Each further sort or shuffle would cost as much as reading the rows.
     raw_rows = frames(spark)
     offsets = ("min_offset", "max_offset")
-    written = nodes(observations(with_previous(raw_rows.queue_offsets, QUEUE, *offsets)))
+    observed = with_source(raw_rows.queue_offsets, None)
+    written = nodes(observations(with_previous(observed, OBSERVED_QUEUE, *offsets)))
     assert (written["Exchange"], written["Sort"]) == (1, 1)
     offsets = ("consumer_offset", "pull_offset")
     read = nodes(with_previous(raw_rows.consumer_offsets, CONSUMED_QUEUE, *offsets))
