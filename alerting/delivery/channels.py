@@ -17,10 +17,10 @@ import apprise
 
 from alerting.delivery import apprise_patches
 from alerting.delivery.digests import digest_body, digest_title
-from alerting.delivery.messages import Notification, as_json, body, title, worst
+from alerting.delivery.messages import Notification, as_json, worst
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.quiet import HUSH
-from alerting.delivery.summaries import summary_body, summary_title
+from alerting.delivery.templates import Words
 from alerting.rules.routes import DEFAULT_RECEIVER
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
@@ -121,7 +121,11 @@ class AppriseChannel:
     """
 
     def __init__(
-        self, url: str, every: timedelta | None = None, receiver: str = DEFAULT_RECEIVER
+        self,
+        url: str,
+        every: timedelta | None = None,
+        receiver: str = DEFAULT_RECEIVER,
+        words: Words = Words(),  # noqa: B008 - it is frozen
     ) -> None:
         """Open an apprise address.
 
@@ -129,6 +133,7 @@ class AppriseChannel:
             url: the address.
             every: the period of its digests; None = each notification at once.
             receiver: the receiver that it belongs to; a digest belongs to none.
+            words: how its messages are written.
 
         Raises:
             ChannelError: apprise cannot use it.
@@ -139,6 +144,7 @@ class AppriseChannel:
         self.name = f"digest-{name}" if every else name
         self.receiver: str | None = None if every else receiver
         self.every = every
+        self._words = words
         self._secrets = _parts(url)
         apprise_patches.apply()
         HUSH.install()
@@ -181,9 +187,7 @@ class AppriseChannel:
         """Return the title of a message, and what writes its text."""
         if self.every:
             return digest_title(notifications), digest_body
-        if _is_summary(notifications):
-            return summary_title(notifications), summary_body
-        return title(notifications), body
+        return self._words.title(notifications), self._words.body
 
     def _without_secrets(self, text: str) -> str:
         for part in self._secrets:

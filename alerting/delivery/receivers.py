@@ -6,6 +6,7 @@ from functools import partial
 
 from alerting.delivery.channels import AppriseChannel, Channel, ChannelError, LogChannel
 from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
+from alerting.delivery.templates import Words
 from alerting.rules.routes import Receiver, WebhookTarget
 from settings.durations import seconds
 from settings.expansion import expanded
@@ -65,9 +66,10 @@ def _of_receiver(
 ) -> tuple[list[Channel], list[str]]:
     """Open the channels of a receiver; a line names an address by its position and not its text."""
     name = receiver.name
+    words = Words(receiver.language, receiver.title, receiver.body)
 
     def service(url: str) -> Channel:
-        return AppriseChannel(expanded(url, environ), receiver=name)
+        return AppriseChannel(expanded(url, environ), receiver=name, words=words)
 
     def alertmanager(url: str) -> Channel:
         return AlertmanagerChannel(expanded(url, environ), name)

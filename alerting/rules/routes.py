@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from alerting.rules.inhibitions import Names
 from alerting.rules.matching import IncidentMatch
+from alerting.rules.templates import checked
 from settings.durations import positive_seconds
 from settings.durations import seconds as any_seconds
 from settings.fields import Strict, as_tuple
@@ -99,8 +100,8 @@ class Receiver(Strict, frozen=True):
         tuple[Annotated[WebhookTarget, BeforeValidator(_webhook)], ...], BeforeValidator(as_tuple)
     ] = ()
     language: Annotated[str, Field(pattern="^(en|zh)$")] = "en"
-    title: str | None = None
-    body: str | None = None
+    title: Annotated[str | None, BeforeValidator(checked)] = None
+    body: Annotated[str | None, BeforeValidator(checked)] = None
 
     @field_validator("name")
     @classmethod

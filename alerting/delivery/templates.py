@@ -1,0 +1,134 @@
+"""Messages in the words of a receiver: the ready-made English and Chinese, or its own templates."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alerting.delivery.digests import incident_line
+from alerting.delivery.messages import (
+    Notification,
+    as_json,
+    body,
+    first_short_enough,
+    instant,
+    observed,
+    severity_order,
+    text,
+    title,
+)
+from alerting.delivery.summaries import summary_body, summary_title
+from alerting.rules.templates import ENVIRONMENT
+
+LOG = logging.getLogger("tidemark.notifications")
+
+CHINESE_TITLE = """\
+{% if late %}Tidemark:{{ incidents }} 个告警在通知之前已触发并恢复\
+{% elif notifications|length == 1 %}{% set n = notifications[0] %}\
+[{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}\
+{% else %}Tidemark:{{ firing|length }} 个触发,{{ resolved|length }} 个恢复{% endif %}"""
+
+CHINESE_BODY = """\
+{% for n in notifications %}
+[{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}
+{% if not late %}
+{% if n.value is not none %}
+当前值:{{ n.value }}{% if n.threshold is not none %}(阈值 {{ n.threshold }}){% endif %}
+
+{% endif %}
+开始时间:{{ n.opened }}{% if n.resolved %},恢复时间:{{ n.resolved }}{% endif %}
+
+{% if n.labels %}
+标签:{% for name, value in n.labels.items() %}{{ name }}={{ value }} {% endfor %}
+
+{% endif %}
+{% if n.runbook %}
+处理手册:{{ n.runbook }}
+{% endif %}
+详情:tidemark incidents show {{ n.incident_id }}
+
+{% endif %}
+{% endfor %}"""
+
+_CHINESE = {
+    "severities": {"critical": "严重", "warning": "警告", "info": "提示"},
+    "states": {"FIRING": "触发", "RESOLVED": "恢复", "ACKNOWLEDGED": "已确认"},
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a receiver's messages are written.
+
+    Attributes:
+        language: of the ready-made texts: ``en`` | ``zh``.
+        own_title: its own template of the title.
+        own_body: its own template of the text.
+    """
+
+    language: str = "en"
+    own_title: str | None = None
+    own_body: str | None = None
+
+    def title(self, notifications: Sequence[Notification]) -> str:
+        """Return the title of a message in one line."""
+        template = self.own_title or (CHINESE_TITLE if self.language == "zh" else None)
+        late = all(each.late for each in notifications)
+        ready_made = summary_title(notifications) if late else title(notifications)
+        return " ".join(_rendered(template, notifications, ready_made).split())
+
+    def body(self, notifications: Sequence[Notification], room: int | None = None) -> str:
+        """Return the text of a message; where it is too long, that of the first ones that fit."""
+        template = self.own_body or (CHINESE_BODY if self.language == "zh" else None)
+        late = all(each.late for each in notifications)
+        ready_made = (summary_body if late else body)(notifications, room)
+        if template is None:
+            return ready_made
+        ordered = sorted(notifications, key=lambda each: severity_order(each.incident.severity))
+        count = len(ordered)
+        sizes = sorted({count, *(n for n in (20, 10, 5, 2, 1) if n < count)}, reverse=True)
+        return first_short_enough(
+            (
+                _rendered(template, ordered[:size], ready_made)
+                + (f"\n+{count - size}" if size < count else "")
+                for size in sizes
+            ),
+            room,
+        )
+
+
+def _rendered(template: str | None, notifications: Sequence[Notification], ready_made: str) -> str:
+    """Return a template with its values; the ready-made text where it cannot be rendered."""
+    if template is None:
+        return ready_made
+    try:
+        return ENVIRONMENT.from_string(template).render(_values(notifications, ready_made)).strip()
+    except Exception as error:  # whatever a template does, somebody has to be told
+        LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)
+        return ready_made
+
+
+def _values(notifications: Sequence[Notification], ready_made: str) -> dict[str, Any]:
+    rows = [_row(each) for each in notifications]
+    return {
+        "notifications": rows,
+        "firing": [row for row in rows if row["state"] == "FIRING"],
+        "resolved": [row for row in rows if row["state"] == "RESOLVED"],
+        "incidents": len({row["incident_id"] for row in rows}),
+        "late": all(each.late for each in notifications),
+        "ready_made": ready_made,
+        **_CHINESE,
+    }
+
+
+def _row(notification: Notification) -> dict[str, Any]:
+    """Return a notification as plain values."""
+    incident = notification.incident
+    return as_json(notification) | {
+        "text": text(notification),
+        "line": incident_line(incident),
+        "observed": observed(incident),
+        "opened": instant(incident.opened_at),
+        "resolved": instant(incident.resolved_at) if incident.resolved_at else "",
+        "row": {name: value for name, value in incident.row.items()},
+    }
