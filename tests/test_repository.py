@@ -23,7 +23,7 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in found.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_every_folder_with_code_is_a_room_of_the_contracts():
+def test_every_code_folder_has_an_import_contract():
     folders = {path.relative_to(ROOT).parts[0] for path in tracked() if path.suffix == ".py"}
     assert sorted(folders - {"docs", "tests"}) == ROOMS
 

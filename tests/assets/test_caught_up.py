@@ -37,7 +37,7 @@ def keys(*minutes):
     return [partition_key(at(each)) for each in minutes]
 
 
-def test_hours_that_a_tick_catches_up_are_computed_and_those_between_are_not(lake):
+def test_only_hours_that_a_tick_caught_up_are_computed(lake):
     load(lake, snapshot(1), snapshot(2), snapshot(65), snapshot(181))
     found = ran(lake, TICK, PENDING | {PARTITION: partition_key(at(181))})
     assert found == {table.name: keys(0, 60, 180) for table in TABLES}

@@ -23,7 +23,7 @@ def totals(lake):
     return _newest_totals(SimpleNamespace(lake=lake, plan=plan_run(lake, window(0, 60))))
 
 
-def test_totals_are_those_of_the_newest_snapshot_of_each_cluster(lake):
+def test_totals_are_of_the_newest_snapshot_per_cluster(lake):
     load(lake, snapshot(1), snapshot(3), snapshot(2, cluster="other"), of_files(4, "stats_log"))
     rows = [group(1, 9, 9), group(3, 5, 70), group(3, None, None, complete=False)]
     lake.append(progress.GROUPS, [*rows, group(2, 1, 80, "other")])

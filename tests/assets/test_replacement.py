@@ -62,7 +62,7 @@ def joined(spark):
     assert done.rewritten_data_files_count
 
 
-def test_a_window_that_cuts_through_a_compacted_file_is_replaced(spark, lake):
+def test_a_window_inside_a_compacted_file_is_replaced(spark, lake):
     for at in range(6):
         tick(spark, lake, window(at, at + 1), row(at, at))
     joined(spark)

@@ -43,13 +43,13 @@ def held(tmp_path) -> bool:
         return True
 
 
-def test_whoever_starts_a_run_it_names_its_process_and_its_longest_time(tmp_path):
+def test_every_run_names_its_process_and_longest_time(tmp_path):
     run = run_of(tmp_path, lambda lake: None)
     assert process_of(run.run_id, run.tags) == identity()
     assert run.tags[LONGEST_TAG] == "420"
 
 
-def test_a_longest_time_that_a_person_gave_a_run_stays(tmp_path):
+def test_a_longest_time_given_by_a_person_stays(tmp_path):
     run = run_of(tmp_path, lambda lake: None, **{LONGEST_TAG: "60"})
     assert run.tags[LONGEST_TAG] == "60"
 
@@ -61,7 +61,7 @@ def test_a_recomputation_has_the_longest_time_for_each_day(hours, days):
     assert longest_time_tag(PENDING, timedelta(minutes=1)) == {LONGEST_TAG: "60"}
 
 
-def test_a_run_changes_tables_alone_from_where_it_asks_to(tmp_path):
+def test_a_run_takes_the_lease_when_it_requests_it(tmp_path):
     seen = []
 
     def body(lake: LakeResource) -> None:

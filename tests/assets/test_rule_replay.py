@@ -100,7 +100,7 @@ EXPECTED = [
 ]
 
 
-def test_a_past_read_piece_by_piece_makes_the_same_incidents(past, spark, rules, monkeypatch):
+def test_a_replay_in_pieces_makes_the_same_incidents(past, spark, rules, monkeypatch):
     given = SimpleNamespace(session_for=lambda rows: spark)
     assert told(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
     asked = []
@@ -151,7 +151,7 @@ def test_incidents_catch_up_with_a_past_in_parts(
     assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
 
 
-def test_what_is_older_than_what_was_computed_is_not_lived_through(tmp_path):
+def test_a_replay_skips_rows_older_than_the_computed(tmp_path):
     """An hour that is computed for the first time when the one after it already was."""
     lake = Lake(Home.of(tmp_path))
     looks = [{"at": at, "status": "COMPLETE", "cluster": "lab"} for at in (0, 1, 70)]

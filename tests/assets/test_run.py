@@ -38,7 +38,7 @@ def run_of(lake, **tags):
     return Run(lake, None, DEFAULT_HISTORY, "run", tags)
 
 
-def test_the_first_step_plans_and_later_ones_share_the_plan(lake, plans):
+def test_the_first_step_plans_and_later_steps_share(lake, plans):
     load(lake, snapshot(1))
     run = run_of(lake)
     found = [planned(lambda run: run.plan)(run=run) for _ in range(3)]

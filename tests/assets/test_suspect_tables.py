@@ -34,7 +34,7 @@ def validated(*changed):
     ],
     ids=["valid", "violated", "tolerated", "not validated", "only a warning"],
 )
-def test_a_table_with_quarantined_rows_is_suspect_whatever_is_tolerated(changed, suspects):
+def test_quarantined_rows_make_a_table_suspect_despite_tolerance(changed, suspects):
     results = validated(replace(GOOD, table="raw.topics", **changed))
     assert suspect_tables(results, RunPlan(WINDOW)) == suspects
 

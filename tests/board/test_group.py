@@ -21,7 +21,7 @@ def past(filled: Lake) -> list[datetime]:
     return instants
 
 
-def test_a_group_tells_everything_known_of_it(client: TestClient) -> None:
+def test_a_group_has_everything_known_of_it(client: TestClient) -> None:
     body = client.get(f"/api/v1/groups/{CLUSTER}/billing").json()
     assert [row["topic"] for row in body["topics"]] == ["orders", "refunds"]
     parts = {"members", "queues", "assignments", "capacity", "subscriptions", "incidents"}

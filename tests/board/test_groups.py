@@ -61,7 +61,7 @@ def test_pages_hold_every_row_once(client: TestClient, sort: str) -> None:
     assert answer["next_cursor"] is None
 
 
-def test_a_cursor_goes_on_after_a_row_that_is_gone(client: TestClient, filled: Lake) -> None:
+def test_a_cursor_survives_the_removal_of_its_row(client: TestClient, filled: Lake) -> None:
     first = client.get("/api/v1/groups?limit=1").json()
     later = board_home.now() + timedelta(minutes=1)
     board_home.add_snapshot(filled, later, [group("billing", lag=120), group("newer", lag=90_001)])
@@ -94,7 +94,7 @@ def test_an_address_that_is_not_there_is_a_problem(client: TestClient) -> None:
     assert (answer.status_code, answer.json()["title"]) == (404, "Not Found")
 
 
-def test_clusters_tell_snapshot_brokers_and_freshness(client: TestClient, filled: Lake) -> None:
+def test_clusters_have_snapshot_brokers_and_freshness(client: TestClient, filled: Lake) -> None:
     (row,) = client.get("/api/v1/clusters").json()["items"]
     assert row["cluster"] == CLUSTER
     assert row["status"] == "COMPLETE"

@@ -84,7 +84,7 @@ def test_a_wrong_silence_is_a_problem(client: TestClient, wanted: dict[str, obje
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_cluster_that_is_not_configured_is_not_asked(client: TestClient) -> None:
+def test_a_cluster_that_is_not_configured_gets_no_request(client: TestClient) -> None:
     assert client.get("/api/v1/live/elsewhere").status_code == 404
     wanted = {"cluster": "elsewhere", "consumer_group": "mailer", "clients": 3}
     assert client.post("/api/v1/plan", json=wanted).status_code == 404

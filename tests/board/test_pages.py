@@ -38,7 +38,7 @@ def test_every_page_is_whole_and_holds_no_script(client: TestClient, path: str) 
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=", answer.text)
 
 
-def test_the_overview_tells_what_is_wrong(firing: str, client: TestClient) -> None:
+def test_the_overview_shows_what_is_wrong(firing: str, client: TestClient) -> None:
     text = client.get("/", headers=HTML).text
     assert "mailer" in text and "1 h 30 m" in text
     assert f"/incident?id={firing}" in text
@@ -181,7 +181,7 @@ def test_a_mistake_at_a_page_is_a_page(client: TestClient) -> None:
     assert client.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
 
 
-def test_a_stale_home_says_so_on_every_page(lake: Lake) -> None:
+def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
     from board.application import application
     from board.store import Store
 

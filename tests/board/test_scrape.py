@@ -22,7 +22,7 @@ def samples_of(store: Store) -> Samples:
     return scraped(keeper.page("", "").body.decode())
 
 
-def test_prometheus_text_unless_openmetrics_is_asked_for(client: TestClient) -> None:
+def test_prometheus_text_unless_openmetrics_is_requested(client: TestClient) -> None:
     plain = client.get("/metrics")
     assert plain.status_code == 200
     assert plain.headers["content-type"].startswith("text/plain; version=")

@@ -40,7 +40,7 @@ def test_a_snapshot_without_queues_hides_no_group(store: Store, filled: Lake) ->
     assert store.newest.at == {CLUSTER: at}
 
 
-def test_a_damaged_home_keeps_its_rows_and_says_so(store: Store, filled: Lake) -> None:
+def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake) -> None:
     for file in Path(filled.home.warehouse).rglob("*.metadata.json"):
         file.write_text("{")
     board_home_catalog = filled.home.catalog.read_bytes()

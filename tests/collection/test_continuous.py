@@ -94,7 +94,7 @@ def scheduled(monkeypatch):
     return began, lasting
 
 
-def test_looks_begin_at_multiples_of_the_interval_and_never_overlap(home, scheduled):
+def test_snapshots_begin_at_multiples_and_never_overlap(home, scheduled):
     began, lasting = scheduled
     every = 0.2
     lasting += [0.05, 0.5]
@@ -111,11 +111,11 @@ def test_looks_begin_at_multiples_of_the_interval_and_never_overlap(home, schedu
     ("number", "seconds", "expected"),
     [(0, 0.1, 1), (0, 10.0, 1), (0, 10.1, 2), (4, 41.0, 5), (4, 40.0, 5), (4, 95.0, 10)],
 )
-def test_the_next_multiple_is_the_first_that_is_not_over(number, seconds, expected):
+def test_the_next_multiple_is_the_first_ahead(number, seconds, expected):
     assert next_multiple(number, seconds, every=10.0) == expected
 
 
-def test_a_look_has_less_time_than_its_interval(home, monkeypatch):
+def test_a_snapshot_has_less_time_than_its_interval(home, monkeypatch):
     given = []
 
     async def collect(target):
@@ -129,7 +129,7 @@ def test_a_look_has_less_time_than_its_interval(home, monkeypatch):
     assert given == [(1.8, None), (8.0, None), (0.9, 0.9), (8.0, 27.0)]
 
 
-def test_every_few_looks_one_is_deep(home, monkeypatch):
+def test_every_few_snapshots_one_is_deep(home, monkeypatch):
     """By what is remembered, so also from process to process; one that failed is tried again."""
     given = []
 
@@ -251,7 +251,7 @@ def test_once_is_one_snapshot_of_each(home):
     assert [row["cluster"] for row in headers(home)] == ["a", "b"]
 
 
-def test_one_of_several_has_to_be_named_where_one_is_looked_at(home):
+def test_one_snapshot_needs_the_name_of_its_cluster(home):
     (home.path / "clusters.yaml").write_text(TWO)
     done = run(home, ["lag"], timeout=60)
     assert done.returncode == 2 and "TIDEMARK_CLUSTER to one of a, b" in done.stderr

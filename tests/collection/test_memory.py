@@ -39,7 +39,7 @@ def test_who_answered_is_remembered_by_the_next_process(home):
     assert memory.remembered(minutes(1)) == ALL
 
 
-def test_a_silent_broker_stays_remembered_for_a_day_since_it_answered(home):
+def test_an_unreachable_broker_is_remembered_for_a_day(home):
     memory = Memory.of(home, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     memory.learn(snapshot(START, Minute(30, silent="broker-b")))
@@ -48,14 +48,14 @@ def test_a_silent_broker_stays_remembered_for_a_day_since_it_answered(home):
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
 
 
-def test_the_last_deep_look_is_remembered(home):
+def test_the_last_deep_snapshot_is_remembered(home):
     assert Memory.of(home, TARGET).deep_at is None
     Memory.of(home, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
     Memory.of(home, TARGET).learn(snapshot(START, Minute(1)))
     assert Memory.of(home, TARGET).deep_at == START
 
 
-def test_a_look_that_failed_teaches_nothing(home):
+def test_a_failed_snapshot_changes_no_memory(home):
     memory = Memory.of(home, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     failed = snapshot(START, Minute(1))
@@ -85,7 +85,7 @@ def test_after_a_role_switch_each_address_is_remembered_once(home):
     assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it answered"
 
 
-def test_an_old_address_is_kept_until_the_new_one_answers(home):
+def test_an_old_address_stays_until_the_new_one_responds(home):
     memory = Memory.of(home, TARGET)
     memory.learn(of_broker_a((0, "a:1", "V5_3_3")))
     memory.learn(of_broker_a((0, "a:9", None), minute=1))
@@ -120,7 +120,7 @@ def missed(home, target, told, now):
     return tuple(each for each in found if each[2] not in told.values())
 
 
-def test_a_cluster_that_is_asked_for_in_another_way_misses_who_was_there(home):
+def test_a_renamed_cluster_still_misses_former_brokers(home):
     Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
     alone = {"broker-a": BROKERS["broker-a"]}
     elsewhere = {"broker-a": "10.9.9.9:10911"}

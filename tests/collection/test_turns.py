@@ -63,7 +63,7 @@ def test_a_snapshot_waits_for_that_of_another_process(home, holder):
     assert asyncio.run(both()).status == "FAILED"
 
 
-def test_a_process_that_hangs_is_not_waited_for_any_more(home, holder, monkeypatch):
+def test_a_hanging_process_is_no_longer_waited_for(home, holder, monkeypatch):
     monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
     assert asyncio.run(take_snapshot(home, GONE)).status == "FAILED"
     assert holder.poll() is None

@@ -35,7 +35,7 @@ def test_every_selected_label_is_one_of_its_metric(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", MADE.values(), ids=MADE)
-def test_panels_lie_beside_each_other(text: str) -> None:
+def test_panels_do_not_overlap(text: str) -> None:
     panels = json.loads(text)["panels"]
     places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in panels]
     assert len(places) == len(set(places)) > 4

@@ -109,7 +109,7 @@ def test_tables_are_compacted_in_the_bucket(ticked):
     assert computed(ticked.lake) == before
 
 
-def test_no_password_and_no_key_is_written_but_for_the_password_file(ticked):
+def test_secrets_are_written_to_the_password_file_only(ticked):
     secrets = (
         PASSWORD.encode(),
         b"p%3Ass%5Cword",

@@ -13,7 +13,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 RULES = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
 
 
-def test_each_rule_has_a_page_and_each_page_a_rule() -> None:
+def test_rules_and_runbooks_match_one_to_one() -> None:
     assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"index"} == RULES.keys()
 
 

@@ -18,7 +18,7 @@ from tests.support.homes import TIDEMARK, environment, newest_check, run
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 
-def test_an_engine_killed_in_a_tick_fails_that_tick_with_one_line(tmp_path):
+def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
     """The next tick starts its own Spark, which gives the same results as the engine so far."""
     home = Home.of(tmp_path / "home")
     lake, engine = Lake(home), warm.up(Settings(home=home))

@@ -168,7 +168,7 @@ def groups(seen, name):
     return sorted(mine, key=lambda row: row["observed_at"])
 
 
-def test_one_new_message_on_a_quiet_topic_raises_no_alarm(seen):
+def test_one_message_on_an_idle_topic_raises_no_alarm(seen):
     assert incidents(seen, "quiet") == []
     assert max(row["lag"] for row in groups(seen, "quiet")) == 1
     assert max(row["delay_ms"] for row in groups(seen, "quiet")) <= 60_000
@@ -228,7 +228,7 @@ def test_a_gap_of_collection_resolves_no_incident(seen):
     assert ("nobody-online", "FIRING") in incidents(seen, "dead")
 
 
-def test_a_lag_that_swings_around_its_threshold_for_an_hour_is_one_incident(seen):
+def test_a_lag_around_its_threshold_is_one_incident(seen):
     assert [rule for rule, _ in incidents(seen, "swings")].count("lag-high") == 1
 
 
@@ -241,7 +241,7 @@ def test_messages_that_a_filter_leaves_out_are_no_lag(seen):
     assert incidents(seen, "choosy") == [("filtered-lag-high", "FIRING")]
 
 
-def test_a_burst_after_silence_is_as_old_as_its_messages(seen):
+def test_a_burst_is_as_old_as_its_messages(seen):
     assert incidents(seen, "burst") == []
     rows = groups(seen, "burst")
     assert max(row["lag"] for row in rows) == 9000

@@ -396,7 +396,7 @@ def test_what_lands_late_is_woven_in(ticked, warm_home):
     assert at(PAST[5]) not in {row["observed_at"] for row in moved}, "it had happened before"
 
 
-def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked, warm_home):
+def test_a_backfill_gives_the_rows_of_the_ticks(ticked, warm_home):
     before, known = computed(ticked), {run.run_id for run in runs(ticked.home)}
     reported = rows(ticked, "alerting.incidents")
     assert all(before.values()) and reported, "nothing to compare"
@@ -409,7 +409,7 @@ def test_a_backfill_is_one_run_and_gives_the_rows_that_the_ticks_gave(ticked, wa
     assert rows(ticked, "alerting.incidents") == reported, "a backfill changes no incident"
 
 
-def test_a_window_is_replaced_by_nothing_when_nothing_is_left(ticked, warm_home):
+def test_a_window_without_rows_left_becomes_empty(ticked, warm_home):
     """The last hour's raw rows are gone: its numbers go too, and no other hour's do."""
     last = Window(HOURS.end - HOUR, HOURS.end)
     before = computed(ticked)
@@ -439,7 +439,7 @@ def execute(home, job, **config):
     assert done.returncode == 0, done.stderr
 
 
-def test_an_audit_finds_in_an_hour_what_was_made_up_and_nothing_else(ticked):
+def test_an_audit_finds_only_the_made_up_rows(ticked):
     """The second hour holds impossible rows, and files that could not be read."""
     hour = START + HOUR
     execute(ticked.home, "audit", validate_hour={"config": {"hour": hour.isoformat()}})
@@ -483,7 +483,7 @@ def test_maintenance_keeps_every_row_and_few_states(ticked):
     assert len(ticked.table("raw.snapshots").metadata.snapshots) <= states + 1
 
 
-def test_hours_whose_raw_rows_are_removed_are_not_computed_again(ticked):
+def test_hours_without_raw_rows_are_not_recomputed(ticked):
     before = computed(ticked)
     remember_raw_since(ticked.home, HOURS.start + HOUR)
     try:
@@ -522,7 +522,7 @@ def quarantine(home, *arguments):
     return done.stdout
 
 
-def test_a_released_row_is_computed_on_when_its_hour_is_computed_again(ticked):
+def test_a_released_row_counts_when_its_hour_is_recomputed(ticked):
     """Two rows of a queue contradict each other; a person knows which one was measured."""
     _, high = offsets(PAST[6].at, "broker-b", 1)
     listed = json.loads(quarantine(ticked.home, "list", "--format", "json"))

@@ -165,7 +165,7 @@ def leaks(home, *texts):
     ]
 
 
-def test_each_cluster_has_its_own_fate_and_no_secret_comes_out(secure, home):
+def test_clusters_fail_alone_and_no_secret_leaks(secure, home):
     configure(home, secure)
     done = run(home, ["--debug", "collect"], timeout=60, **ACCOUNTS)
     assert done.returncode == 0, done.stderr

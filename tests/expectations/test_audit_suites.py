@@ -228,7 +228,7 @@ def test_audit_expectations_only_warn_and_show_existing_columns(name: str) -> No
 
 
 @pytest.mark.spark
-def test_lag_of_a_group_is_the_sum_of_its_queues(spark: SparkSession) -> None:
+def test_group_lag_is_the_sum_of_its_queues(spark: SparkSession) -> None:
     def queue(at: float, queue_id: int, lag: int | None, client: str | None = None) -> Row:
         key = {"at": at, "consumer_group": "g", "topic": "t"}
         return {**key, "queue_id": queue_id, "lag": lag, "client_id": client}
@@ -263,7 +263,7 @@ def condition_values(
 
 
 @pytest.mark.spark
-def test_snapshot_with_less_than_half_of_the_usual_rows_fails(spark: SparkSession) -> None:
+def test_snapshot_with_under_half_the_usual_rows_fails(spark: SparkSession) -> None:
     rows = {-61: 90, -30: 30, -20: 34, 0: 15, 1: 14, 2: 14, 3: 0}
     snapshots = [(0, "COMPLETE"), (1, "COMPLETE"), (2, "PARTIAL"), (3, "COMPLETE")]
     frames = {

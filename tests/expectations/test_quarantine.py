@@ -214,7 +214,7 @@ def test_released_queue_and_its_commits_are_valid(spark: SparkSession) -> None:
     ]
 
 
-def test_dropped_row_is_in_neither_and_its_queue_stays_unknown(spark: SparkSession) -> None:
+def test_dropped_row_disappears_and_its_queue_stays_unknown(spark: SparkSession) -> None:
     given = frames(spark, [queue(0), queue(1, low=-1), queue(2, low=-2)], [read(0), read(1)])
     _, quarantined = split(given)
 

@@ -19,7 +19,7 @@ def node(name: str) -> layout.Node:
     return next(node for node in nodes if node.name == name)
 
 
-def test_a_master_and_its_slave_differ_in_role_id_and_ports_only():
+def test_master_and_slave_differ_in_role_id_and_ports():
     def properties(name: str) -> dict[str, str]:
         return read(config.broker_config(node(name), "127.0.0.1:30000", HOME, {}))
 

@@ -50,7 +50,7 @@ def test_impossible_labs_are_refused(port_base, brokers, message):
         layout.plan(port_base, brokers, slaves=False)
 
 
-def test_a_taken_port_is_named_with_the_node_that_needs_it():
+def test_a_taken_port_is_named_with_its_node():
     with socket.socket() as owner:
         owner.bind(("127.0.0.1", 0))
         owner.listen()

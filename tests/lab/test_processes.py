@@ -46,7 +46,7 @@ def test_a_reused_id_is_neither_found_nor_signalled(run):
     assert victim.find() is not None
 
 
-def test_stop_leaves_no_process_not_even_a_stubborn_or_stopped_one(run):
+def test_stop_ends_even_stubborn_and_stopped_processes(run):
     patient, stubborn, frozen = run(PATIENT), run(STUBBORN), run(PATIENT)
     frozen.send(signal.SIGSTOP)
     processes.stop([patient, stubborn, frozen], graceful_seconds=0.5)

@@ -82,7 +82,7 @@ def test_replacing_leaves_what_is_outside(lake):
     assert [row["observed_at"] for row in lake.read(alerting.ALERTS).to_pylist()] == [minute(2)]
 
 
-def test_the_size_of_a_window_is_that_of_the_files_it_touches(lake):
+def test_the_size_of_a_window_is_of_its_files(lake):
     """Minutes 0 and 1 are one file, 2 another, and 61 is in another hour."""
     for minutes in ([0, 1], [2], [61]):
         lake.append(alerting.ALERTS, [alert(number) for number in minutes])
@@ -113,7 +113,7 @@ def test_an_upsert_keeps_one_file_an_hour(lake):
     assert lake.upsert(progress.SNAPSHOTS, []) == 0
 
 
-def test_an_upsert_drops_what_is_gone_and_opens_no_other_hour(lake):
+def test_an_upsert_drops_missing_rows_of_its_hours_only(lake):
     lake.upsert(progress.SNAPSHOTS, [mark(0), mark(1), mark(70), mark(130)])
 
     def files():
@@ -153,7 +153,7 @@ def test_two_writers_of_one_table_both_get_through(lake):
     assert lake.read(alerting.ALERTS).num_rows == 8
 
 
-def test_only_the_columns_and_values_asked_for(lake):
+def test_only_the_requested_columns_and_values(lake):
     lake.append(alerting.ALERTS, [alert(0), alert(1, "lab/h/t")])
     found = lake.read(alerting.ALERTS, one_of("subject", ["lab/h/t"]), columns=("subject",))
     assert found.to_pylist() == [{"subject": "lab/h/t"}]

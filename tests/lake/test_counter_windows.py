@@ -24,7 +24,7 @@ def begun(lake, minutes, broker="a"):
     }
 
 
-def test_a_window_of_counters_begins_at_a_look_or_between_two(lake):
+def test_a_counter_window_begins_at_or_between_snapshots(lake):
     load(lake, snapshot(0), snapshot(8), snapshot(58), snapshot(59), snapshot(60), snapshot(64))
     assert begun(lake, 60) == {
         "minute": (name(59), name(59), 0),
@@ -36,7 +36,7 @@ def test_a_window_of_counters_begins_at_a_look_or_between_two(lake):
     }
 
 
-def test_no_window_begins_before_history_or_long_after_the_last_look(lake):
+def test_no_window_begins_before_history_or_in_a_gap(lake):
     load(lake, snapshot(0), snapshot(11), snapshot(12.5), snapshot(-24 * 60 + 12))
     assert begun(lake, 0) == {}
     assert begun(lake, 11) == {"minute": (name(0), name(11), round(10 / 11, 3))}
@@ -46,7 +46,7 @@ def test_no_window_begins_before_history_or_long_after_the_last_look(lake):
     }
 
 
-def test_only_looks_of_the_same_kind_at_the_same_broker_count(lake):
+def test_only_snapshots_of_one_source_and_broker_count(lake):
     load(lake, snapshot(1), snapshot(2, ["b"]), of_files(2, "store", "a"), snapshot(3))
     assert begun(lake, 3) == {"minute": (name(1), name(3), 0.5)}
     assert begun(lake, 3, "b") == {"minute": (name(2), name(2), 0)}
@@ -54,7 +54,7 @@ def test_only_looks_of_the_same_kind_at_the_same_broker_count(lake):
     assert {start.snapshot_id for start in found if start.before_id} == {name(2), name(3)}
 
 
-def test_starts_name_what_they_begin_in_and_where_that_is_not_known(lake):
+def test_a_window_without_known_start_has_only_its_unit(lake):
     load(lake, snapshot(1, ["a"]), snapshot(2, ["a"]))
     assert counter_windows(lake, Window(at(2), at(3))) == [
         CounterWindow(name(2), "a", "minute", name(1), name(1), 0.0),

@@ -53,7 +53,7 @@ def test_decisions_are_found_in_the_window_of_their_rows(lake):
     assert decisions(lake, Window(hour + HOUR, hour + 2 * HOUR)) == ()
 
 
-def test_identical_copies_are_one_and_break_what_each_of_them_breaks(lake):
+def test_identical_copies_are_one_row_with_all_reasons(lake):
     row = {
         "observed_at": NOON,
         "table": "raw.queue_offsets",

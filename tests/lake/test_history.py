@@ -31,7 +31,7 @@ def test_a_window_holds_its_last_snapshot(lake):
     assert at(2) in (pending(lake) or Window(NOON, NOON))
 
 
-def test_what_landed_late_reaches_through_the_newest_of_its_cluster(lake):
+def test_late_snapshots_reach_to_the_newest_of_their_cluster(lake):
     load(lake, snapshot(10), snapshot(20), snapshot(130))
     mark_computed(lake, 10, 130)
     assert pending(lake) == Window(at(20), at(130) + TICK)

@@ -24,7 +24,7 @@ def home(tmp_path):
 
 
 @pytest.mark.parametrize("batch", [rows.BATCH, 3])
-def test_a_snapshot_lies_where_the_contract_says_with_every_row(home, batch, monkeypatch):
+def test_a_landed_snapshot_has_every_row_in_its_folder(home, batch, monkeypatch):
     monkeypatch.setattr(rows, "BATCH", batch)
     taken = snapshot(START, Minute(2))
     path = land(home, taken)
@@ -117,7 +117,7 @@ def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
     assert [path for path in home.landing.rglob("*") if path.is_file()] == []
 
 
-def test_a_process_killed_while_landing_leaves_a_folder_that_is_not_shown(home):
+def test_a_landing_that_was_killed_is_not_listed(home):
     """What rmtree would have removed stays: the dot in front of its name keeps it out."""
     path = land(home, snapshot(START, Minute(1)))
     path.rename(path.with_name(f".{path.name}.4711"))
@@ -133,7 +133,7 @@ def test_other_folders_are_not_taken_for_snapshots(home, name):
     assert list(landed(home)) == []
 
 
-def test_the_newest_of_each_cluster_is_found_by_the_names_of_folders(home):
+def test_folder_names_give_the_newest_of_each_cluster(home):
     assert landing.newest_landed(home) == {}
     for cluster, minutes in {"past": (1, 59, 61), "prod/eu": (1400, 3)}.items():
         for minute in minutes:
@@ -160,7 +160,7 @@ def test_the_same_snapshot_does_not_land_over_itself(home):
     assert pq.ParquetFile(item.path / "snapshots.parquet").read().num_rows == 1
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(home):
+def test_an_unwritable_folder_is_named_in_the_error(home):
     """A file stands where the folder should be; root may write to read-only folders."""
     home.path.mkdir()
     home.landing.touch()

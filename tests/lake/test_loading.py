@@ -59,7 +59,7 @@ def test_a_cluster_of_any_name_is_loaded_once(lake, name):
         assert {row["snapshot_id"] for row in rows} == {wanted}, table.name
 
 
-def test_a_damaged_snapshot_is_kept_out_under_the_name_of_its_cluster(lake):
+def test_a_damaged_snapshot_is_rejected_under_its_cluster(lake):
     put(lake.home, START, [Minute(2, corrupt=True)], cluster="prod/eu")
     wanted = snapshot(START, Minute(2), cluster="prod/eu").snapshot_id
     assert list(load(lake).rejected) == [wanted]
@@ -87,14 +87,14 @@ def test_every_row_is_loaded(lake):
     }
 
 
-def test_a_header_tells_which_brokers_were_read(lake):
+def test_a_header_names_the_brokers_that_were_read(lake):
     put(lake.home, START, THREE)
     load(lake)
     read = [row["brokers_read"] for _, row in sorted(headers(lake).items())]
     assert read == [["broker-a", "broker-b"], ["broker-a", "broker-b"], ["broker-a"]]
 
 
-def test_a_broker_whose_commits_could_not_be_read_was_not_read(lake):
+def test_a_broker_without_readable_commits_was_not_read(lake):
     taken = snapshot(START, Minute(2))
     taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
     taken.consumer_offsets = [row for row in taken.consumer_offsets if row.broker == "broker-a"]
@@ -104,7 +104,7 @@ def test_a_broker_whose_commits_could_not_be_read_was_not_read(lake):
     assert header["brokers_read"] == ["broker-a"]
 
 
-def test_a_broker_that_told_commits_was_read_whatever_else_was_wrong_with_them(lake):
+def test_a_broker_that_reported_commits_was_read(lake):
     """One impossible offset, or a slave that did not answer, says nothing of all the others."""
     taken = snapshot(START, Minute(2))
     taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
@@ -114,7 +114,7 @@ def test_a_broker_that_told_commits_was_read_whatever_else_was_wrong_with_them(l
     assert header["brokers_read"] == ["broker-a", "broker-b"]
 
 
-def test_what_clients_told_is_no_answer_of_their_broker(lake):
+def test_client_reports_are_no_response_of_their_broker(lake):
     taken = snapshot(START, Minute(2))
     taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
     taken.consumer_offsets = [
@@ -127,7 +127,7 @@ def test_what_clients_told_is_no_answer_of_their_broker(lake):
     assert header["brokers_read"] == ["broker-a"]
 
 
-def test_a_header_tells_whether_queues_or_groups_came_or_went(lake):
+def test_a_header_marks_added_and_removed_queues_and_groups(lake):
     """The offsets themselves do not matter."""
     first, second, third = (snapshot(START, Minute(minute)) for minute in range(3))
     third.consumer_offsets = third.consumer_offsets[1:]
@@ -200,7 +200,7 @@ def test_what_no_tick_computes_is_not_loaded(lake):
     assert load(lake, since).snapshots == []
 
 
-def test_what_lies_before_removed_raw_rows_of_its_cluster_is_not_loaded(lake):
+def test_snapshots_older_than_raw_retention_are_not_loaded(lake):
     """To compute it would replace later rows, whose raw rows are gone, by nothing."""
     for cluster in ("old", "new"):
         put(lake.home, START, [Minute(0), Minute(90)], cluster)
@@ -394,9 +394,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("position", range(COMMITS))
-def test_a_load_killed_between_two_commits_is_finished_by_the_next(
-    lake, undisturbed, position, after
-):
+def test_a_load_that_was_killed_is_finished_next(lake, undisturbed, position, after):
     put(lake.home, START, THREE)
     damage(sorted(landed(lake.home))[0].path / "brokers.parquet")
     with pytest.MonkeyPatch.context() as patched:

@@ -35,7 +35,7 @@ def steps_of(lake, first, end):
     ]
 
 
-def test_a_broker_goes_down_once_and_its_next_step_leads_over_the_hole(lake):
+def test_a_brokers_next_step_leads_over_its_outage(lake):
     load(lake, snapshot(0), snapshot(1, ["a"]), snapshot(2, ["a"]), snapshot(3), snapshot(4, ["a"]))
     expected = [
         (1, "a", 0, False),
@@ -50,7 +50,7 @@ def test_a_broker_goes_down_once_and_its_next_step_leads_over_the_hole(lake):
     assert [step for first in range(5) for step in steps_of(lake, first, first + 1)] == expected
 
 
-def test_only_a_look_that_asked_the_broker_finds_it_down(lake):
+def test_only_a_live_snapshot_finds_a_broker_down(lake):
     failed = snapshot(1, [], status="FAILED")
     load(lake, snapshot(0), failed, of_files(2, "store", "a"), of_files(3, "stats_log"))
     assert [step for step in steps_of(lake, 0, 4) if step[3]] == []
@@ -92,7 +92,7 @@ ORDERS_OF_A = '{"broker": "a", "topic": "orders"}'
         ("raw.clients", '{"client_id": null}', {"a": (), "b": ()}),
     ],
 )
-def test_a_step_from_or_to_a_look_tells_what_is_set_aside(lake, table, row, lacking):
+def test_a_step_names_the_quarantined_rows_of_its_ends(lake, table, row, lacking):
     load(lake, *(snapshot(minute) for minute in range(4)))
     quarantined = {"observed_at": at(1), "table": table, "reason": "x", "row": row}
     lake.append(quality.QUARANTINE, [quarantined | {"snapshot_id": name(1)}])
@@ -104,7 +104,7 @@ def test_a_step_from_or_to_a_look_tells_what_is_set_aside(lake, table, row, lack
     }
 
 
-def test_of_very_many_rows_set_aside_no_one_is_asked_which_queue_it_hides(lake, monkeypatch):
+def test_very_many_quarantined_rows_hide_every_queue(lake, monkeypatch):
     monkeypatch.setattr(hidden_queues, "MANY", 1)
     load(lake, snapshot(0), snapshot(1))
     row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": ORDERS_OF_A}
@@ -112,7 +112,7 @@ def test_of_very_many_rows_set_aside_no_one_is_asked_which_queue_it_hides(lake, 
     assert [step.lacking for step in lacking_steps(lake, 0, 5)] == [(EVERY,), (EVERY,)]
 
 
-def test_rows_that_were_dropped_are_missing_as_those_in_quarantine_are(lake):
+def test_dropped_rows_are_missing_like_quarantined_ones(lake):
     load(lake, snapshot(-11), snapshot(-9), snapshot(0), snapshot(1))
     row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}
     row |= {"snapshot_id": name(0), "decided_at": at(9), "author": "eve"}

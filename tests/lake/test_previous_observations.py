@@ -6,20 +6,20 @@ from lake.window import Window
 from tests.support.loaded_snapshots import BOTH, at, load, name, of_files, snapshot, window
 
 
-def test_before_a_partial_snapshot_the_last_minutes_are_read_too(lake):
+def test_minutes_before_a_partial_snapshot_are_read(lake):
     """A queue that a partial snapshot lacks was observed before it, within the longest hole."""
     load(lake, snapshot(-11), snapshot(-9), snapshot(0, BOTH, "PARTIAL"), snapshot(1))
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(-9), name(0))
 
 
-def test_what_the_newest_snapshot_does_not_hold_is_read_where_it_was_last_seen(lake):
+def test_a_missing_queue_is_read_where_last_observed(lake):
     """A topic deleted for a minute, or what only deep looks ask clients for."""
     keys = {-11: "old", -9: "deep", -8: "all", -7: "deep", -6: "all", -1: "all", 0: "few"}
     load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(-1), name(-7), name(0))
 
 
-def test_what_comes_back_after_long_is_read_where_it_was_last_seen(lake):
+def test_a_returning_queue_is_read_where_last_observed(lake):
     """A topic deleted for longer than the longest hole, and created again."""
     keys = {-60: "with", -50: "with", -40: "others", -12: "without", -1: "without", 0: "without"}
     load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
@@ -28,7 +28,7 @@ def test_what_comes_back_after_long_is_read_where_it_was_last_seen(lake):
     assert plan_run(lake, Window(at(2), at(3))).previous == (name(0), name(1))
 
 
-def test_what_came_back_is_looked_for_in_few_looks(lake):
+def test_few_snapshots_are_searched_for_returning_queues(lake):
     load(lake, *(snapshot(-15 - back) | {"keys_read": str(back)} for back in range(20)))
     load(lake, snapshot(0) | {"keys_read": "now"}, snapshot(1) | {"keys_read": "new"})
     assert set(plan_run(lake, Window(at(1), at(2))).previous) == {
@@ -36,7 +36,7 @@ def test_what_came_back_is_looked_for_in_few_looks(lake):
     }  # fmt: skip
 
 
-def test_before_a_snapshot_with_quarantined_rows_the_last_minutes_are_read_too(lake):
+def test_minutes_before_quarantined_rows_are_read(lake):
     """A quarantined queue has no observation there; a backfill would find the one before."""
     load(lake, snapshot(-11), snapshot(-9), snapshot(0), snapshot(1))
     row = {"observed_at": at(0), "table": "raw.queue_offsets", "reason": "x", "row": "{}"}

@@ -36,7 +36,7 @@ def test_a_zombie_has_ended():
     assert find(process.pid, started_at) is None
 
 
-def test_an_identity_tells_the_process_and_its_host():
+def test_an_identity_names_the_process_and_its_host():
     mine = identity()
     process = named(mine)
     assert process and process.pid == os.getpid()

@@ -9,7 +9,7 @@ from lake.window import Window
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 
 
-def test_observations_are_counted_in_each_cluster_nine_before_the_first(lake):
+def test_nine_observations_before_the_window_are_read(lake):
     load(lake, *(snapshot(minute) for minute in range(15)), snapshot(12.5, cluster="other"))
     load(lake, of_files(11.5, "stats_log"))
     found = {it.snapshot_id: it for it in plan_run(lake, Window(at(12), at(14))).observations}

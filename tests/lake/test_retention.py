@@ -40,7 +40,7 @@ def test_wrong_days_are_one_line(monkeypatch, name, days, said):
         Settings.read()
 
 
-def test_the_environment_says_how_many_days(monkeypatch):
+def test_the_environment_sets_how_many_days(monkeypatch):
     monkeypatch.setenv("TIDEMARK_RAW_DAYS", "2")
     monkeypatch.setenv("TIDEMARK_ALERT_DAYS", "3")
     expected = Retention(raw=2, progress=90, alerts=3)

@@ -77,7 +77,7 @@ def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):
     ]
 
 
-def test_what_lies_shortly_before_the_window_is_known_by_its_age(lake):
+def test_snapshots_shortly_before_the_window_have_their_age(lake):
     day = MEMORY.total_seconds() / 60
     load(lake, snapshot(-day - 1), snapshot(-day + 5), snapshot(-9), snapshot(3))
     made = plan_run(lake, window(3, 4))

@@ -57,13 +57,13 @@ def test_records_come_back_from_a_table_as_they_were():
     assert typed_rows(table.slice(0, 0), Row) == []
 
 
-def test_a_column_that_a_table_gained_later_is_the_default():
+def test_a_column_added_later_reads_as_its_default():
     table = pa.Table.from_pylist([{"key": "a", "at": NOON}], schema=SCHEMA)
     assert table["labels"].to_pylist() == [None]
     assert typed_rows(table, Row) == [Row("a", NOON)]
 
 
-def test_what_must_be_known_and_is_not_is_told():
+def test_a_missing_required_value_is_named():
     table = pa.Table.from_pylist([{"at": NOON}], schema=SCHEMA)
     with pytest.raises(msgspec.ValidationError, match="missing required field `key`"):
         typed_rows(table, Row)

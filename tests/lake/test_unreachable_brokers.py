@@ -6,7 +6,7 @@ from lake.window import Window
 from tests.support.loaded_snapshots import at, load, name, of_files, snapshot
 
 
-def test_a_silent_broker_is_looked_up_where_it_was_last_seen(lake):
+def test_an_unreachable_broker_refers_to_its_last_observation(lake):
     load(lake, snapshot(1), snapshot(2, ["a"]), snapshot(3, ["a"]))
     made = plan_run(lake, Window(at(2), at(4)))
     assert made.unreachable == (
@@ -16,14 +16,14 @@ def test_a_silent_broker_is_looked_up_where_it_was_last_seen(lake):
     assert made.previous == (name(1),)
 
 
-def test_a_hole_inside_the_window_refers_into_it(lake):
+def test_a_gap_inside_the_window_refers_into_it(lake):
     load(lake, snapshot(1), snapshot(2), snapshot(3, ["a"]))
     made = plan_run(lake, Window(at(1), at(4)))
     assert made.unreachable == (UnreachableBroker(name(3), "b", name(2)),)
     assert made.previous == ()
 
 
-def test_a_broker_that_is_back_is_not_silent(lake):
+def test_a_broker_that_is_back_is_not_unreachable(lake):
     load(lake, snapshot(1), snapshot(2, ["a"]), snapshot(3))
     assert plan_run(lake, Window(at(3), at(4))).unreachable == ()
 
@@ -45,14 +45,14 @@ def test_a_broker_is_forgotten_after_a_day(lake):
     assert made.unreachable == (UnreachableBroker(name(0), "b", name(-day)),)
 
 
-def test_a_silent_broker_of_one_cluster_says_nothing_of_another(lake):
+def test_an_unreachable_broker_concerns_its_own_cluster_only(lake):
     load(lake, snapshot(1), snapshot(2, ["x"], "COMPLETE", cluster="other"))
     made = plan_run(lake, Window(at(2), at(3)))
     assert made.unreachable == ()
     assert made.previous == (name(1),)
 
 
-def test_files_tell_of_their_own_broker_only(lake):
+def test_files_concern_their_own_broker_only(lake):
     """Statistics of the past and a store of one broker make no other broker silent."""
     load(lake, snapshot(1), of_files(2, "stats_log"), of_files(3, "store", "a"), snapshot(4, ["a"]))
     found = plan_run(lake, Window(at(2), at(5)))

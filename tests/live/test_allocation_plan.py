@@ -71,7 +71,7 @@ def test_one_more_client_takes_from_the_others():
     assert (planned["actual_source"], planned["idle_clients"]) == ("computed", [])
 
 
-def test_what_members_told_stands_above_what_is_computed():
+def test_reports_of_members_win_over_computed_owners():
     taken = snapshot("10.0.0.1", "10.0.0.2", strategy="AVG_BY_CIRCLE")
     taken.client_queues = [
         ClientQueue("billing", "10.0.0.2", "orders", "broker-a", 0, 5),
@@ -96,7 +96,7 @@ def test_too_many_clients_idle_and_more_queues_help():
     assert owners(planned, "moves").count(None) == 2, "two queues are not there yet"
 
 
-def test_the_queues_of_several_topics_are_shared_one_topic_at_a_time():
+def test_queues_are_allocated_one_topic_at_a_time():
     taken = snapshot("10.0.0.1")
     orders = [topic for topic in taken.topics if topic.topic == "orders"]
     taken.topics += [replace(topic, topic="refunds", read_queues=2) for topic in orders]
@@ -117,7 +117,7 @@ def test_fewer_clients_and_another_strategy():
     assert owners(planned, "moves") == [False] * 3 + [True] * 3
 
 
-def test_a_group_that_is_offline_is_planned_by_its_progress():
+def test_an_offline_group_is_planned_by_its_progress():
     planned = plan(snapshot(), Wish("billing", 2))
     assert planned["clients"] == ["new-1", "new-2"]
     assert {row["topic"] for row in planned["queues"]} == {"orders"}
@@ -135,7 +135,7 @@ def test_a_group_that_is_offline_is_planned_by_its_progress():
         (snapshot("a", strategy="OurOwn"), Wish("billing", 2), "no allocation strategy 'OurOwn'"),
     ],
 )
-def test_what_cannot_be_planned_is_said(taken, wish, said):
+def test_what_cannot_be_planned_is_an_error(taken, wish, said):
     with pytest.raises(PlanError, match=said):
         plan(taken, wish)
 

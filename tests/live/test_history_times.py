@@ -170,7 +170,7 @@ def _by_hand(seen: list[Seen], offset: int) -> StoreTime:
     return Step(before, Observation(maximum, ago(minutes)), newest).store_time(offset)
 
 
-def test_few_messages_are_dated_by_brokers_and_the_rest_by_history(home, monkeypatch):
+def test_brokers_date_few_messages_and_history_the_rest(home, monkeypatch):
     write(home, *timeline("t", [(40, 0), (30, 100)]), *timeline("u", [(40, 0), (30, 100)]))
     taken = snapshot(t=(49, 100), u=(49, 100))
     requested = []
@@ -193,7 +193,7 @@ def test_few_messages_are_dated_by_brokers_and_the_rest_by_history(home, monkeyp
     ]
 
 
-def test_of_many_messages_brokers_date_what_history_does_not_know(home, monkeypatch):
+def test_brokers_date_many_messages_where_history_is_missing(home, monkeypatch):
     """An error of 10 minutes is little for a message of two hours, and much for a new one."""
     write(
         home,

@@ -12,7 +12,7 @@ def test_definitions_load_as_the_daemon_loads_them():
     build(Settings()).get_repository_def().load_all_definitions()
 
 
-def test_every_table_is_an_asset_of_its_name_and_every_suite_a_check():
+def test_tables_are_assets_and_suites_are_checks():
     graph = build(Settings()).resolve_asset_graph()
     assets = {".".join(key.path) for key in graph.get_all_asset_keys()}
     assert set(TABLES) | {"landing", "maintenance", "data_docs"} == assets

@@ -79,7 +79,7 @@ def test_a_tick_collects_by_itself(instance):
     ],
     ids=["tick", "recompute", "backfill", "maintain", "audit"],
 )
-def test_while_another_run_is_at_work_its_minutes_are_collected(instance, job, tags, ticks):
+def test_minutes_are_collected_while_another_run_works(instance, job, tags, ticks):
     run = under_way(instance, job, tags)
     assert starts(instance) == ticks, "a tick that only waits would take its longest time"
     assert starts(instance, meanwhile)
@@ -88,7 +88,7 @@ def test_while_another_run_is_at_work_its_minutes_are_collected(instance, job, t
     assert starts(instance) and not starts(instance, meanwhile)
 
 
-def test_one_run_at_a_time_collects_in_place_of_ticks(instance):
+def test_one_run_at_a_time_collects_for_ticks(instance):
     under_way(instance, TICK, PENDING)
     under_way(instance, COLLECT, {"dagster/partition": partition_key(datetime.now(UTC))})
     assert not starts(instance, meanwhile)
@@ -100,13 +100,13 @@ def test_a_run_that_collects_keeps_no_tick_waiting(instance):
     assert not is_at_work(instance, datetime.now(UTC))
 
 
-def test_runs_of_others_in_the_same_dagster_are_none_of_ours(instance):
+def test_runs_of_other_pipelines_do_not_count(instance):
     made = dg.JobDefinition(name="other", graph_def=dg.GraphDefinition(name="other"))
     instance.create_run_for_job(made, tags=HOURS, status=dg.DagsterRunStatus.STARTED)
     assert starts(instance) and not starts(instance, meanwhile)
 
 
-def test_what_runs_every_hour_does_not_wait_for_a_backfill(instance):
+def test_hourly_jobs_do_not_wait_for_a_backfill(instance):
     hourly = {each.name: each for each in schedules(running=False)}
     run = under_way(instance, RECOMPUTE, HOURS)
     for job in (MAINTAIN, AUDIT):
@@ -116,7 +116,7 @@ def test_what_runs_every_hour_does_not_wait_for_a_backfill(instance):
         assert starts(instance, hourly[f"{job.name}_every_hour"])
 
 
-def test_snapshots_may_wait_for_a_tick_for_a_while_and_for_a_backfill_while_it_lives(instance):
+def test_snapshots_wait_for_a_tick_or_a_living_backfill(instance):
     now = datetime.now(UTC)
     assert not is_at_work(instance, now)
     tick = under_way(instance, TICK, PENDING)

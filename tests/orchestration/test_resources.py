@@ -10,7 +10,7 @@ from settings.home import Home
 from settings.machines import Machine
 
 
-def test_what_consumers_run_on_comes_from_variables_and_a_file(tmp_path):
+def test_machines_of_consumers_come_from_variables_and_file(tmp_path):
     file = tmp_path / "machines.yaml"
     file.write_text("capacity:\n- match: {consumer_group: batch}\n  cores: 8\n")
     settings = Settings(

@@ -42,7 +42,7 @@ def stopped(lake) -> None:
     lake.append(SNAPSHOTS, [{"snapshot_id": "s", "observed_at": at, "cluster": "lab"}])
 
 
-def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkeypatch):
+def test_a_stopped_collection_is_notified_once(lake, instance, monkeypatch):
     stopped(lake)
     assert "1 found, 1 incidents changed" in evaluate(watch, lake, instance).skip_message
     with serve() as hook:
@@ -57,7 +57,7 @@ def test_a_collection_that_stopped_is_found_and_told_once(lake, instance, monkey
     assert len(rows) == 2, "the log and the webhook; the bad address silenced neither"
 
 
-def test_a_cluster_that_is_taken_out_of_the_file_leaves_no_incident(lake, instance):
+def test_a_removed_cluster_leaves_no_incident(lake, instance):
     stopped(lake)
     file = lake.home.path / "clusters.yaml"
     west = "- {name: west, namesrv: 10.0.0.2:9876}\n"
@@ -70,7 +70,7 @@ def test_a_cluster_that_is_taken_out_of_the_file_leaves_no_incident(lake, instan
     assert (row["rule"], row["state"]) == ("collection-late", "RESOLVED")
 
 
-def test_a_run_queue_that_is_stuck_is_found_by_what_it_does_not_make(lake, instance):
+def test_a_stuck_run_queue_is_an_incident(lake, instance):
     stopped(lake)
     job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
     for status in (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED):
@@ -97,7 +97,7 @@ def test_a_first_tick_that_never_starts_is_found(lake, instance):
     assert (row["rule"], row["subject"], row["state"]) == ("collection-late", "tidemark", "FIRING")
 
 
-def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, monkeypatch):
+def test_a_wrong_digest_setting_delays_no_notification(lake, instance, monkeypatch):
     stopped(lake)
     evaluate(watch, lake, instance)
     with serve() as hook, serve() as digest:
@@ -114,9 +114,7 @@ def test_a_digest_waits_and_its_wrong_setting_holds_up_nobody(lake, instance, mo
     assert row["next_attempt_at"].strftime("%H:%M:%S") == "00:00:00"
 
 
-def test_in_quiet_hours_of_its_rule_an_incident_is_gathered_for_the_digest(
-    lake, instance, monkeypatch, tmp_path
-):
+def test_incidents_in_quiet_hours_wait_for_the_digest(lake, instance, monkeypatch, tmp_path):
     (tmp_path / "rules.yaml").write_text(
         "rules:\n  - {name: late, kind: collection_late, threshold: 5m, "
         'quiet_hours: {from: "00:00", to: "00:00"}}\n'
@@ -150,7 +148,7 @@ def test_runs_that_fail_are_found_until_one_succeeds(name, lake, instance):
     assert row["state"] == "RESOLVED"
 
 
-def test_a_wrong_rule_is_told_and_ends_no_incident(lake, instance, tmp_path):
+def test_a_wrong_rule_is_reported_and_resolves_no_incident(lake, instance, tmp_path):
     stopped(lake)
     evaluate(watch, lake, instance)
     (tmp_path / "rules.yaml").write_text("rules:\n  - {name: collection-late, kind: late}\n")
@@ -195,9 +193,7 @@ def ended(instance, status: dg.DagsterRunStatus) -> str:
     return run.run_id
 
 
-def test_a_delivery_sends_a_sign_of_life_and_one_that_fails_a_sign_of_failure(
-    lake, instance, monkeypatch, heart
-):
+def test_deliveries_send_heartbeats_of_success_and_failure(lake, instance, monkeypatch, heart):
     evaluate(notify, lake, instance)
     assert heart == ["/s3cret-uuid"]
     stopped(lake)

@@ -90,7 +90,7 @@ def test_one_cluster_without_a_file(home):
 @pytest.mark.parametrize(
     ("written", "expected"), [("off", 0), ("0", 0), ("'off'", 0), ("90", 90), ("1h", 3600)]
 )
-def test_how_often_to_look_deep(home, written, expected):
+def test_how_often_snapshots_are_deep(home, written, expected):
     write(home, ENTRY + f"  deep_every: {written}\n")
     assert configured(home)[0].deep_every == expected
 
@@ -107,7 +107,7 @@ def test_how_often_to_look_deep(home, written, expected):
         (0, 5, False),
     ],
 )
-def test_a_deep_look_is_due(deep_every, minutes_ago, expected):
+def test_a_deep_snapshot_is_due(deep_every, minutes_ago, expected):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)
     last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
     deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now)
@@ -249,7 +249,7 @@ def test_an_account_that_is_not_there(home, acl, content, said):
     assert SECRET not in str(caught.value) and caught.value.__cause__ is None
 
 
-def test_an_account_is_read_anew_for_every_look(home):
+def test_an_account_is_read_again_for_every_snapshot(home):
     write(home, ENTRY + "  acl: {access_key_env: A, secret_key_env: B}\n")
     (cluster,) = configured(home)
     for secret in ("old", "new"):

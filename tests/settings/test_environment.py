@@ -59,7 +59,7 @@ def test_all_wrong_values_are_named_at_once(monkeypatch):
     assert len(ended.value.mistakes) == 2
 
 
-def test_an_old_name_works_until_the_new_one_is_set(monkeypatch):
+def test_an_old_name_works_without_the_new_one(monkeypatch):
     monkeypatch.setenv("TIDEMARK_HOLE_MINUTES", "20")
     assert Settings.read().gap_minutes == 20
     monkeypatch.setenv("TIDEMARK_GAP_MINUTES", "30")

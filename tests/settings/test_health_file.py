@@ -23,7 +23,7 @@ def test_a_file_that_somebody_named_has_to_be_there(tmp_path, monkeypatch):
     )
 
 
-def test_what_an_entry_does_not_say_is_as_ever(tmp_path):
+def test_omitted_thresholds_keep_their_defaults(tmp_path):
     file = tmp_path / "health.yaml"
     file.write_text(
         "health:\n"
@@ -52,7 +52,7 @@ def test_what_an_entry_does_not_say_is_as_ever(tmp_path):
         ("just text", "2: health[0]: an entry is a mapping, not text"),
     ],
 )
-def test_a_mistake_is_one_line_and_costs_no_other_entry(tmp_path, entry, mistake):
+def test_a_mistake_is_one_line_and_spares_other_entries(tmp_path, entry, mistake):
     file = tmp_path / "health.yaml"
     file.write_text(f"health:\n- {entry}\n- match: {{}}\n")
     found, (line,) = read(file)

@@ -7,7 +7,7 @@ from settings.machines import Machine
 from settings.machines_file import read
 
 
-def test_without_a_file_all_groups_run_on_the_same_machine(tmp_path):
+def test_without_a_file_all_groups_share_a_machine(tmp_path):
     assert read(tmp_path / "capacity.yaml") == ([], [])
 
 
@@ -44,7 +44,7 @@ def test_entries_state_cores_and_computing_time(tmp_path):
         ("{match: {}, compute_ms: 2, compute_share: 0.2}", "2: capacity[0]: "),
     ],
 )
-def test_a_mistake_is_one_line_and_costs_no_other_entry(tmp_path, entry, mistake):
+def test_a_mistake_is_one_line_and_spares_other_entries(tmp_path, entry, mistake):
     file = tmp_path / "capacity.yaml"
     file.write_text(f"capacity:\n- {entry}\n- match: {{}}\n")
     found, (line,) = read(file)

@@ -122,7 +122,7 @@ def test_such_a_plan_would_be_seen(spark):
     assert nodes(rows.join(names, F.length("name") > F.col("queue_id"))).keys() & UNKEYED
 
 
-def test_queues_are_sorted_once_for_all_that_is_asked_of_their_past(spark):
+def test_queues_are_sorted_once_for_all_columns(spark):
     # Each further sort or shuffle would cost as much as reading the rows.
     raw_rows = frames(spark)
     offsets = ("min_offset", "max_offset")

@@ -67,7 +67,7 @@ def test_a_store_with_a_broken_file(home, store):
 
 
 @pytest.mark.parametrize(("lost", "read"), [("consumerOffset.json", []), ("nothing", ["broker-a"])])
-def test_a_store_without_progress_counts_as_silent(home, store, lost, read):
+def test_a_store_without_progress_counts_as_unreachable(home, store, lost, read):
     """Else its groups would be gone instead of unknown."""
     (store.root / "config" / lost).unlink(missing_ok=True)
     assert read_store(store.root).queue_offsets

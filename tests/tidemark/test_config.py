@@ -25,7 +25,7 @@ def test_every_setting_has_a_row(home):
     assert rows["TIDEMARK_SCHEDULE"]["value"] == "off"
 
 
-def test_a_file_of_the_home_is_the_source_of_its_setting(home):
+def test_files_of_the_home_are_sources_of_settings(home):
     def clusters(settings):
         rows = {row["name"]: row for row in setting_rows(settings)}
         return rows["TIDEMARK_CLUSTERS"]["value"], rows["TIDEMARK_CLUSTERS"]["source"]

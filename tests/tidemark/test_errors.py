@@ -139,14 +139,14 @@ def test_an_empty_cluster_is_one_line(home, empty_cluster, command):
     assert empty_cluster.node(layout.NAMESRV).address == empty_cluster.namesrv
 
 
-def test_a_failed_look_says_what_to_do(home):
+def test_a_failed_snapshot_names_what_to_do(home):
     with closed_port() as address:
         assert f"tidemark doctor --namesrv {address}" in refused(
             home, ["lag", "--namesrv", address], 1
         )
 
 
-def test_doctor_tells_a_wrong_setting_of_notices_and_no_secret(home):
+def test_doctor_names_a_wrong_channel_without_its_secret(home):
     settings = {"TIDEMARK_DIGEST_EVERY": "soon", "TIDEMARK_NOTIFY_URLS": "nosuch://s3cret"}
     done = run(home, ["doctor"], timeout=60, **settings)
     (line,) = [line for line in done.stdout.splitlines() if " notices " in line]

@@ -125,7 +125,7 @@ def test_maintenance_is_planned_ahead(home, lake):
         (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),
     ],
 )
-def test_bad_use_is_told_in_one_line(home, arguments, code, line):
+def test_bad_use_is_one_line(home, arguments, code, line):
     assert line in " ".join(answer(home, "incidents", *arguments, code=code).split())
 
 
@@ -152,7 +152,7 @@ def test_a_replay_is_summed_up_by_rule():
     assert counts == [("lag-high", 2, 2, 1, 1, 1), ("broker-down", 1, 1, 0, 0, 0)]
 
 
-def test_a_replay_names_the_rules_that_it_does_not_ask(home):
+def test_a_replay_names_the_rules_that_it_skips(home):
     asked = ["rules", "test", str(DEFAULT_RULES), "--from", "2026-11-19", "--to", "2026-11-20"]
     told = answer(home, *asked).splitlines()[-1]
     left_out = ["collection-late", "data-quality", "runs-failing"]
@@ -160,7 +160,7 @@ def test_a_replay_names_the_rules_that_it_does_not_ask(home):
     assert json.loads(answer(home, *asked, "--format", "json")) == []
 
 
-def test_rules_are_checked_by_line_and_the_schema_is_one(home, tmp_path):
+def test_mistakes_in_rules_have_their_line(home, tmp_path):
     good = answer(home, "rules", "check")
     assert good.endswith("rules, no mistake\n")
     file = tmp_path / "mine.yaml"

@@ -52,7 +52,7 @@ def test_lag_and_delay_as_shown(queues, lag, delay):
     assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
 
 
-def test_the_lag_of_a_pop_group_is_at_least_that():
+def test_the_lag_of_a_pop_group_is_a_bound():
     taken = snapshot((9, 10, NOW))
     taken.consumer_offsets[0].request_mode = "pop"
     assert cells(taken)["lag"].strip() == "> 1"
@@ -80,7 +80,7 @@ def with_problem(operation: str) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def test_beside_a_silent_broker_nothing_is_complete():
+def test_an_unreachable_broker_makes_groups_incomplete():
     assert with_problem("GET_ALL_CONSUMER_OFFSET") == {
         "lag": 5,
         "queues": None,

@@ -31,7 +31,7 @@ def drawn(width):
 
 
 @pytest.mark.parametrize("width", [70, 80, 100, 120, 160, 250])
-def test_on_any_terminal_numbers_are_whole_and_what_is_left_out_is_named(width):
+def test_narrow_terminals_keep_numbers_and_name_omissions(width):
     text = drawn(width)
     assert "…" not in text, "names go on in a next line"
     assert "123,456,789" in text and "> 12 h 59 m" in text

@@ -80,7 +80,7 @@ def listed(home, *arguments):
     return json.loads(answer(home, "list", "--format", "json", *arguments))
 
 
-def test_rows_are_listed_by_table_and_shown_with_what_they_break(standing):
+def test_quarantined_rows_are_listed_with_their_reasons(standing):
     home, lake = standing.home, standing
     assert len(listed(home)) == 6
     assert len(listed(home, "--limit", "2")) == 2
@@ -119,7 +119,7 @@ def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
     assert chosen in {row["row_id"] for row in listed(home)}
 
 
-def test_what_is_decided_on_can_be_decided_again_when_it_has_left_the_quarantine(home, lake):
+def test_decisions_can_change_after_rows_left_the_quarantine(home, lake):
     chosen = row_id(lake, queue_id=2)
     assert "recompute" not in answer(home, "drop", chosen), "no number changes"
     lake.replace(quality.QUARANTINE, HOUR_OF_ROWS, [])
@@ -138,7 +138,7 @@ def test_what_is_decided_on_can_be_decided_again_when_it_has_left_the_quarantine
         (("list", "--table", "raw.topic"), 2, "no table 'raw.topic'"),
     ],
 )
-def test_bad_use_is_told_in_one_line(standing, arguments, code, line):
+def test_bad_use_is_one_line(standing, arguments, code, line):
     assert line in " ".join(answer(standing.home, *arguments, code=code).replace("│", " ").split())
 
 
@@ -159,13 +159,13 @@ def test_no_release_makes_a_key_double(standing, chosen, line):
     assert decisions(standing) == (), "all of them or none"
 
 
-def test_what_has_no_raw_row_any_more_cannot_be_released(home, lake):
+def test_rows_without_raw_rows_cannot_be_released(home, lake):
     lake.replace(raw.QUEUE_OFFSETS, HOUR_OF_ROWS, [])
     told = answer(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
     assert "its raw rows have been removed" in told
 
 
-def test_one_of_two_may_be_released_when_the_other_is_undone(home, lake):
+def test_one_copy_is_released_when_another_is_undone(home, lake):
     first, second = (row_id(lake, max_offset=high) for high in (8, 9))
     answer(home, "release", first, "--comment", "why")
     assert f"{first} of the same key" in answer(home, "release", second, "--comment", "w", code=1)

@@ -18,11 +18,11 @@ def printed(cluster, tmp_path, *options):
     return json.loads(done.stdout)
 
 
-def test_what_is_printed_without_looking_deep(cluster, tmp_path):
+def test_what_a_plain_snapshot_prints(cluster, tmp_path):
     assert list(printed(cluster, tmp_path)) == ["snapshot", *SHALLOW]
 
 
-def test_what_a_deep_look_prints(cluster, tmp_path):
+def test_what_a_deep_snapshot_prints(cluster, tmp_path):
     taken = printed(cluster, tmp_path, "--deep", "--group", "g-idle")
     assert list(taken) == ["snapshot", *SHALLOW, *DEEP]
     assert taken["snapshot"]["status"] == "COMPLETE"
@@ -34,7 +34,7 @@ def test_what_a_deep_look_prints(cluster, tmp_path):
     assert members <= {row["client_id"] for row in told}
 
 
-def test_clients_are_left_alone_when_told_so(cluster, tmp_path):
+def test_clients_get_no_request_when_disabled(cluster, tmp_path):
     taken = printed(cluster, tmp_path, "--deep", "--no-clients")
     assert taken["client_queues"] == taken["client_topics"] == [] and taken["broker_stats"]
     assert {row["subscriptions_source"] for row in taken["clients"]} == {"group"}

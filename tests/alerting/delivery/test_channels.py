@@ -171,7 +171,7 @@ CHAT_SERVICES = {
 
 
 @pytest.mark.parametrize("url", CHAT_SERVICES)
-def test_an_error_code_in_a_http_200_is_a_failure(url: str, web):
+def test_http_200_with_an_error_code_is_a_failure(url: str, web):
     """Chat services refuse a sender over its rate limit with HTTP 200."""
     code, text = CHAT_SERVICES[url]
     channel = AppriseChannel(url)

@@ -147,7 +147,7 @@ def test_weeks_start_on_monday_and_days_at_midnight(lake, webhook):
     assert [digests(lake, other, at) for at in (170.5, 191.9, 192)] == [0, 0, 1]
 
 
-def test_a_failed_digest_is_retried_and_delays_no_other_channel(lake, webhook):
+def test_a_failed_digest_is_retried_without_delaying_other_channels(lake, webhook):
     one, standing = incident("one", 30), incident("standing", 1)
     save(lake, [], [standing])
     with serve() as flaky:
@@ -184,7 +184,7 @@ def test_a_silenced_incident_waits_for_the_next_digest(lake, webhook):
     assert "lab/short" not in webhook.received[1]["message"]
 
 
-def test_an_incident_open_after_its_silence_is_in_the_digest(lake, webhook):
+def test_incidents_open_after_their_silence_are_in_the_digest(lake, webhook):
     one = incident("one", 1)
     save(lake, [], [one])
     assert [digests(lake, webhook.url, 1, "silenced"), digests(lake, webhook.url, 10)] == [0, 0]

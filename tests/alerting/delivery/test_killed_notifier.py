@@ -7,7 +7,7 @@ from bench.notifier import notifier
 pytestmark = pytest.mark.slow
 
 
-def test_every_transition_is_told_whenever_the_notifier_is_killed(tmp_path):
+def test_every_transition_is_notified_whenever_the_notifier_is_killed(tmp_path):
     kills = 3
     found = notifier(tmp_path, kills, seed=20261121, report=lambda line: None)
     assert found.expected == 3 * kills + 3 * (kills - 1)

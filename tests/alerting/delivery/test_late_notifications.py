@@ -31,7 +31,7 @@ def over(group: str, at: float = 0, severity: str = "critical"):
     return incident(("FIRING", at), ("RESOLVED", at + 9), group=group, severity=severity)
 
 
-def test_what_opened_and_resolved_while_nothing_was_delivered_is_one_summary(lake, webhook):
+def test_incidents_missed_during_an_outage_are_one_summary(lake, webhook):
     hook = AppriseChannel(webhook.url)
     save(lake, [], [incident(("FIRING", -9), group="before")])
     assert deliver(lake, [hook], clock=clock(0)).notifications == 1
@@ -53,7 +53,7 @@ def test_what_opened_and_resolved_while_nothing_was_delivered_is_one_summary(lak
     assert statuses == ["DELIVERED"] * 62
 
 
-def test_what_a_backlog_finds_late_is_told_though_delivery_never_stopped(lake, webhook):
+def test_incidents_found_late_by_a_backlog_are_notified(lake, webhook):
     hook = AppriseChannel(webhook.url)
     save(lake, [], [over("first", 5 * DAYS)])
     assert deliver(lake, [hook], clock=clock(5 * DAYS + 10)).notifications == 2
@@ -63,7 +63,7 @@ def test_what_a_backlog_finds_late_is_told_though_delivery_never_stopped(lake, w
     assert deliver(lake, [hook], clock=clock(5 * DAYS + 12)).notifications == 0
 
 
-def test_a_service_that_was_down_for_days_gets_a_summary(lake, webhook):
+def test_a_service_down_for_days_gets_a_summary(lake, webhook):
     webhook.status = 500
     hook = AppriseChannel(webhook.url)
     firing = incident(("FIRING", 0), group="g")
@@ -76,7 +76,7 @@ def test_a_service_that_was_down_for_days_gets_a_summary(lake, webhook):
     assert message["title"] == "Tidemark: 1 incident opened and resolved before it could be told"
 
 
-def test_a_channel_is_told_as_much_when_its_neighbour_was_told_before(lake, webhook):
+def test_each_channel_is_notified_whatever_another_has_delivered(lake, webhook):
     first = AppriseChannel(webhook.url)
     save(lake, [], [over("g")])
     deliver(lake, [first], clock=clock(10))
@@ -109,7 +109,7 @@ def test_the_log_names_each_of_them(lake, caplog: pytest.LogCaptureFixture):
     assert all(line["late"] for line in lines)
 
 
-def test_a_pager_opens_no_alert_for_what_is_over_or_only_info(lake, web):
+def test_pagers_open_no_alert_for_info_or_resolved_incidents(lake, web):
     info = incident(("FIRING", 0), group="idle", severity="info")
     save(lake, [], [over("long-gone", -600), info])
     pager = AppriseChannel(PAGERDUTY)

@@ -39,7 +39,7 @@ def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_broker_outage_is_notified_and_what_it_inhibits_is_not(lake, webhook):
+def test_a_broker_outage_is_notified_without_inhibited_incidents(lake, webhook):
     """The ready-made rules, a snapshot a minute: broker-b is unreachable at the first three."""
     rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}
     broker = "lab/broker-b/10.0.0.2:10911"

@@ -116,7 +116,7 @@ def test_each_transition_is_due_until_it_was_delivered():
     assert due_now(9, RESOLVED) == (["FIRING", "RESOLVED"], [])
 
 
-def test_a_failed_notification_waits_and_later_ones_wait_for_it():
+def test_later_notifications_wait_for_a_failed_one():
     failed = entry("FIRING", 0, attempts=2, next_attempt_at=minute(10), last_error="gone")
     assert due_now(9, RESOLVED, entries=(failed,)) == ([], [])
     assert due_now(10, RESOLVED, entries=(failed,)) == (["FIRING", "RESOLVED"], [])
@@ -129,7 +129,7 @@ def test_a_failed_notification_waits_and_later_ones_wait_for_it():
     )
 
 
-def test_an_incident_that_resolved_long_ago_is_told_as_late():
+def test_a_resolution_long_ago_is_notified_as_late():
     assert due_now(70, RESOLVED) == (["FIRING", "RESOLVED"], [])
     late = due([RESOLVED], {}, "hook", minute(70)).notifications
     assert [each.late for each in late] == [True, True]
@@ -159,7 +159,7 @@ def test_a_muted_notification_is_sent_later_if_still_open():
     assert due_now(900, RESOLVED, entries=(sent, waits)) == (["RESOLVED"], [])
 
 
-def test_an_incident_that_resolved_while_muted_stays_withheld():
+def test_an_incident_resolved_while_muted_is_never_sent():
     muted = entry("FIRING", 0, last_error="inhibited by incident abc")
     assert due_now(10, RESOLVED, entries=(muted,)) == ([], ["WITHHELD", "WITHHELD"])
     # A notification that failed was not muted.
@@ -167,7 +167,7 @@ def test_an_incident_that_resolved_while_muted_stays_withheld():
     assert due_now(10, RESOLVED, entries=(failed,)) == (["FIRING", "RESOLVED"], [])
 
 
-def test_each_reopening_is_notified_or_withheld_by_itself():
+def test_each_reopening_is_notified_or_muted_by_itself():
     first = (entry("FIRING", 0, **DONE), entry("RESOLVED", 9, **DONE))
     back = (("FIRING", 0), ("RESOLVED", 9), ("FIRING_2", 20))
     reopened, resolved_again = incident(*back), incident(*back, ("RESOLVED_2", 30))
@@ -196,7 +196,7 @@ def notification(one: Incident, number: int = 0) -> Notification:
     return Notification(one, one.transitions[number])
 
 
-def test_a_message_names_value_times_cause_evidence_and_next_step():
+def test_a_message_names_value_times_evidence_and_next_step():
     assert title([notification(FIRING)]) == "[critical] FIRING lag: lab/billing/orders"
     assert text(notification(FIRING)).split("\n") == [
         "[critical] FIRING lag: lab/billing/orders",

@@ -124,7 +124,7 @@ def test_groups_wait_and_later_messages_keep_their_interval(lake, servers, deliv
     assert titles(team)[3:] == ["[critical] RESOLVED lag: lab/a/orders"]
 
 
-def test_what_resolves_while_its_group_waits_is_told_all_the_same(lake, servers, delivering):
+def test_an_incident_resolved_during_group_wait_is_notified(lake, servers, delivering):
     by = delivering(GROUPED)
     save(lake, [], [a := firing("a")])
     by(0.5)
@@ -175,7 +175,7 @@ def test_what_resolves_before_it_escalates_reaches_nobody_else(lake, servers, de
     assert servers["lead"].received == []
 
 
-def test_a_route_is_mute_in_its_times_and_tells_afterwards(lake, servers, delivering):
+def test_a_muted_route_notifies_after_its_interval(lake, servers, delivering):
     by = delivering(
         "time_intervals:\n- name: noon\n  time_intervals:\n"
         '  - {times: {start_time: "12:00", end_time: "13:00"}, weekdays: thursday}\n'
@@ -192,7 +192,7 @@ def test_a_route_is_mute_in_its_times_and_tells_afterwards(lake, servers, delive
     assert titles(servers["team"])[1:] == ["[critical] FIRING lag: lab/a/orders"]
 
 
-def test_a_mistake_in_the_routes_tells_everybody(lake, tmp_path, servers):
+def test_a_mistake_in_the_routes_notifies_every_receiver(lake, tmp_path, servers):
     file = tmp_path / "rules.yaml"
     file.write_text(
         f"receivers: [{{name: team, urls: '{servers['team'].url}'}}]\n"
@@ -207,9 +207,7 @@ def test_a_mistake_in_the_routes_tells_everybody(lake, tmp_path, servers):
     assert [len(servers[name].received) for name in ("default", "team")] == [1, 1]
 
 
-def test_an_incident_that_a_new_tree_sends_elsewhere_still_ends_where_it_began(
-    lake, servers, delivering
-):
+def test_a_rerouted_incident_resolves_on_its_first_receiver(lake, servers, delivering):
     save(lake, [], [a := firing("a")])
     delivering("routes: {receiver: team, group_wait: 0s}\n")(1)
     by = delivering("routes: {receiver: lead, group_wait: 0s}\n")
@@ -223,7 +221,7 @@ def test_an_incident_that_a_new_tree_sends_elsewhere_still_ends_where_it_began(
 # Webhooks
 
 
-def test_a_webhook_gets_the_incident_signed_and_once_per_key(lake, servers, delivering):
+def test_a_webhook_gets_one_signed_incident_per_key(lake, servers, delivering):
     team = servers["team"]
     by = delivering(
         "routes: {receiver: hook, group_wait: 0s, group_interval: 1s}\n",
@@ -257,7 +255,7 @@ def test_a_webhook_gets_the_incident_signed_and_once_per_key(lake, servers, deli
     assert "s3cret" not in json.dumps(lake.read(NOTIFICATIONS).to_pylist(), default=str)
 
 
-def test_a_secret_that_is_not_set_is_named_and_stops_no_other(tmp_path: Path):
+def test_a_missing_secret_is_named_and_stops_no_other(tmp_path: Path):
     file = tmp_path / "rules.yaml"
     file.write_text(
         "receivers:\n- name: a\n  urls: ['json://${NO_SUCH}@127.0.0.1', 'nosuch://s3cret']\n"
@@ -301,7 +299,7 @@ def test_an_acknowledgement_reaches_the_pager_once(lake, web, url, expected):
     assert len(web.posted) == 3
 
 
-def test_an_acknowledgement_of_what_is_over_is_withheld(lake, web):
+def test_no_acknowledgement_is_sent_after_a_resolution(lake, web):
     (channel,) = open_channels(NotificationSettings("pagerduty://routing-key@api-key"))[0][1:]
     save(lake, [], [a := firing("a")])
     deliver(lake, [channel], clock=clock(1))

@@ -11,7 +11,7 @@ from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, incident, noti
 HOSTILE = "{{ 7*7 }}{% for x in y %}<script>"
 
 
-def test_a_receiver_may_be_told_in_chinese():
+def test_a_receiver_gets_messages_in_chinese():
     words = Words("zh")
     assert words.title([notification(FIRING)]) == "[严重] 触发 lag:lab/billing/orders"
     both = [notification(FIRING), notification(RESOLVED, 1)]
@@ -47,7 +47,7 @@ def test_a_template_that_fails_or_reaches_out_is_replaced(template: str):
     assert Words("en", None, template).body([notification(FIRING)]).startswith("[critical] FIRING")
 
 
-def test_a_template_that_is_none_is_named_by_its_line(tmp_path: Path):
+def test_a_broken_template_is_named_by_its_line(tmp_path: Path):
     file = tmp_path / "rules.yaml"
     file.write_text("receivers:\n- name: a\n  body: '{% if %}'\n")
     (mistake,) = read_rule_set(file).mistakes

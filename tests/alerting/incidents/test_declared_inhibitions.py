@@ -46,7 +46,7 @@ def declared(tmp_path: Path, text: str) -> tuple[Inhibition, ...]:
     return found.inhibitions
 
 
-def test_lag_very_high_inhibits_lag_high_of_the_same_subject():
+def test_lag_very_high_inhibits_lag_high_of_its_subject():
     high, very = firing("lag-high"), firing("lag-very-high", 30)
     assert inhibited(high, very) == {"lag-high": "lag-very-high"}
     assert inhibited(high, firing("lag-very-high", topic="other")) == {}
@@ -65,7 +65,7 @@ def test_one_trouble_of_a_group_is_one_page():
     assert len(inhibited(*stuck)) == 3
 
 
-def test_loss_is_a_page_of_its_own_and_more_severe_is_never_inhibited_by_less():
+def test_less_severe_incidents_never_inhibit_loss():
     lost = [firing("nobody-online"), firing("messages-lost"), firing("messages-soon-lost")]
     assert inhibited(*lost) == {}
     late = replace(firing("delay-high"), severity="critical")
@@ -108,7 +108,7 @@ def test_somebody_is_notified_whatever_is_declared(tmp_path):
     assert found == {"stalled": "lag-high"}
 
 
-def test_a_file_may_declare_none_and_what_ends_inhibits_no_more(tmp_path):
+def test_resolved_incidents_and_empty_declarations_inhibit_nothing(tmp_path):
     assert inhibited(firing("lag-high"), firing("lag-very-high"), by=()) == {}
     file = tmp_path / "rules.yaml"
     file.write_text("rules: []\ninhibit: []\n")

@@ -37,7 +37,7 @@ def of(cluster: str, group: str = "billing") -> Incident:
     return replace(one, incident_id=f"{cluster}-{group}", cluster=cluster)
 
 
-def test_only_what_the_file_named_and_names_no_more_is_not_watched(lake):
+def test_only_clusters_removed_from_the_file_count_as_removed(lake):
     assert gone(lake, 0) == set(), "without a file, nothing is known of any"
     configure(lake, "lab", "west")
     assert gone(lake, 1) == set()
@@ -54,7 +54,7 @@ def test_only_what_the_file_named_and_names_no_more_is_not_watched(lake):
     assert gone(lake, 7 + REMEMBERED_FOR / timedelta(minutes=1)) == set()
 
 
-def test_what_was_open_of_it_is_over_and_of_others_it_is_not(lake):
+def test_a_removed_cluster_resolves_its_own_incidents_only(lake):
     taken_out, pending = of("lab"), replace(of("lab", "slow"), state="PENDING", transitions=())
     others = [of("west"), replace(of("?"), cluster=None), of("by-hand")]
     save(lake, [], [taken_out, pending, *others])
@@ -85,7 +85,7 @@ def test_nobody_misses_its_snapshots(lake):
     assert check_pipeline(lake, rules, {}, minute(10), NOON, {"lab"}).alerts == ()
 
 
-def test_what_was_seen_before_it_was_closed_does_not_open_it_again(lake):
+def test_alerts_before_the_removal_reopen_no_incident(lake):
     over = closed(FIRING, minute(5), REASON)
     assert over and (over.observed_at, over.details["closed"]) == (minute(5), REASON)
     rules = {rule.name: rule for rule in load_rules(DEFAULT_RULES)}

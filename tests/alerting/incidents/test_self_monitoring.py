@@ -62,7 +62,7 @@ def told(incidents) -> list[tuple[str, str, list[str]]]:
     return [(rule, subject, [each.transition for each in all_]) for rule, subject, all_ in names]
 
 
-def test_a_collection_that_stops_is_an_incident_until_it_goes_on(lake, rules):
+def test_a_stopped_collection_is_an_incident_until_it_resumes(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     for number in range(3):
         computed(lake, number)
@@ -84,7 +84,7 @@ def test_a_collection_that_stops_is_an_incident_until_it_goes_on(lake, rules):
     assert told(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
 
 
-def test_what_waits_for_a_run_at_work_is_not_late_while_it_lands(lake, rules):
+def test_snapshots_that_land_during_a_run_are_not_late(lake, rules):
     """A day's backfill computes nothing new for a quarter of an hour."""
     computed(lake, 0)
     land(lake.home, snapshot(NOON, Minute(14), "lab"))
@@ -107,7 +107,7 @@ def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
     assert told(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
 
 
-def test_after_days_without_any_snapshot_its_age_counts_from_the_last_one(lake, rules):
+def test_age_counts_from_the_last_snapshot_days_ago(lake, rules):
     """It was off for three days, and had been watched for two months."""
     first, day = minute(-60 * 1440), 1440
     computed(lake, -40 * day)
@@ -134,7 +134,7 @@ def test_runs_that_fail_are_an_incident_until_one_succeeds(lake, rules):
     assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
 
 
-def test_of_an_expectation_the_verdict_on_the_newest_rows_counts(lake, rules):
+def test_the_validation_result_of_the_newest_rows_counts(lake, rules):
     judged(lake, 1, 0)
     judged(lake, 2, 7)
     judged(lake, 2, 7, "raw.snapshots")
@@ -160,7 +160,7 @@ def after(incidents: list[Incident], lake: Lake, rules: list[Rule], number: floa
     return advance(incidents, [check_pipeline(lake, rules, {}, minute(number), NOON)], by_name)
 
 
-def test_a_verdict_on_no_rows_says_nothing(lake, about_rows):
+def test_a_validation_result_of_no_rows_counts_nothing(lake, about_rows):
     """A cluster that cannot be reached has no rows, and none of them breaks anything."""
     incidents: list[Incident] = []
     for number in range(1, 4):
@@ -181,7 +181,7 @@ def test_a_verdict_on_no_rows_says_nothing(lake, about_rows):
     assert truth.value == 1
 
 
-def test_a_verdict_is_one_observation_however_often_it_is_looked_at(lake, about_rows):
+def test_a_validation_result_read_twice_is_one_observation(lake, about_rows):
     incidents: list[Incident] = []
     judged(lake, 1, 7)
     for number in range(9):
@@ -198,7 +198,7 @@ def test_a_verdict_is_one_observation_however_often_it_is_looked_at(lake, about_
     assert (incidents[0].state, incidents[0].streak) == ("FIRING", 1)
 
 
-def test_computing_whole_hours_again_hides_no_newer_verdict(lake, about_rows):
+def test_a_backfill_hides_no_newer_validation_result(lake, about_rows):
     judged(lake, 20, 0)
     judged(lake, 21, 7, window=(0, 60))
     (truth,) = check_pipeline(lake, about_rows, {}, minute(21.5), NOON).alerts

@@ -34,18 +34,18 @@ def mistakes(path: Path, folder: Path) -> list[str]:
     return [line.replace(f"{folder}/", "") for line in lines]
 
 
-def test_the_ready_made_rules_are_good_and_of_every_kind() -> None:
+def test_the_ready_made_rules_cover_every_kind() -> None:
     rules = load_rules(DEFAULT_RULES)
     assert {rule.kind for rule in rules} >= KINDS.keys() - {"column"}
     assert all(rule.description for rule in rules)
 
 
-def test_every_kind_says_what_is_likely_and_what_to_do_next() -> None:
+def test_every_kind_has_a_likely_cause_and_next_step() -> None:
     """But for `column`: of any number at all nothing can be said."""
     assert {name for name, kind in KINDS.items() if not kind.hint} == {"column"}
 
 
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+def test_omitted_fields_have_defaults(tmp_path: Path) -> None:
     text = """\
 rules:
   - {name: a, kind: lag, threshold: 100}
@@ -71,7 +71,7 @@ rules:
     assert delay.rule.conditions() == ("readable_lag >= 10.0D", "delay_ms >= 30000.0D")
 
 
-def test_a_rule_says_nothing_that_is_no_number(tmp_path: Path) -> None:
+def test_a_rule_has_no_field_that_is_no_number(tmp_path: Path) -> None:
     """Whatever field of whatever rule: one that is let through would fail every tick in SQL."""
     for kind in KINDS:
         for name in ("threshold", "min_messages", "min_age", "for", "clear_for", "above", "below"):
@@ -99,7 +99,7 @@ def test_the_schema_takes_what_is_good(tmp_path: Path) -> None:
         jsonschema.validate(document, published)
 
 
-def test_a_folder_gives_the_rules_of_its_files_by_name(tmp_path: Path) -> None:
+def test_a_folder_gives_its_files_in_order_of_name(tmp_path: Path) -> None:
     write(tmp_path, "rules: [{name: second, kind: lost}]", "b.yml")
     write(tmp_path, "rules: [{name: first, kind: lost}]", "a.yaml")
     write(tmp_path, "rules: []", "c.yaml")
@@ -384,13 +384,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG.keys())
-def test_each_mistake_has_one_line_with_file_line_and_field(
+def test_each_mistake_is_one_line_with_its_place(
     tmp_path: Path, text: str | bytes, expected: list[str]
 ) -> None:
     assert mistakes(write(tmp_path, text), tmp_path) == expected
 
 
-def test_a_column_that_is_no_number_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_an_unusable_column_is_named_with_usable_ones(tmp_path: Path) -> None:
     text = "rules:\n  - {name: a, kind: column, column: topic, above: 1}\n"
     (line,) = mistakes(write(tmp_path, text), tmp_path)
     assert line.startswith(
@@ -413,7 +413,7 @@ def test_a_folder_without_rules_is_named(tmp_path: Path) -> None:
     assert mistakes(tmp_path / "rules", tmp_path) == expected
 
 
-def test_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+def test_mistakes_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "a.yaml")
     write(tmp_path, GOOD + "    runbook: 5\n", "b.yaml")
     write(tmp_path, GOOD, "c.yaml")

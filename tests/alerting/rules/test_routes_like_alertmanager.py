@@ -130,7 +130,7 @@ routes:
     assert (other.receiver, other.repeat_interval, other.escalate_to) == ("mail", 14_400, None)
 
 
-def test_a_list_of_routes_ends_at_the_addresses_of_the_environment(tmp_path: Path):
+def test_a_list_of_routes_ends_at_the_environments_addresses(tmp_path: Path):
     file = tmp_path / "rules.yaml"
     file.write_text("""\
 receivers: [{name: pager}]
@@ -205,7 +205,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "line"), WRONG.values(), ids=WRONG)
-def test_a_mistake_is_one_line_with_file_line_and_field(tmp_path: Path, text: str, line: str):
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, line: str):
     file = tmp_path / "rules.yaml"
     file.write_text(text)
     declared = read_rule_set(file)

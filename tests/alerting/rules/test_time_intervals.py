@@ -40,7 +40,7 @@ def test_every_field_has_to_fit(interval, instant, expected):
     assert holds(interval, instant) is expected
 
 
-def test_an_interval_has_a_zone_and_knows_its_summer_time():
+def test_an_interval_follows_the_summer_time_of_its_zone():
     tokyo = {"times": [OFFICE], "location": "Asia/Tokyo"}
     assert holds(tokyo, "2026-11-24T00:00")
     assert not holds(tokyo, "2026-11-24T09:00")

@@ -57,7 +57,7 @@ def test_hostile_names_are_text(accept, is_openmetrics):
         assert value(samples, "rocketmq_consumer_lag_messages", **labels) == number
 
 
-def test_both_formats_say_the_same():
+def test_both_formats_have_the_same_samples():
     metrics = refreshed("g", "h")
     text = scraped(metrics.page().body.decode())
     opened = scraped(metrics.page(OPENMETRICS).body.decode(), is_openmetrics=True)

@@ -49,7 +49,7 @@ def test_health_that_is_unknown_has_no_state():
     assert "tidemark_group_health" not in metrics_of(groups(health=None))
 
 
-def test_queues_are_off_unless_asked_for():
+def test_queue_metrics_are_off_by_default():
     row = {"at": 1, "consumer_group": "g", "topic": "t", "queue_id": 3, "lag": 9}
     tables = {"progress.queues": arrow(progress.QUEUES, [row])}
     assert value(metrics_of(tables), "tidemark_queue_lag_messages", queue_id="3") == 9

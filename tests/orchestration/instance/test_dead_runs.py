@@ -96,32 +96,32 @@ def test_a_run_that_was_terminated_and_killed_is_canceled(instance, killed):
     assert status(instance, run_id) == dg.DagsterRunStatus.CANCELED
 
 
-def test_runs_of_living_processes_and_of_unknown_ones_are_left_alone(instance):
+def test_runs_of_live_and_unknown_processes_go_on(instance):
     mine, unknown = started(instance, identity()), started(instance)
     assert end_dead_runs(instance) == []
     assert status(instance, mine) == status(instance, unknown) == dg.DagsterRunStatus.STARTED
 
 
-def test_a_process_that_has_taken_over_the_id_is_another(instance):
+def test_a_process_with_a_reused_id_is_another(instance):
     pid, _, host = identity().split("/")
     run_id = started(instance, f"{pid}/1.0/{host}")
     assert end_dead_runs(instance) == [run_id]
 
 
-def test_a_clock_step_of_a_second_ends_no_live_run(instance):
+def test_a_clock_step_ends_no_live_run(instance):
     pid, started_at, host = identity().split("/")
     started(instance, f"{pid}/{float(started_at) + 1}/{host}")
     assert end_dead_runs(instance) == []
 
 
-def test_nothing_is_said_about_a_process_of_another_host(instance):
+def test_a_process_of_another_host_is_unknown(instance):
     pid, _, host = identity().split("/")
     run_id = started(instance, f"{pid}/1.0/not-{host}")
     assert end_dead_runs(instance) == []
     assert status(instance, run_id) == dg.DagsterRunStatus.STARTED
 
 
-def test_a_repeated_run_is_not_taken_for_the_one_that_died(instance, killed):
+def test_a_retried_run_differs_from_its_dead_parent(instance, killed):
     tags = {PROCESS_TAG: f"{killed}/the-run-before"}
     run_id = started(instance, **tags)
     assert end_dead_runs(instance) == []

@@ -35,7 +35,7 @@ def texts(log, run_id="run"):
     return [entry.user_message for entry in log.get_logs_for_run(run_id)]
 
 
-def test_what_is_stored_is_there_at_once_for_dagsters_own(log, tmp_path):
+def test_stored_events_are_visible_to_dagster_at_once(log, tmp_path):
     """Also while the writer keeps its connection."""
     for number in range(3):
         log.store_event(said(number))
@@ -48,7 +48,7 @@ def test_what_dagsters_own_stores_is_there_too(log, tmp_path):
     assert texts(log) == ["0", "1"]
 
 
-def test_runs_asked_about_long_ago_are_closed_and_open_again(log):
+def test_databases_of_runs_close_and_open_again(log):
     runs = [f"run-{number}" for number in range(2 * KEPT)]
     for run in (*runs, *runs):
         log.store_event(said(1, run))
@@ -69,7 +69,7 @@ def test_several_threads_write_one_after_the_other(log):
     assert sorted(map(int, texts(log))) == sorted([*range(20)] * 4)
 
 
-def test_who_watches_a_run_hears_of_what_another_writer_stores(log, tmp_path):
+def test_watchers_get_events_of_other_writers(log, tmp_path):
     writer, heard = EventLog(str(tmp_path)), []
     writer.store_event(said(0))
     log.watch("run", None, lambda entry, cursor: heard.append(entry.user_message))
@@ -81,7 +81,7 @@ def test_who_watches_a_run_hears_of_what_another_writer_stores(log, tmp_path):
     writer.dispose()
 
 
-def test_a_failure_inside_is_rolled_back_and_the_connection_goes_on(log):
+def test_a_failure_rolls_back_and_keeps_the_connection(log):
     log.store_event(said(0))
     with pytest.raises(ZeroDivisionError), log.run_connection("run") as connection:
         connection.exec_driver_sql("DELETE FROM event_logs")

@@ -68,7 +68,7 @@ def test_an_interrupt_reaches_the_run(warm_home, tmp_path):
     probe.wait(10)
 
 
-def test_a_run_ended_by_a_signal_is_told_as_a_shell_would(warm_home, tmp_path):
+def test_a_run_ended_by_a_signal_exits_as_shells(warm_home, tmp_path):
     asker, probe = waiting(warm_home.home, tmp_path / "pid")
     probe.kill()
     assert asker.wait(10) == 128 + signal.SIGKILL
@@ -88,7 +88,7 @@ def test_a_started_run_outlives_who_started_it(warm_home, tmp_path, monkeypatch)
     assert f"told|{tmp_path}|" in log.read_text()
 
 
-def test_without_a_server_nobody_is_asked(tmp_path):
+def test_without_a_server_no_request_is_made(tmp_path):
     home = Home.of(tmp_path / "home")
     assert forking.run(home, "tests.support.fork_probe", []) is None
     assert forking.start(home, "tests.support.fork_probe", [], tmp_path / "log") is None

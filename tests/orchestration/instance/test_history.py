@@ -76,7 +76,7 @@ def rows(home, file="history/runs/index.db"):
         }
 
 
-def test_a_run_that_is_forgotten_leaves_no_row_and_no_file(home, instance):
+def test_a_removed_run_leaves_no_row_or_file(home, instance):
     table_rows = [rows(home, file) for file in ("history/runs/index.db", "history/runs.db")]
     before = files(home)
     run_ids = [ran(instance) for _ in range(3)]
@@ -89,7 +89,7 @@ def test_a_run_that_is_forgotten_leaves_no_row_and_no_file(home, instance):
     assert left == table_rows
 
 
-def test_the_oldest_are_forgotten_first_and_so_many_at_a_time(instance):
+def test_the_oldest_runs_are_removed_first_in_batches(instance):
     run_ids = [ran(instance) for _ in range(3)]
     now = datetime.now(UTC)
     assert forget_runs(instance, now - LATER, most=10) == 0
@@ -120,7 +120,7 @@ def test_in_a_shared_instance_runs_of_others_stay(tmp_path):
         assert ours != other
 
 
-def test_a_database_that_is_half_empty_is_written_anew(home, instance, monkeypatch):
+def test_a_half_empty_database_is_vacuumed(home, instance, monkeypatch):
     for _ in range(20):
         ran(instance)
     path = home.dagster / "history" / "runs" / "index.db"
@@ -135,7 +135,7 @@ def test_a_database_that_is_half_empty_is_written_anew(home, instance, monkeypat
     assert len(instance.get_runs()) == 1, "connections that were open go on"
 
 
-def test_a_log_is_set_aside_while_its_process_goes_on_writing(home, monkeypatch):
+def test_a_log_rotates_while_its_process_writes(home, monkeypatch):
     monkeypatch.setattr(history, "LOG_BYTES", 10)
     home.engine.mkdir(parents=True)
     small = home.engine / "engine.log"

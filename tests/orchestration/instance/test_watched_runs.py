@@ -75,7 +75,7 @@ def begun(instance, process, longest):
     return run.run_id
 
 
-def test_the_daemon_ends_dead_runs_and_runs_that_take_too_long(home, daemon, deaf):
+def test_the_daemon_ends_dead_and_overdue_runs(home, daemon, deaf):
     pid, _, host = identity().split("/")
     with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
         dead = begun(instance, f"{pid}/1.0/{host}", 3600)

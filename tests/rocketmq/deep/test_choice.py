@@ -44,7 +44,7 @@ def broadcaster(number):
     return found
 
 
-def test_broadcasting_clients_have_their_turn_beside_lagging_ones(monkeypatch):
+def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
     """Of 120 lagging clients 100 were requested each time, and none of a broadcasting group."""
     lagging = [
         Client("g", f"g-{it:03}", None, "JAVA", None, None, "CLUSTERING", None) for it in range(120)
@@ -71,7 +71,7 @@ def test_broadcasting_clients_have_their_turn_beside_lagging_ones(monkeypatch):
     assert requested == {it.client_id for it in clients}
 
 
-def test_counters_of_lagging_groups_come_first_and_the_rest_in_turn(monkeypatch):
+def test_counters_of_lagging_groups_come_first(monkeypatch):
     pairs = [("T", f"g-{it:03}") for it in range(100)]
     stats = {"T": {0: QueueStats(0, 9, None)}}
     reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)

@@ -64,7 +64,7 @@ def test_slaves_count_what_they_hand_out(served):
         time.sleep(5)
 
 
-def test_a_slave_that_hangs_changes_no_offset_of_a_group(served):
+def test_a_hanging_slave_changes_no_offset(served):
     """The slave's own table of progress is as old as its last copy, and is not used."""
     served.stop_producers()
     time.sleep(8)  # clients commit every 5 s

@@ -42,9 +42,7 @@ def test_clean_shutdown_leaves_no_abort(tmp_path):
     [(MS + 9, True, 0), (MS + 8, None, 1), (0, None, 1)],
     ids=["reached", "behind", "never written"],
 )
-def test_a_start_after_a_crash_deletes_index_beyond_the_checkpoint(
-    tmp_path, index_ms, whole, deleted
-):
+def test_a_start_after_a_crash_truncates_the_index(tmp_path, index_ms, whole, deleted):
     (tmp_path / "abort").touch()
     checkpoint(tmp_path, MS, MS, index_ms)
     index(tmp_path, "20261121172009215", MS, MS + 9, 0, 500, 3, 5)

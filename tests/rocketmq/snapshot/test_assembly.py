@@ -71,7 +71,7 @@ def test_an_offline_group_has_its_committed_rows():
     assert progress(master(offsets={0: 50})) == {A0: (50, None, None, "broker")}
 
 
-def test_an_online_group_has_a_row_for_every_readable_queue():
+def test_an_online_group_has_all_its_readable_queues():
     found = progress(master(offsets={0: 50}, connections={"g": online("T", "elsewhere")}))
     assert found == {A0: (50, None, None, "broker"), A1: UNKNOWN}
 

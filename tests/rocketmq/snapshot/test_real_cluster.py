@@ -76,7 +76,7 @@ def test_every_response_carries_the_version(cluster, target):
     assert short.requests == whole.requests - len(cluster.brokers)
 
 
-def test_keys_are_unique_and_every_consumer_row_has_its_queue(target):
+def test_keys_are_unique_and_consumer_rows_have_queues(target):
     snapshot = collect_snapshot(target)
     queues = [(q.broker, q.topic, q.queue_id) for q in snapshot.queue_offsets]
     assert len(queues) == len(set(queues))

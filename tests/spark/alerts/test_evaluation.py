@@ -192,7 +192,7 @@ OF_PART: dict[str, tuple[list[EvaluatedRule], dict[str, Any], dict[str, Any], bo
 first when a broker was silent."""
 
 
-def test_a_silent_broker_makes_no_rule_untrue_and_none_true_that_more_would_not(
+def test_unknown_queues_decide_no_rule_wrongly(
     spark: SparkSession,
 ) -> None:
     """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
@@ -212,7 +212,7 @@ def test_a_silent_broker_makes_no_rule_untrue_and_none_true_that_more_would_not(
     assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
 
 
-def test_of_every_column_it_is_said_what_the_unknown_does_to_it() -> None:
+def test_every_column_declares_its_meaning_of_unknown() -> None:
     assert set(NUMBERS) == SUMS | MINIMA | {"skew", "drain_seconds", "match_ratio"}
     assert not SUMS & MINIMA
 
@@ -263,7 +263,7 @@ def test_lost_messages(spark: SparkSession) -> None:
     )
 
 
-def test_one_new_message_on_a_quiet_topic_raises_no_alarm(spark: SparkSession) -> None:
+def test_one_message_on_an_idle_topic_raises_no_alarm(spark: SparkSession) -> None:
     """A day old is the commit, not the message that came just now."""
     rows = [group(0, 0, delay_ms=0), group(1, 1, delay_ms=40), group(2, 0, delay_ms=0)]
     asked = [each for each in READY_MADE if each.source == "groups"]
@@ -271,7 +271,7 @@ def test_one_new_message_on_a_quiet_topic_raises_no_alarm(spark: SparkSession) -
     assert evaluate(asked, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
 
 
-def test_a_group_that_stopped_is_told_once(spark: SparkSession) -> None:
+def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
     rows = [
         group(0, 5, lag_upper=5, online=False, health="STOPPED"),
         group(1, 5, lag_upper=5, online=False, health="OK"),
@@ -290,7 +290,7 @@ def test_a_group_that_stopped_is_told_once(spark: SparkSession) -> None:
     assert {row.rule for row in found} == {"nobody-online"}
 
 
-def test_a_lag_is_told_by_the_rule_for_filters_or_the_other(spark: SparkSession) -> None:
+def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) -> None:
     """Columns: how, how many of 20,000 are its own; what the two rules say of it."""
     groups_asked: dict[str, tuple[str | None, int | None, list[str]]] = {
         "reads_all": ("none", 20_000, ["lag-high"]),
@@ -329,7 +329,7 @@ def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession)
     )
 
 
-def test_health_is_true_when_it_says_so_and_unknown_when_it_does_not_know(
+def test_health_rules_are_unknown_where_health_is_unknown(
     spark: SparkSession,
 ) -> None:
     asked, subject = named("stalled"), "lab/billing/orders"
@@ -345,7 +345,7 @@ def test_health_is_true_when_it_says_so_and_unknown_when_it_does_not_know(
     assert row.holds is None, "rows from before there was a health"
 
 
-def test_growth_is_the_difference_to_when_it_was_last_known(spark: SparkSession) -> None:
+def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
     retry = "%RETRY%billing"
     numbers = {-1: 3, 0: None, 1: 5, 2: 5, 3: 4, 4: 6, 20: 90}
     rows = [
@@ -369,7 +369,7 @@ def test_growth_is_the_difference_to_when_it_was_last_known(spark: SparkSession)
     )
 
 
-def test_what_a_broker_hid_for_a_while_is_no_growth(spark: SparkSession) -> None:
+def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
     """60 of 100 are on the broker that is silent at minutes 1 and 2, when 5 come to the other."""
     retry, silent = "%RETRY%billing", (1, 2, 5, 6)
     numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
@@ -422,7 +422,7 @@ def broker(at: float, name: str, **answer: Any) -> dict[str, Any]:
     return {"at": at, "broker": name, "broker_id": 0, "address": f"10.0.0.1:{port}"} | answer
 
 
-def test_a_broker_that_did_not_answer_and_one_whose_disk_is_full(spark: SparkSession) -> None:
+def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:
     rows = [
         broker(0, "broker-a", version="V5_3_3", put_tps=0.0, config={"a": "b"}),
         broker(0, "broker-b"),
@@ -575,7 +575,7 @@ def test_without_rules_there_are_no_alerts(spark: SparkSession) -> None:
     assert found.collect() == []
 
 
-def test_every_kind_looks_at_rows_that_there_are() -> None:
+def test_every_kind_reads_rows_of_a_known_table() -> None:
     assert {kind.source for kind in KINDS.values()} == {*SOURCES, "pipeline"}
 
 

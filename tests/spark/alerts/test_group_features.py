@@ -93,7 +93,7 @@ def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, wors
     assert found == {0: worst, 1: None, 2: False}
 
 
-def test_idle_members_are_counted_where_members_told(spark: SparkSession) -> None:
+def test_idle_members_are_counted_where_members_reported(spark: SparkSession) -> None:
     idle = [
         {"at": 0, "client_id": client, "reason": "MORE_CLIENTS_THAN_QUEUES", **GROUP}
         for client in ("a", "b")
@@ -111,7 +111,7 @@ def also_reads(**topics: str) -> dict[str, Any]:
     return {"client_id": "c", "subscriptions": given}
 
 
-def test_differing_subscriptions_are_told_once_a_group(spark: SparkSession) -> None:
+def test_differing_subscriptions_are_one_alert_per_group(spark: SparkSession) -> None:
     """Of its topics the first in which members differ; all of them know what is so."""
     silent = {"client_id": "d", "subscriptions": None}
     both = [also_reads(audit="*", orders="A"), also_reads(audit="*", orders="B"), silent]
@@ -137,7 +137,7 @@ def hourly(at: float, tps: float) -> dict[str, Any]:
     return {"at": at, "stats_key": "orders@billing", "tps": tps, **names, **GROUP}
 
 
-def test_throughput_is_compared_with_the_same_hour_of_former_days(spark: SparkSession) -> None:
+def test_throughput_is_compared_with_the_same_hour_before(spark: SparkSession) -> None:
     former = [
         hourly(-1 * DAY + 10, 100),
         hourly(-2 * DAY - 5, 5000),  # a day unlike the others does not move the median
@@ -156,7 +156,7 @@ def broker(at: float, address: str, booted: float | None) -> dict[str, Any]:
     return {"at": at, "broker_id": 0, "address": address, "booted_at": booted_at}
 
 
-def test_a_broker_that_was_started_within_the_hour_has_not_counted_for_one(
+def test_a_freshly_started_broker_has_no_full_hour(
     spark: SparkSession,
 ) -> None:
     """Broker b was started half an hour before minute 0; its counters start with it (C3)."""
@@ -177,7 +177,7 @@ def test_a_broker_that_was_started_within_the_hour_has_not_counted_for_one(
 @pytest.mark.parametrize(
     ("days", "complete"), [((-1 * DAY, -2 * DAY), True), ((-1 * DAY, -2 * DAY, -3 * DAY), False)]
 )
-def test_of_too_few_days_or_brokers_no_drop_is_told(
+def test_too_few_days_or_brokers_make_no_drop(
     spark: SparkSession, days: Sequence[float], complete: bool
 ) -> None:
     rows = {"progress.throughput": [hourly(0, 1), *(hourly(day, 100) for day in days)]}
@@ -203,7 +203,7 @@ def test_a_table_without_rows_need_not_be_read(
     assert found.holds is verdict
 
 
-def test_only_what_a_rule_asks_is_read() -> None:
+def test_only_what_a_rule_compares_is_read() -> None:
     window = minutes(0, 1)
     assert [table.name for table, _ in tables_to_read(named("lag", 1.0), window)] == [
         "progress.groups"

@@ -54,7 +54,7 @@ def growth(
     )
 
 
-def test_what_came_while_a_broker_was_silent_for_long_is_told_when_it_is_back(spark: SparkSession):
+def test_growth_during_an_outage_counts_after_it(spark: SparkSession):
     """3 dead letters at minute 0; 7 more come while a broker is silent from 1 to 20."""
     seen = [(0, "COMPLETE"), *((at, "PARTIAL") for at in range(1, 21)), (21, "COMPLETE")]
     rows = [(at, "%DLQ%g", 3 if at < 21 else 10, status == "COMPLETE") for at, status in seen]
@@ -70,7 +70,7 @@ def test_what_came_while_a_broker_was_silent_for_long_is_told_when_it_is_back(sp
     assert growth(spark, rows, minutes(21, 22), NO_OUTAGE) == [(snapshot_id(21), "%DLQ%g", None)]
 
 
-def test_an_outage_is_longer_than_minutes_and_shorter_than_a_day():
+def test_an_outage_lasts_minutes_to_a_day():
     def before(*seen: tuple[float, str]) -> list[str]:
         known = looks(*seen)
         last = known[-1].observed_at
@@ -87,7 +87,7 @@ def test_an_outage_is_longer_than_minutes_and_shorter_than_a_day():
     assert before((0, "COMPLETE"), (day + 1, "COMPLETE")) == []
 
 
-def test_files_of_one_broker_neither_end_an_outage_nor_have_one():
+def test_store_files_neither_end_nor_have_an_outage():
     first, store, last = looks((0, "COMPLETE"), (15, "COMPLETE"), (30, "COMPLETE"))
     store = replace(store, source="store")
     assert complete_before([first, store, last], minutes(0, 60), HISTORY) == {
@@ -95,7 +95,7 @@ def test_files_of_one_broker_neither_end_an_outage_nor_have_one():
     }
 
 
-def test_a_topic_that_the_last_whole_look_did_not_hold_has_not_grown(spark: SparkSession):
+def test_a_new_topic_has_not_grown(spark: SparkSession):
     rows: list[Row] = [(0, "old", 5, True), (30, "new", 1, True), (60, "old", 9, True)]
     seen = looks((0, "COMPLETE"), (30, "COMPLETE"), (60, "COMPLETE"))
     outages = complete_before(seen, minutes(0, 61), HISTORY)
@@ -106,7 +106,7 @@ def test_a_topic_that_the_last_whole_look_did_not_hold_has_not_grown(spark: Spar
     ]
 
 
-def test_ticks_and_one_window_tell_the_same_growth(spark: SparkSession):
+def test_ticks_and_one_window_give_the_same_growth(spark: SparkSession):
     chance, step, number = random.Random(20261123), 4, 20
     statuses = [
         (at * step, chance.choice(["COMPLETE", "PARTIAL", "PARTIAL"])) for at in range(number)

@@ -91,7 +91,7 @@ LOOKS: dict[str, tuple[dict[str, Any], list[str]]] = {
 """Looks, and what was not read at each."""
 
 
-def test_a_broker_that_does_not_tell_its_offsets_was_not_read(spark: SparkSession) -> None:
+def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> None:
     snapshots, brokers = [], []
     for at, (told, _) in enumerate(LOOKS.values()):
         silent = told.pop("silent")

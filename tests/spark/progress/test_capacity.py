@@ -205,7 +205,7 @@ def test_the_time_to_drain_with_so_many_members(computed, group):
     assert found == DRAINS[group]
 
 
-def test_what_each_member_told(computed):
+def test_what_each_member_reported(computed):
     first = computed["ordered"]["members"][0]
     assert first == {
         "client_id": "a",

@@ -167,7 +167,7 @@ def test_a_broker_before_5_0_never_pops(spark):
     ] == ("pull")
 
 
-def test_pull_offsets_of_the_kv_service_show_nothing_in_flight(spark):
+def test_kv_service_pull_offsets_show_nothing_in_flight(spark):
     """There popped messages move the pull offset, of groups that nothing else shows to pop."""
     config = {"popConsumerKVServiceEnable": "true"}
     rows = computed(spark, [read("nothing"), read("remoting")], config=config)

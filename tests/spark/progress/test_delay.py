@@ -205,7 +205,7 @@ def test_spans_follow_from_the_instants(spark):
     assert found["all-out", minute(10)]["pull_at"] is None
 
 
-def test_ready_delay_is_the_age_of_the_first_message_not_handed_out(spark):
+def test_ready_delay_dates_the_first_message_not_handed_out(spark):
     """The 71st of 100 messages in 10 minutes is 3 minutes old; the one worked on is older."""
     cases = {
         "waits": (Case(GROWS, 149, pulled=169), 180_000),
@@ -221,7 +221,7 @@ def test_ready_delay_is_the_age_of_the_first_message_not_handed_out(spark):
     assert delays == {name: expected for name, (_, expected) in cases.items()}
 
 
-def test_a_message_asked_for_is_the_same_to_both_offsets(spark):
+def test_one_store_time_serves_both_offsets(spark):
     case = Case(GROWS, 149, pulled=149, asked=3, topic="t")
     row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
     assert row["consumer_at"] == row["pull_at"] == minute(3)
@@ -252,7 +252,7 @@ def test_the_timeline_has_a_row_per_step(spark):
     }
 
 
-def test_thin_history_has_a_step_per_five_minutes_and_run(spark):
+def test_thin_history_has_one_step_per_five_minutes(spark):
     steps = [
         {"max_offset": 10, "observed_at": minute(1)},
         {"max_offset": 20, "observed_at": minute(3), "previous_max_offset": 10, "previous_at": 2},
@@ -331,7 +331,7 @@ def a_history(rng: random.Random) -> Case:
 
 @settings(max_examples=2, deadline=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
-def test_any_history_gives_what_the_contract_says_however_it_is_split(spark, seed):
+def test_any_history_and_split_follow_the_contract(spark, seed):
     """All at once, and from the middle on with the timeline of before: the same rows.
 
     Of some queues more than the last observation from before the middle is read, with holes.
@@ -417,7 +417,7 @@ def a_truth(rng: random.Random) -> tuple[Case, list[float]]:
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["full history", "thinned"])
-def test_a_delay_lies_within_its_error_of_the_truth_and_only_grows(spark, thin):
+def test_a_delay_is_within_its_error_and_grows(spark, thin):
     rng = random.Random(4711)
     truths = [a_truth(rng) for _ in range(150)]
     cases = on_topics(case for case, _ in truths)

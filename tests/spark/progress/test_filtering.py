@@ -209,7 +209,7 @@ def bare(groups):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_share_that_a_group_asks_for(computed, name):
+def test_the_share_that_a_groups_filter_passes(computed, name):
     *_, ratio, method = CASES[name]
     row = computed[name]
     assert (row["match_ratio"], row["match_method"]) == (pytest.approx(ratio), method)
@@ -238,7 +238,7 @@ def test_the_interval(computed, name, expected):
     assert (row["filtered_lag_low"], row["filtered_lag_high"]) == expected
 
 
-def test_a_broadcasting_group_is_judged_by_the_client_its_row_is_about(spark):
+def test_a_broadcasting_row_uses_its_own_clients_filter(spark):
     row = {"at": NOW, "consumer_group": "g", "topic": "orders"}
     clients = [row | {"client_id": name, "subscriptions": [asks("A")]} for name in ("far", "near")]
     for client in clients:

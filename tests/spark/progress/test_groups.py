@@ -98,7 +98,7 @@ def existing(*topics: str) -> list[dict[str, Any]]:
 SNAPSHOT = {"at": 0, "status": "COMPLETE"}
 
 
-def test_sums_take_known_queues_and_zero_for_a_negative_count(spark):
+def test_sums_take_known_queues_and_clip_negatives(spark):
     rows = compute(
         spark,
         queue_offsets=[written(100), written(100, queue_id=1), written(100, queue_id=2)],
@@ -113,14 +113,14 @@ def test_sums_take_known_queues_and_zero_for_a_negative_count(spark):
     assert row["inflight"] is None
 
 
-def test_a_group_that_never_committed_has_no_lag_but_is_there(spark):
+def test_a_group_that_never_committed_has_unknown_lag(spark):
     row = compute(spark, queue_offsets=[written(500)], consumer_offsets=[read(None)])[
         "billing", "orders"
     ]
     assert (row["lag"], row["lag_upper"], row["queues_never_committed"]) == (None, 500, 1)
 
 
-def test_a_silent_broker_hides_as_many_queues_as_it_last_had(spark):
+def test_an_unreachable_broker_hides_its_last_known_queues(spark):
     rows = compute(
         spark,
         queue_offsets=[written(100, at=1)],
@@ -299,7 +299,7 @@ def test_retry_lag_holds_pop_retry_topics(spark):
     assert rows["billing-old", topics[3]]["retry_lag"] == 10
 
 
-def test_files_do_not_tell_who_is_online(spark):
+def test_files_do_not_report_who_is_online(spark):
     row = compute(
         spark,
         snapshots=[SNAPSHOT | {"source": "store"}],
@@ -310,7 +310,7 @@ def test_files_do_not_tell_who_is_online(spark):
     assert (row["online"], row["clients"]) == (None, None)
 
 
-def test_what_clients_files_tell_is_no_observation_of_a_group(spark):
+def test_offset_files_are_no_observation_of_a_group(spark):
     rows = compute(
         spark,
         snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE", "source": "local_offsets"}],
@@ -348,7 +348,7 @@ def test_retry_lag_and_dead_letters(spark):
     assert rows["other", "orders"]["dlq_messages"] == 0
 
 
-def test_no_zero_for_retries_and_dead_letters_that_are_there_and_not_known(spark):
+def test_unknown_retries_and_dead_letters_are_not_zero(spark):
     """Retries that nobody committed on, and a dead-letter queue in quarantine."""
     rows = compute(
         spark,
@@ -366,7 +366,7 @@ def test_no_zero_for_retries_and_dead_letters_that_are_there_and_not_known(spark
     assert (other["retry_lag"], other["dlq_messages"]) == (0, 0)
 
 
-def test_no_zero_for_retries_and_dead_letters_of_an_empty_snapshot(spark):
+def test_an_empty_snapshot_has_no_zero_retries(spark):
     row = compute(
         spark,
         snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE"}],
@@ -380,7 +380,7 @@ def test_no_zero_for_retries_and_dead_letters_of_an_empty_snapshot(spark):
 
 
 @pytest.mark.parametrize("end", ["min_offset", "max_offset"])
-def test_a_queue_of_which_one_end_is_not_known_is_not_known(spark, end):
+def test_a_queue_with_one_unknown_end_is_unknown(spark, end):
     row = compute(
         spark,
         queue_offsets=[written(100), written(100, queue_id=1) | {end: None}],
@@ -391,7 +391,7 @@ def test_a_queue_of_which_one_end_is_not_known_is_not_known(spark, end):
     assert (row["max_queue_lag"], row["worst_queue_id"]) == (10, 0)
 
 
-def test_no_zero_for_retry_and_dead_letters_of_a_partial_snapshot(spark):
+def test_a_partial_snapshot_has_no_zero_retries(spark):
     row = compute(
         spark,
         snapshots=[SNAPSHOT | {"status": "PARTIAL"}],
@@ -401,7 +401,7 @@ def test_no_zero_for_retry_and_dead_letters_of_a_partial_snapshot(spark):
     assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
 
 
-def test_a_broadcasting_group_is_as_far_as_its_worst_client(spark):
+def test_a_broadcasting_group_has_its_worst_clients_progress(spark):
     clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
     rows = compute(
         spark,
@@ -436,7 +436,7 @@ def test_broadcast_progress_that_only_clients_know_is_unknown(spark):
     assert row["online"] is True
 
 
-def test_what_is_not_known_of_the_worst_client_of_a_broadcasting_group_is_unknown(spark):
+def test_unknown_values_of_the_worst_client_stay_unknown(spark):
     """Nor what one broker keeps of its clients, and another does not."""
     rows = compute(
         spark,
@@ -455,7 +455,7 @@ def test_what_is_not_known_of_the_worst_client_of_a_broadcasting_group_is_unknow
     assert [rows["audit", "orders"][name] for name in names] == [30, 2, 1, False]
 
 
-def test_the_lowest_version_is_the_lowest_in_the_order_of_versions(spark):
+def test_the_lowest_version_follows_the_order_of_versions(spark):
     versions = ["317", "V3", "V4_9_7", "V4_9_7_SNAPSHOT", "V4_9_10", "V5_0_0", "HIGHER_VERSION"]
     pairs = {f"{one}-{other}": (one, other) for one in versions for other in versions}
     rows = compute(

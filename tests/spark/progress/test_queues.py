@@ -151,7 +151,7 @@ def test_rates_and_drain_against_the_previous_observation(spark):
     assert [second[name] for name in rates] == [1.0, 1.5, None, 60.0]
 
 
-def test_no_rate_over_a_long_hole_but_a_condition_still(spark):
+def test_a_long_gap_has_a_condition_without_rate(spark):
     written = [
         {"at": 0, "min_offset": 0, "max_offset": 100},
         {"at": 11, "min_offset": 0, "max_offset": 40},
@@ -163,7 +163,7 @@ def test_no_rate_over_a_long_hole_but_a_condition_still(spark):
     assert (row["previous_max_offset"], row["previous_consumer_offset"]) == (100, 10)
 
 
-def test_a_commit_that_goes_back_is_rewound_and_has_no_rate(spark):
+def test_a_rewound_commit_has_no_rate(spark):
     written = [{"at": at, "min_offset": 0, "max_offset": 100} for at in (0, 1)]
     read = [{"at": 0, "consumer_offset": 90}, {"at": 1, "consumer_offset": 20}]
     row = compute(spark, written, read)[1]
@@ -237,7 +237,7 @@ def test_observations_of_different_sources_never_follow_each_other(spark):
     assert [row["produce_tps"] for row in rows] == [None, None, 1.0, 1.0]
 
 
-def test_the_age_of_a_stores_commits_adds_to_the_error(spark):
+def test_staleness_of_stored_commits_adds_to_the_error(spark):
     written = [{"at": at, "min_offset": 0, "max_offset": 100 * (at + 1)} for at in (0, 1, 2, 3)]
     for row in written:
         row["newest_stored_at"] = minute(row["at"])
@@ -285,7 +285,7 @@ def test_each_observation_has_the_skew_of_its_own_moment(spark):
 OF_FILE = {"client_id": "c-1", "offset_store": "client_file"}
 
 
-def test_files_of_clients_meet_the_queues_of_the_nearest_snapshot(spark):
+def test_offset_files_meet_queues_of_the_nearest_snapshot(spark):
     written = [
         {"at": at, "min_offset": 0, "max_offset": 100 + 60 * at, "newest_stored_at": minute(at)}
         for at in (0, 2)

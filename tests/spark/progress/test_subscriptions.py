@@ -133,11 +133,11 @@ def test_differences(computed, name):
     assert row["difference"] == (differences[0] if differences else None)
 
 
-def test_a_group_of_which_nobody_told_and_another_time_have_no_row(computed):
+def test_groups_without_reports_have_no_row(computed):
     assert set(computed) == set(GROUPS)
 
 
-def test_evidence_is_what_each_member_told(computed):
+def test_evidence_is_what_each_member_reported(computed):
     evidence = [
         row.asDict(recursive=True) for row in computed["one did not tell, others differ"].evidence
     ]

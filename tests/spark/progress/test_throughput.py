@@ -177,7 +177,7 @@ def starts_frame(spark, rows):
     )
 
 
-def test_tps_0_at_the_master_is_told_with_its_reason(computed):
+def test_tps_0_at_the_master_has_its_reason(computed):
     row = computed["GROUP_GET_NUMS", "orders@away", "minute"]
     assert (row["tps_master"], row["served_by_replicas"]) == (0, 1)
     assert row["slaves_serve_because"] == (
@@ -207,7 +207,7 @@ def test_what_was_handed_out_by_our_offsets(computed, group):
     assert (row["topic"], row["consumer_group"]) == ("orders", group)
 
 
-def test_a_window_begins_between_two_looks(computed):
+def test_a_window_begins_between_two_snapshots(computed):
     """4200 now, 100 an hour ago: a quarter of the way from 0 to 400."""
     found = {
         name: computed["TOPIC_PUT_NUMS", "long", name]["tps_observed"] for name in STATS_WINDOWS
@@ -215,7 +215,7 @@ def test_a_window_begins_between_two_looks(computed):
     assert found == {"minute": 1.0, "hour": pytest.approx(4100 / 3600), "day": None}
 
 
-def test_nothing_is_observed_where_one_broker_has_no_history_yet(computed):
+def test_a_broker_without_history_leaves_throughput_unknown(computed):
     assert computed["TOPIC_PUT_NUMS", "also on a new broker", "minute"]["tps_observed"] is None
 
 
@@ -224,7 +224,7 @@ def test_what_offsets_do_not_count_is_not_observed(computed):
     assert computed["GROUP_GET_NUMS", "orders@broadcast", "minute"]["tps_observed"] is None
 
 
-def test_logs_of_its_instant_leave_a_look_what_it_observed(computed):
+def test_statistics_logs_change_no_snapshot_of_their_instant(computed):
     row = computed["TOPIC_PUT_NUMS", "two queues", "minute"]
     assert (row["snapshot_id"], row["tps_observed"]) == (snapshot_id(NOW), 3.0)
 

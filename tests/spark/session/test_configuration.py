@@ -28,7 +28,7 @@ from spark.session.configuration import (
         ({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -Xss4m"}, False),
     ],
 )
-def test_java_is_told_of_one_collector_only(environment, chosen):
+def test_java_gets_one_collector_only(environment, chosen):
     assert (COLLECTOR in java_options(environment)) == chosen
 
 
@@ -41,7 +41,7 @@ def test_executors_elsewhere_are_not_sent_to_loopback(tmp_path, master, host):
     assert ("spark.sql.shuffle.partitions" in config) == (host is not None)
 
 
-def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):
+def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
     with pytest.raises(UnreachableError, match=f"no Spark Connect server at {remote} .*refused"):
@@ -52,7 +52,7 @@ def test_a_spark_that_is_not_there_is_told_at_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
-def test_few_rows_are_interpreted_and_many_are_planned_anew(spark, spark_engine, session_home):
+def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, session_home):
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     resource = SparkResource(spark_config=config)
 
