@@ -1,4 +1,4 @@
-"""Who may see and do what, checked before any address answers.
+"""Who may see and do what, checked before any route runs.
 
 On the loopback interface nobody has to log in unless a login is configured. A token, a user of the
 file, or the header of a trusted proxy names the person; reading and acting are separate rights.
@@ -15,21 +15,21 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from board.answers import problem
 from board.passwords import NOBODY, is_password
+from board.responses import problem
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names under which a browser of this machine reaches the loopback interface."""
 
 OPEN_PATHS = ("/healthz",)
-"""What needs no login: it says nothing but that the process is up."""
+"""What needs no login: it states only that the process is up."""
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
 class Person:
-    """Who asks.
+    """Who sends a request.
 
     Attributes:
         name: recorded with what they do.
@@ -109,14 +109,14 @@ class AccessMiddleware:
         Args:
             app: the application.
             login: how persons are known.
-            local: who asks where no login is configured.
+            local: the person where no login is configured.
         """
         self.app = app
         self.login = login
         self.local = local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Serve a request, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -158,7 +158,7 @@ def _is_local(host: str) -> bool:
 def _is_of_same_site(headers: Headers) -> bool:
     """Return whether a request that changes something was not started by a page elsewhere.
 
-    A program sends JSON, which a page elsewhere cannot without being asked first. A form of the
+    A program sends JSON, which a page elsewhere cannot without a preflight request. A form of the
     board carries its token, which the address of the form checks.
     """
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
@@ -176,7 +176,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""On every answer: nothing from elsewhere, no script in a page, no page in a frame."""
+"""On every response: nothing from elsewhere, no script in a page, no page in a frame."""
 
 
 def _guarded(scope: Scope, send: Send) -> Send:
@@ -203,5 +203,5 @@ def words(text: str) -> Iterable[str]:
 
 
 def _caching(path: str) -> str:
-    """Return how long a browser may keep an answer: files are of a version, numbers are of now."""
+    """Return how long a browser may keep a response: files are of a version, numbers are of now."""
     return "private, max-age=86400" if path.startswith("/static/") else "no-store"

@@ -1,4 +1,4 @@
-"""The HTTP application: its addresses, and how every failure is answered."""
+"""The HTTP application: its addresses, and the response to every failure."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -14,14 +14,14 @@ from starlette.staticfiles import StaticFiles
 
 from board import changes, probes, scrape
 from board.access import AccessMiddleware, Login, Person
-from board.answers import ProblemError, problem
 from board.api import clusters, events, group, groups, incidents, plan, topics
-from board.asking import only_known_parameters
+from board.dependencies import only_known_parameters
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
 from board.pages import groups as groups_pages
 from board.pages import incidents as incidents_pages
 from board.pages import layout, overview, preferences, tables
+from board.responses import ProblemError, problem
 from board.scrape import MetricsKeeper
 from board.segments import SegmentsMiddleware
 from board.store import Store
@@ -92,17 +92,17 @@ def application(
     for module in (overview, groups_pages, incidents_pages, tables, preferences):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
-    _answer_failures(app)
+    _handle_failures(app)
     return app
 
 
-def _answer_failures(app: FastAPI) -> None:
+def _handle_failures(app: FastAPI) -> None:
     @app.exception_handler(ProblemError)
-    def told(request: Request, error: ProblemError) -> Response:
+    def problem_of(request: Request, error: ProblemError) -> Response:
         return _failure(request, error.status, error.detail, error.headers)
 
     @app.exception_handler(HTTPException)
-    def refused(request: Request, error: HTTPException) -> Response:
+    def http_error(request: Request, error: HTTPException) -> Response:
         return _failure(request, error.status_code, str(error.detail), error.headers)
 
     @app.exception_handler(RequestValidationError)
@@ -117,8 +117,8 @@ def _answer_failures(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
-        # What went wrong may hold anything: it is for the log, not for who asked.
-        return _failure(request, 500, "this request failed; the log of tidemark serve says why")
+        # What went wrong may hold anything: it is for the log, not for the client.
+        return _failure(request, 500, "this request failed; see the log of tidemark serve")
 
 
 def _failure(

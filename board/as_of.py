@@ -1,4 +1,4 @@
-"""The newest rows as of an instant of the past; a table is read when it is first asked for."""
+"""The newest rows as of an instant of the past; a table is read when it is first requested."""
 
 import threading
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class PastRows:
 
 
 Shown = Newest | PastRows
-"""What a page or an answer shows: the newest rows of now, or those of an instant."""
+"""What a page or a response shows: the newest rows of now, or those of an instant."""
 
 
 def _incidents(lake: Lake, instant: datetime) -> pa.Table:
@@ -84,7 +84,7 @@ def _as_of(row: Mapping[str, object], instant: datetime) -> dict[str, object]:
 
 
 class History:
-    """The rows of the instants that were asked for last."""
+    """The rows of the instants that were requested last."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake

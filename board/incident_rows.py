@@ -10,8 +10,8 @@ from alerting.delivery.outbox import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, one_incident
 from alerting.incidents.incident import OPEN
-from board.answers import ProblemError
 from board.as_of import Shown
+from board.responses import ProblemError
 from lake.catalog import Lake
 from lake.tables import alerting
 from lake.typed_rows import plain_rows

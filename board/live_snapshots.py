@@ -1,4 +1,4 @@
-"""Snapshots taken now, at most one a cluster and `SECONDS`, whoever asks."""
+"""Snapshots taken now, at most one a cluster and `SECONDS`, whoever requests it."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from board.answers import ProblemError
+from board.responses import ProblemError
 from collection.memory import Memory
 from rocketmq.collector import collect_snapshot
 from rocketmq.records import Snapshot
@@ -14,7 +14,7 @@ from settings.clusters import Cluster
 from settings.home import Home
 
 SECONDS = 5.0
-"""Seconds for which a snapshot answers everybody who asks for one of now."""
+"""Seconds for which one snapshot serves everybody who requests one."""
 
 
 @dataclass
@@ -71,4 +71,4 @@ class LiveSnapshots:
             # Its name is not known before its first snapshot; there is nothing to confuse it with.
             return found[0]
         known = ", ".join(cluster.key for cluster in found) or "none"
-        raise ProblemError(404, f"{name!r} cannot be asked from here; configured are: {known}")
+        raise ProblemError(404, f"{name!r} is not configured here; configured are: {known}")

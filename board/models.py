@@ -1,4 +1,4 @@
-"""What the API's answers look like, for its OpenAPI document; from the declarations of tables."""
+"""The schemas of the API's responses, for its OpenAPI document; from the declarations of tables."""
 
 from datetime import datetime
 from functools import cache
@@ -35,7 +35,7 @@ def row_model(table: Table) -> type[BaseModel]:
 def page_model(table: Table) -> type[BaseModel]:
     """Return the model of a page of a table's rows."""
     row = row_model(table)
-    items = Field(description="the rows, in the order asked for")
+    items = Field(description="the rows, in the requested order")
     cursor = Field(None, description="give it as `cursor` for the next page; null at the end")
     fields: dict[str, Any] = {
         "items": (list[row], items),  # pyright: ignore

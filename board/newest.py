@@ -1,7 +1,7 @@
 """The newest rows of tables by cluster, as they are read into memory.
 
-Three manners: the rows of each cluster's newest computed snapshot; of what only some snapshots
-ask for, the newest rows of each group; and all rows of the last hours.
+Three manners: the rows of each cluster's newest computed snapshot; of what only deep snapshots
+read, the newest rows of each group; and all rows of the last hours.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,10 +59,10 @@ REACH = {
 """How far before the newest snapshot the rows of recent tables reach."""
 
 AFTERWARDS = timedelta(minutes=10)
-"""How long after a snapshot what is said of it may be written: a run judges when it computes."""
+"""How long after a snapshot rows about it may be written: a run evaluates when it computes."""
 
 GROUP_REACH = timedelta(hours=1)
-"""How old the newest rows of a group may be; members are asked every few minutes."""
+"""How old the newest rows of a group may be; members are requested every few minutes."""
 
 CLUSTER_REACH = timedelta(days=7)
 """A cluster without a computed snapshot for so long before the newest one is not shown."""

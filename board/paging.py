@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from board.answers import ProblemError
+from board.responses import ProblemError
 from lake.schema import Table
 
 MOST_ROWS = 1000

@@ -19,14 +19,14 @@ def password_hash(password: str) -> str:
 
 
 NOBODY = password_hash(secrets.token_hex())
-"""Compared with where there is no such user, so that the answer takes as long."""
+"""Compared with where there is no such user, so that the refusal takes as long."""
 
 _known_passwords: dict[str, bool] = {}
 
 
 def is_password(password: str, kept: str) -> bool:
     """Return whether a password is the one that a hash was made of."""
-    # Every request brings the password; hashing it anew each time would take 50 ms of each.
+    # Every request brings the password; hashing it again each time would take 50 ms of each.
     seen = hashlib.sha256(f"{kept}\0{password}".encode()).hexdigest()
     if seen not in _known_passwords:
         _, salt, digest = kept.split("$")

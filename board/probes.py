@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
 
-from board.answers import json_answer
-from board.asking import TheStore
+from board.dependencies import TheStore
 from board.freshness import age_seconds, is_fresh
+from board.responses import json_response
 
 router = APIRouter(tags=["probes"])
 
@@ -14,7 +14,7 @@ router = APIRouter(tags=["probes"])
 @router.get("/healthz", summary="The process is up")
 def healthz() -> Response:
     """Answer 200 while the process serves requests."""
-    return json_answer({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 @router.get("/readyz", summary="Tables are readable and the collection is fresh")
@@ -29,6 +29,6 @@ def readyz(store: TheStore) -> Response:
         if not is_fresh(observed_at, now):
             age = age_seconds(observed_at, now) or 0
             reasons.append(f"the newest snapshot of {cluster} is {age:.0f} s old")
-    return json_answer(
+    return json_response(
         {"status": "unavailable" if reasons else "ok", "reasons": reasons}, 503 if reasons else 200
     )

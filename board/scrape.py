@@ -14,7 +14,7 @@ from lake.failures import one_line
 from settings.metrics import MetricsSettings
 
 WAIT_SECONDS = 1.0
-"""How long the thread waits for other rows before it looks whether the server has ended."""
+"""How long the thread waits for other rows before it checks whether the server has ended."""
 
 FIRST_SECONDS = 20.0
 """How long a scrape waits for the first metrics after the start."""
@@ -35,12 +35,12 @@ class MetricsKeeper:
         self._ready = threading.Event()
 
     def page(self, accept: str, accept_encoding: str) -> Page:
-        """Return the answer to a scrape; right after the start it waits for the first metrics."""
+        """Return the response to a scrape; right after the start it waits for the first metrics."""
         self._ready.wait(FIRST_SECONDS)
         return self._metrics.page(accept, accept_encoding)
 
     def refresh(self) -> None:
-        """Take over the rows of the store; if that fails the metrics stay, and their age tells."""
+        """Take over the rows of the store; if that fails the old metrics stay."""
         try:
             self._feed.refresh(self._store.newest)
         # Whatever is wrong with the tables, the server goes on with the metrics it has.
@@ -72,7 +72,7 @@ class MetricsKeeper:
 
 @router.get("/metrics", summary="Metrics of the newest observation, for Prometheus")
 def scrape(request: Request) -> Response:
-    """Answer in Prometheus text or OpenMetrics, as the header ``Accept`` asks."""
+    """Answer in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
     keeper: MetricsKeeper = request.app.state.metrics
     headers = request.headers
     found = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))

@@ -1,7 +1,7 @@
 """The newest rows in memory, read again whenever a table has a new version.
 
-A thread of its own looks every `LOOK_SECONDS`, so that no request waits for files. What cannot be
-read leaves the rows as they were, with the reason beside them.
+A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. What cannot be
+read leaves the rows as they were, with the reason.
 """
 
 import logging
@@ -15,8 +15,8 @@ from lake.catalog import Lake
 from lake.failures import one_line
 from lake.versions import versions
 
-LOOK_SECONDS = 2.0
-"""Seconds between two looks at the versions of tables."""
+CHECK_SECONDS = 2.0
+"""Seconds between two checks of the versions of tables."""
 
 FIRST_READ_SECONDS = 20.0
 """How long a request waits for the first rows after the start."""
@@ -30,8 +30,8 @@ class Store:
     Attributes:
         lake: the tables.
         past: the rows of instants of the past.
-        problem: why the tables could not be read at the last look; None when they were.
-        looked_at: when they were last looked at; None before the first look.
+        problem: why the tables could not be read at the last check; None when they were.
+        checked_at: when they were last checked; None before the first check.
         changes: how often other rows were read; it grows with every change.
     """
 
@@ -45,7 +45,7 @@ class Store:
         self.lake = lake
         self.past = History(lake)
         self.problem: str | None = None
-        self.looked_at: datetime | None = None
+        self.checked_at: datetime | None = None
         self.changes = 0
         self._has_history = has_history
         self._newest = Newest()
@@ -74,13 +74,13 @@ class Store:
                     if found != before.versions:
                         self._newest = read_newest(self.lake, before, found, datetime.now(UTC))
                 self.problem = None
-            # Whatever is wrong with the tables, the board goes on with what it has and says so.
+            # Whatever is wrong with the tables, the board goes on with what it has and reports it.
             except Exception as error:
                 reason = one_line(error)
                 if reason != self.problem:
                     _log.warning("tables cannot be read: %s", reason)
                 self.problem = reason
-            self.looked_at = datetime.now(UTC)
+            self.checked_at = datetime.now(UTC)
             self._was_read.set()
             has_changed = self._newest is not before
         if has_changed:
@@ -96,16 +96,16 @@ class Store:
             return self.changes
 
     def start(self) -> Callable[[], None]:
-        """Look every `LOOK_SECONDS` in a thread; return what ends it."""
+        """Refresh every `CHECK_SECONDS` in a thread; return what ends it."""
         ended = threading.Event()
 
-        def look() -> None:
+        def check_regularly() -> None:
             while True:
                 self.refresh()
-                if ended.wait(LOOK_SECONDS):
+                if ended.wait(CHECK_SECONDS):
                     return
 
-        thread = threading.Thread(target=look, name="board-store", daemon=True)
+        thread = threading.Thread(target=check_regularly, name="board-store", daemon=True)
         thread.start()
 
         def end() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from board.answers import ProblemError
 from board.as_of import Shown
+from board.responses import ProblemError
 from lake.schema import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
 from lake.tables import progress, raw
 
@@ -28,7 +28,7 @@ TOPICS = Table(
     ),
     key=("cluster", "topic"),
 )
-"""How the rows below look; they are in no table."""
+"""The columns of the rows below; they are in no table."""
 
 
 def topic_rows(rows: Shown) -> pa.Table:
@@ -55,10 +55,10 @@ def topic_rows(rows: Shown) -> pa.Table:
 
 
 def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
-    """Return what rows tell of a topic.
+    """Return what rows hold of a topic.
 
     Raises:
-        ProblemError: they tell nothing.
+        ProblemError: they hold nothing.
     """
     tables = {
         "configuration": raw.TOPICS,

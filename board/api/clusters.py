@@ -5,11 +5,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from board.answers import json_answer
 from board.as_of import Shown
-from board.asking import Cluster, TheStore
+from board.dependencies import Cluster, TheStore
 from board.freshness import age_seconds, is_fresh
 from board.models import page_model
+from board.responses import json_response
 from lake.tables import raw
 
 router = APIRouter(tags=["clusters"])
@@ -18,7 +18,7 @@ router = APIRouter(tags=["clusters"])
 @router.get("/clusters", summary="Clusters, their newest snapshot and how old it is")
 def clusters(store: TheStore) -> Response:
     """Return a row per cluster: its newest computed snapshot, its age and whether it is fresh."""
-    return json_answer(
+    return json_response(
         {"items": cluster_rows(store.newest, datetime.now(UTC)), "next_cursor": None}
     )
 
@@ -32,7 +32,7 @@ def brokers(store: TheStore, cluster: Cluster) -> Response:
     """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
     rows = store.newest.of(raw.BROKERS, cluster)
     rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
-    return json_answer({"items": rows.to_pylist(), "next_cursor": None})
+    return json_response({"items": rows.to_pylist(), "next_cursor": None})
 
 
 def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Response
 
-from board.answers import json_answer
 from board.api.group import window_of
 from board.as_of import Shown
-from board.asking import At, Cursor, Limit, TheStore, shown
+from board.dependencies import At, Cursor, Limit, TheStore, shown
 from board.models import page_model
 from board.paging import Order, page
 from board.past import rows_between
+from board.responses import json_response
 from board.store import Store
 from lake.tables import progress, quality
 from lake.window import Window
@@ -54,7 +54,7 @@ def events(
         kind=kind,
     )
     found, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
-    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": found.to_pylist(), "next_cursor": following})
 
 
 @router.get(
@@ -75,7 +75,7 @@ def results(
     if success is not None:
         rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
     found, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
-    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": found.to_pylist(), "next_cursor": following})
 
 
 @router.get(
@@ -90,7 +90,7 @@ def quarantine(
     """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
     rows = shown(store, at).of(quality.QUARANTINE)
     found, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
-    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": found.to_pylist(), "next_cursor": following})
 
 
 def event_rows(store: Store, window: Window, **equal: str | None) -> pa.Table:

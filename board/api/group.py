@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, Query, Response
 
-from board.answers import ProblemError, json_answer
 from board.as_of import Shown
-from board.asking import At, Cluster, TheStore, instant_of, part_of, shown
+from board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
 from board.incident_rows import of_group
 from board.past import rows_between
+from board.responses import ProblemError, json_response
 from board.series import MOST_POINTS, STEPS, series, step_for
 from lake.tables import progress, raw
 from lake.window import MICROSECOND, Window
@@ -30,7 +30,7 @@ LONGEST = timedelta(days=400)
 @router.get("/groups/{cluster}/{group}", summary="A group: topics, members, queues, incidents")
 def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Response:
     """Return everything that is known of a group at its newest snapshot, or as of an instant."""
-    return json_answer(group_details(shown(store, at), cluster, group))
+    return json_response(group_details(shown(store, at), cluster, group))
 
 
 @router.get(
@@ -43,7 +43,7 @@ def queues(
     rows = rows_of_group(shown(store, at), progress.QUEUES, cluster, group, topic)
     if not rows:
         raise ProblemError(404, f"no queue of {group!r} on {topic!r} in {cluster!r} then")
-    return json_answer({"items": rows, "next_cursor": None})
+    return json_response({"items": rows, "next_cursor": None})
 
 
 @router.get(
@@ -69,7 +69,7 @@ def history(
     window = window_of(from_, to)
     names = columns_of(columns)
     made = history_of(store, window, cluster, group, topic, names, _step(step))
-    return json_answer(
+    return json_response(
         {
             "cluster": cluster,
             "consumer_group": group,
@@ -114,10 +114,10 @@ def history_of(
 
 
 def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
-    """Return what rows tell of a group.
+    """Return what rows hold of a group.
 
     Raises:
-        ProblemError: they tell nothing.
+        ProblemError: they hold nothing.
     """
     topics = rows_of_group(rows, progress.GROUPS, cluster, group)
     if not topics:

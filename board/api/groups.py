@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from board.answers import ProblemError, json_answer
-from board.asking import Cursor, Limit, TheStore
+from board.dependencies import Cursor, Limit, TheStore
 from board.models import page_model
 from board.paging import Order, containing, having, page
+from board.responses import ProblemError, json_response
 from lake.tables import progress
 
 router = APIRouter(tags=["groups"])
@@ -43,4 +43,4 @@ def groups(
     rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
     rows = containing(rows, q, ("consumer_group", "topic"))
     found, following = page(rows, progress.GROUPS, order, limit, cursor)
-    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": found.to_pylist(), "next_cursor": following})

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from alerting.delivery.silences import Silence, SilenceError, silence, unsilence
 from alerting.incidents.actions import IncidentError, NoSuchIncidentError, acknowledge, resolve
 from alerting.incidents.incident import Incident
-from board.answers import ProblemError, json_answer
-from board.asking import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
+from board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
 from board.incident_rows import incident_details, incident_rows, silence_row, silence_rows
 from board.models import page_model
 from board.paging import page_of_list
+from board.responses import ProblemError, json_response
 from board.store import Store
 from lake.tables import alerting
 from settings.durations import seconds
@@ -59,13 +59,13 @@ def incidents(
     """Return rows of ``alerting.incidents``: those open, and those resolved within 30 days."""
     found = incident_rows(shown(store, at), state, severity)
     chosen, following = page_of_list(found, "incident_id", limit, cursor)
-    return json_answer({"items": chosen, "next_cursor": following})
+    return json_response({"items": chosen, "next_cursor": following})
 
 
 @router.get("/incidents/{incident_id}", summary="An incident, its evidence and notifications")
 def incident(store: TheStore, incident_id: str) -> Response:
     """Return an incident of any age, with transitions and who was notified."""
-    return json_answer(incident_details(store.lake, incident_id))
+    return json_response(incident_details(store.lake, incident_id))
 
 
 @router.post(
@@ -74,7 +74,7 @@ def incident(store: TheStore, incident_id: str) -> Response:
 def acknowledge_it(
     store: TheStore, person: ThePerson, incident_id: str, act: Act | None = None
 ) -> Response:
-    """Acknowledge a firing incident in the name of who asks."""
+    """Acknowledge a firing incident in the name of the person."""
     return _after(
         store, do(store, "acknowledge", incident_id, person.name, act.reason if act else "")
     )
@@ -92,17 +92,17 @@ def resolve_it(
 def all_silences(store: TheStore) -> Response:
     """Return the silences that have not ended."""
     rows = silence_rows(store.lake.home, datetime.now(UTC))
-    return json_answer({"items": rows, "next_cursor": None})
+    return json_response({"items": rows, "next_cursor": None})
 
 
 @router.post("/silences", summary="Mute matching incidents for a while", dependencies=[JsonOnly])
 def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Response:
-    """Add a silence in the name of who asks."""
+    """Add a silence in the name of the person."""
     match = {name: tuple(globs) for name, globs in wanted.match.items() if globs}
     made = silenced(
         store, match, wanted.duration, person.name, wanted.comment, wanted.starts_at or ""
     )
-    return json_answer(silence_row(made, datetime.now(UTC)), 201)
+    return json_response(silence_row(made, datetime.now(UTC)), 201)
 
 
 @router.delete("/silences/{silence_id}", summary="End a silence", status_code=204)
@@ -143,7 +143,7 @@ def silenced(
     Raises:
         ProblemError: it is not valid.
     """
-    from board.asking import instant_of
+    from board.dependencies import instant_of
 
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
@@ -159,4 +159,4 @@ def _after(store: Store, incident: Incident) -> Response:
     except ProblemError:
         # It never fired, so nothing is left of it.
         found = {"incident_id": incident.incident_id, "state": incident.state}
-    return json_answer(found)
+    return json_response(found)

@@ -1,12 +1,12 @@
-"""``/live/{cluster}`` and ``/plan``: what a snapshot taken now tells."""
+"""``/live/{cluster}`` and ``/plan``: from a snapshot taken now."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from board.answers import ProblemError, json_answer
-from board.asking import JsonOnly, TheLive, part_of
+from board.dependencies import JsonOnly, TheLive, part_of
+from board.responses import ProblemError, json_response
 from live.allocation_plan import PlanError, Wish, plan
 from live.lag import group_rows
 from rocketmq.records import Snapshot
@@ -35,7 +35,7 @@ class NewPlan(BaseModel):
 def live(snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]) -> Response:
     """Return rows as ``tidemark lag`` gives them, of a snapshot at most 5 s old."""
     snapshot = snapshots.of(cluster)
-    return json_answer(
+    return json_response(
         {
             "cluster": snapshot.cluster,
             "observed_at": snapshot.observed_at,
@@ -58,7 +58,7 @@ def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
         rooms=tuple(wanted.rooms),
     )
     try:
-        return json_answer(plan(snapshots.of(wanted.cluster), wish))
+        return json_response(plan(snapshots.of(wanted.cluster), wish))
     except PlanError as error:
         raise ProblemError(409, str(error)) from error
 

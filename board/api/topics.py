@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from board.answers import json_answer
-from board.asking import At, Cluster, Cursor, Limit, TheStore, part_of, shown
+from board.dependencies import At, Cluster, Cursor, Limit, TheStore, part_of, shown
 from board.models import page_model
 from board.paging import Order, containing, having, page
+from board.responses import json_response
 from board.topic_rows import TOPICS, topic_details, topic_rows
 
 router = APIRouter(tags=["topics"])
@@ -28,7 +28,7 @@ def topics(
     rows = having(topic_rows(shown(store, at)), cluster=cluster, kind=kind)
     rows = containing(rows, q, ("topic",))
     found, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
-    return json_answer({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": found.to_pylist(), "next_cursor": following})
 
 
 @router.get("/topics/{cluster}/{topic}", summary="A topic: configuration, queues, groups")
@@ -39,4 +39,4 @@ def topic(
     at: At = None,
 ) -> Response:
     """Return what is known of a topic at the newest snapshot, or as of an instant."""
-    return json_answer(topic_details(shown(store, at), cluster, topic))
+    return json_response(topic_details(shown(store, at), cluster, topic))

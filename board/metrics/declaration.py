@@ -19,7 +19,7 @@ FAMILIES = {
     NATIVE: "the names that brokers of RocketMQ 5.5 export",
     EXPORTER: "the names of rocketmq-exporter",
     OWN: "names of Tidemark's own",
-    QUEUES: "a series for each queue of each group; off unless asked for",
+    QUEUES: "a series for each queue of each group; off unless switched on",
 }
 """Each family of metrics that a setting switches, and what it holds."""
 

@@ -1,4 +1,4 @@
-"""`Metrics`: what the server refreshes when a table changed, and asks at each scrape."""
+"""`Metrics`: what the server refreshes when a table changed, and reads at each scrape."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -67,7 +67,7 @@ class Metrics:
     def page(
         self, accept: str = "", accept_encoding: str = "", now: datetime | None = None
     ) -> Page:
-        """Return the answer to a scrape, by its headers ``Accept`` and ``Accept-Encoding``."""
+        """Return the response to a scrape, by its headers ``Accept`` and ``Accept-Encoding``."""
         few, refreshed_at = self._few or ([], datetime.now(UTC))
         older = ((now or datetime.now(UTC)) - refreshed_at).total_seconds()
         rows = (_older(rows, older) if source is own.SNAPSHOT_AGE else rows for source, rows in few)

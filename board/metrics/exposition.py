@@ -27,10 +27,10 @@ _GZIP = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"  # deflate, no name, no time, fastest,
 
 
 class Page(NamedTuple):
-    """One answer to a scrape.
+    """One response to a scrape.
 
     Attributes:
-        content_type: media type, as the client asked for.
+        content_type: media type, as the client requested.
         encoding: ``gzip``, or empty.
         body: the text, compressed or not.
     """

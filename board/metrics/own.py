@@ -1,4 +1,4 @@
-"""Metrics of Tidemark's own: of groups, of queues where asked for, of incidents, of itself."""
+"""Metrics of Tidemark's own: of groups, of queues where switched on, of incidents, of itself."""
 
 from board.metrics.declaration import COUNTER, OWN, QUEUES, Metric, Source
 

@@ -81,7 +81,7 @@ def chart(
         window: the time axis.
         instants: of the values, in order.
         lines: what is drawn; it is interrupted where a value is None.
-        text: how the value axis says a value.
+        text: how the value axis writes a value.
         marks: what happened, on the same axis.
         band: least and largest value per instant, of the first line.
         is_time: whether values are milliseconds.

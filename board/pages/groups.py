@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from board.answers import ProblemError
 from board.api.events import event_rows
 from board.api.group import group_details, history_of
 from board.api.groups import HEALTH
-from board.asking import instant_of
+from board.dependencies import instant_of
 from board.incident_rows import incident_rows
 from board.pages.charts import Chart, Line, Mark, chart
 from board.pages.layout import Page, ThePage
@@ -17,6 +16,7 @@ from board.pages.wording import milliseconds, number
 from board.paging import Order, containing, having
 from board.paging import page as page_of
 from board.past import rows_between
+from board.responses import ProblemError
 from board.series import Series
 from lake.tables import progress
 from lake.window import MICROSECOND, Window
@@ -69,7 +69,7 @@ def groups(
     rows = containing(rows, q, ("consumer_group", "topic"))
     found, following = page_of(rows, progress.GROUPS, order, SHOWN, cursor or None)
     wanted = {"cluster": cluster, "q": q, "health": health, "topic": topic}
-    return page.answer(
+    return page.render(
         "groups.html",
         rows=found.to_pylist(),
         count=rows.num_rows,
@@ -104,7 +104,7 @@ def group(
     charts = _charts(page, cluster, group, chosen, RANGES[range])
     queues = [row for row in details["queues"] if row["topic"] == chosen]
     most = max((row["lag"] or 0 for row in queues), default=0)
-    return page.answer(
+    return page.render(
         "group.html",
         **details | {"queues": queues, "topics": details["topics"]},
         row=next(row for row in details["topics"] if row["topic"] == chosen),

@@ -1,4 +1,4 @@
-"""Incidents: what is wrong, its evidence, who was told, and what a person does about it."""
+"""Incidents: what is wrong, its evidence, who was notified, and what a person does about it."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -8,11 +8,11 @@ from starlette.responses import RedirectResponse
 
 from alerting.delivery.silences import unsilence
 from alerting.rules.kinds import KINDS
-from board.answers import ProblemError
 from board.api.incidents import do, silenced
-from board.asking import ThePerson, TheStore
+from board.dependencies import ThePerson, TheStore
 from board.incident_rows import SEVERITIES, STATES, incident_details, incident_rows, silence_rows
 from board.pages.layout import ThePage, address, check_form
+from board.responses import ProblemError
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,7 +23,7 @@ Text = Annotated[str, Form()]
 def incidents(page: ThePage, state: str = "open", severity: str = "") -> Response:
     """Show incidents, those open and worst first, and the silences."""
     wanted = "" if state == "all" else state
-    return page.answer(
+    return page.render(
         "incidents.html",
         incidents=incident_rows(page.rows, wanted, severity)[:500],
         silences=silence_rows(page.store.lake.home, datetime.now(UTC)),
@@ -39,7 +39,7 @@ def incident(page: ThePage, id: str) -> Response:
     """Show an incident as it is now."""
     found = incident_details(page.store.lake, id)
     kind = KINDS.get(found["kind"])
-    return page.answer(
+    return page.render(
         "incident.html",
         incident=found,
         unit=kind.unit if kind else "",

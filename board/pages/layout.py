@@ -14,12 +14,12 @@ from fastapi import Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from board.answers import ProblemError
 from board.as_of import Shown
-from board.asking import At, TheStore, shown
+from board.dependencies import At, TheStore, shown
 from board.freshness import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
+from board.responses import ProblemError
 
 ROOM = Path(__file__).parent.parent
 
@@ -76,10 +76,10 @@ _environment.globals |= {"cell": wording.cell}
 
 
 class Page:
-    """A page that is asked for: what it shows, and in which language.
+    """A requested page: what it shows, and in which language.
 
     Attributes:
-        rows: the newest rows, or those of the instant that is asked for.
+        rows: the newest rows, or those of the requested instant.
         at: that instant as it was written; empty for now.
     """
 
@@ -89,7 +89,7 @@ class Page:
         self.at = at or ""
         self.rows: Shown = shown(store, self.at)
 
-    def answer(self, template: str, **context: Any) -> Response:
+    def render(self, template: str, **context: Any) -> Response:
         """Return a template as HTML."""
         return html(self.request, template, self._common() | context)
 
@@ -120,7 +120,7 @@ ThePage = Annotated[Page, Depends(Page)]
 def html(
     request: Request, template: str, context: Mapping[str, Any], status: int = 200
 ) -> Response:
-    """Return a template as HTML, in the language and colours of who asks."""
+    """Return a template as HTML, in the language and colours of the person."""
     language = _language(request)
     chosen = CHINESE if language == "zh" else {}
     person = getattr(request.state, "person", None)
@@ -133,7 +133,7 @@ def html(
         "is_empty": False,
     }
     common = {
-        "_": lambda text, **values: _said(chosen, text, values),
+        "_": lambda text, **values: _translated(chosen, text, values),
         "language": language,
         "languages": LANGUAGES,
         "theme": _theme(request),
@@ -147,11 +147,11 @@ def html(
     return HTMLResponse(text, status)
 
 
-def _said(chosen: Mapping[str, str], text: str, values: Mapping[str, Any]) -> str:
-    said = chosen.get(text) or ENGLISH.get(text) or text
-    if said is text and text.islower() and " " not in text:
+def _translated(chosen: Mapping[str, str], text: str, values: Mapping[str, Any]) -> str:
+    translated = chosen.get(text) or ENGLISH.get(text) or text
+    if translated is text and text.islower() and " " not in text:
         return text.replace("_", " ")
-    return said.format(**values) if values else said
+    return translated.format(**values) if values else translated
 
 
 def address(path: str, parameters: Mapping[str, Any]) -> str:

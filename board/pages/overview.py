@@ -24,16 +24,16 @@ def overview(page: ThePage) -> Response:
     groups = rows.of(progress.GROUPS).to_pylist()
     since = (rows.observed_at or datetime.now(UTC)) - CHANGED_WITHIN
     changes = [row for row in rows.of(progress.EVENTS).to_pylist() if row["observed_at"] > since]
-    silent = [
+    unreachable = [
         row
         for row in rows.of(raw.BROKERS).to_pylist()
         if row["version"] is None and row["role"] is None
     ]
     counted = Counter(row["health"] for row in groups)
-    return page.answer(
+    return page.render(
         "overview.html",
         clusters=cluster_rows(rows, datetime.now(UTC)),
-        silent=silent,
+        unreachable=unreachable,
         health_counts=[(state, counted[state]) for state in HEALTH if counted[state]],
         total=len(groups),
         incidents=incident_rows(rows, "OPEN"),

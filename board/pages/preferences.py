@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
-from board.asking import instant_of
+from board.dependencies import instant_of
 from board.pages.layout import LANGUAGES, THEMES, address, check_form
 from board.pages.wording import iso
 
@@ -25,11 +25,11 @@ def choose(
 ) -> Response:
     """Remember a language or colours in a cookie, and go back."""
     check_form(request, token)
-    answer = RedirectResponse(_inside(back), 303)
+    response = RedirectResponse(_inside(back), 303)
     for name, value, known in (("language", language, LANGUAGES), ("theme", theme, THEMES)):
         if value in known:
-            answer.set_cookie(name, value, YEAR, httponly=True, samesite="strict")
-    return answer
+            response.set_cookie(name, value, YEAR, httponly=True, samesite="strict")
+    return response
 
 
 @router.get("/as-of")

@@ -5,11 +5,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from board.answers import ProblemError
 from board.api.events import event_rows, newest_results
-from board.asking import instant_of
+from board.dependencies import instant_of
 from board.pages.layout import ThePage
 from board.paging import containing, having
+from board.responses import ProblemError
 from board.topic_rows import topic_details, topic_rows
 from lake.tables import quality, raw
 from lake.window import MICROSECOND, Window
@@ -27,7 +27,7 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     found = sorted(rows.to_pylist(), key=lambda row: (row["kind"] != "normal", row["topic"]))
     columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
                "newest_stored_at")  # fmt: skip
-    return page.answer("table.html", title="Topics", columns=columns, rows=found[:MOST],
+    return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
                        count=len(found), q=q, filters=True, note="")  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
     """Show a topic: its queues, and the groups that consume it."""
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
-    return page.answer("topic.html", **topic_details(page.rows, cluster, topic))
+    return page.render("topic.html", **topic_details(page.rows, cluster, topic))
 
 
 @router.get("/brokers")
@@ -45,7 +45,7 @@ def brokers(page: ThePage) -> Response:
     columns = ("cluster", "broker", "broker_id", "address", "role", "version", "put_tps", "get_tps",
                "disk_ratio", "dispatch_behind_bytes", "retention_hours", "booted_at")  # fmt: skip
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
-    return page.answer("table.html", title="Brokers", columns=columns, rows=rows.to_pylist(),
+    return page.render("table.html", title="Brokers", columns=columns, rows=rows.to_pylist(),
                        count=rows.num_rows, q="", filters=False, note="")  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
     rows = event_rows(page.store, window).sort_by([("observed_at", "descending")])
     columns = ("observed_at", "kind", "cluster", "broker", "consumer_group", "topic", "queue_id",
                "from_offset", "to_offset", "messages", "likely_cause")  # fmt: skip
-    return page.answer("table.html", title="Events", columns=columns,
+    return page.render("table.html", title="Events", columns=columns,
                        rows=rows.slice(0, MOST).to_pylist(), count=rows.num_rows, q="",
                        filters=False, note="")  # fmt: skip
 
@@ -69,9 +69,9 @@ def results(page: ThePage) -> Response:
     """Show the newest result of every expectation, those not met first."""
     rows: list[dict[str, Any]] = newest_results(page.rows).to_pylist()
     rows.sort(key=lambda row: (row["success"] is not False, row["table"], row["expectation"]))
-    held = page.rows.of(quality.QUARANTINE).num_rows
+    count = page.rows.of(quality.QUARANTINE).num_rows
     columns = ("table", "expectation", "success", "unexpected", "elements", "severity",
                "observed_at")  # fmt: skip
-    return page.answer("table.html", title="Quality", columns=columns, rows=rows[:MOST],
+    return page.render("table.html", title="Quality", columns=columns, rows=rows[:MOST],
                        count=len(rows), q="", filters=False,
-                       note=f"{held} rows quarantined within 24 hours" if held else "")  # fmt: skip
+                       note=f"{count} rows quarantined within 24 hours" if count else "")  # fmt: skip

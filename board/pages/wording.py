@@ -51,7 +51,7 @@ def iso(value: datetime | None) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """Return the value of a column, by the unit that its name tells."""
+    """Return the value of a column, by the unit in its name."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What every request of the API is held to: the store it reads, and no unknown parameter."""
+"""Dependencies of routes: the store, the person, and checks of every parameter."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query as QueryParameter
 
 from board.access import Person
-from board.answers import ProblemError
 from board.as_of import Shown
 from board.live_snapshots import LiveSnapshots
 from board.paging import MOST_ROWS
+from board.responses import ProblemError
 from board.segments import part
 from board.store import Store
 
@@ -98,7 +98,7 @@ def json_only(request: Request) -> None:
 
 
 def who(request: Request) -> Person:
-    """Return who asks."""
+    """Return who sends the request."""
     return request.state.person
 
 

@@ -1,4 +1,4 @@
-"""Answers of the API: JSON of rows, and problems as RFC 9457 describes them."""
+"""Responses of the API: JSON of rows, and problems as RFC 9457 describes them."""
 
 import math
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ class ProblemError(Exception):
 
     Attributes:
         status: the HTTP status.
-        detail: one line for the person who asked.
-        headers: further headers of the answer.
+        detail: one line for the person behind the request.
+        headers: further headers of the response.
     """
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -28,7 +28,9 @@ class ProblemError(Exception):
         self.headers = dict(headers or {})
 
 
-def json_answer(content: Any, status: int = 200, media_type: str = "application/json") -> Response:
+def json_response(
+    content: Any, status: int = 200, media_type: str = "application/json"
+) -> Response:
     """Return content as JSON: instants in ISO 8601 UTC, unknown as null."""
     return Response(msgspec.json.encode(_plain(content)), status, media_type=media_type)
 
@@ -41,9 +43,9 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
         "status": status,
         "detail": detail,
     }
-    answer = json_answer(content, status, PROBLEM)
-    answer.headers.update(headers or {})
-    return answer
+    response = json_response(content, status, PROBLEM)
+    response.headers.update(headers or {})
+    return response
 
 
 def _plain(value: Any) -> Any:
