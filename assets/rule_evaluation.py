@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from alerting.incidents.incident import Alert, Evaluation, Incident
 from alerting.incidents.life_cycle import PIPELINE_KINDS
-from alerting.rules.base import Variant
+from alerting.rules.base import AppliedRule
 from alerting.rules.model import Rule
 from assets.windows import read_loaded, read_windows
 from lake import history
@@ -28,27 +28,27 @@ MOST_ROWS = 100_000
 
 def evaluated_rules(rules: Sequence[Rule]) -> list[EvaluatedRule]:
     """Return the rules, and their overrides, that are evaluated on snapshots."""
-    variants = [variant for rule in rules for variant in rule.variants()]
-    return [evaluated_rule(variant) for variant in variants if variant.source in SOURCES]
+    applied_rules = [applied for rule in rules for applied in rule.applied_rules()]
+    return [evaluated_rule(applied) for applied in applied_rules if applied.source in SOURCES]
 
 
-def evaluated_rule(variant: Variant) -> EvaluatedRule:
+def evaluated_rule(applied: AppliedRule) -> EvaluatedRule:
     """Return what evaluation needs of a rule, or of one of its overrides."""
-    rule = variant.rule
+    rule = applied.rule
     return EvaluatedRule(
         name=rule.name,
         kind=rule.kind,
-        source=variant.source,
-        severity=variant.severity,
+        source=applied.source,
+        severity=applied.severity,
         value=rule.value,
-        threshold=variant.threshold,
-        condition=variant.holds,
-        matches=variant.matches,
-        excludes=variant.unless,
+        threshold=applied.threshold,
+        condition=applied.holds,
+        matches=applied.matches,
+        excludes=applied.unless,
         words=rule.words,
         description=rule.description,
         runbook=rule.runbook,
-        labels=variant.labels,
+        labels=applied.labels,
     )
 
 

@@ -1,4 +1,4 @@
-"""Acknowledgements: services that keep alerts of their own are told who took an incident on."""
+"""Acknowledgements: services that keep alerts of their own learn who took an incident on."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,8 +15,8 @@ def due_acknowledgements(
 ) -> Due:
     """Return the acknowledgements that are due on a channel.
 
-    Only a channel that was told of the last firing hears of it. One that could not be told before
-    the incident resolved is withheld, as the resolution says more.
+    Only a channel that delivered the last firing gets it. One that was not sent before the
+    incident resolved is never sent, as the resolution follows.
 
     Args:
         incidents: the incidents.
@@ -30,7 +30,7 @@ def due_acknowledgements(
         current = incident.acknowledgement
         for entry in _outdated(incident, current, entries):
             changed.append(
-                replace(entry, status="WITHHELD", last_error="over before it could be told")
+                replace(entry, status="WITHHELD", last_error="resolved before it was notified")
             )
         if current is None or not incident.transitions:
             continue

@@ -14,7 +14,7 @@ from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.typed_rows import typed_rows
 
 LOOK_BACK = timedelta(days=30)
-"""How far back a channel that is new is told of what is over, as one summary."""
+"""How far back a new channel gets resolved incidents, as one summary."""
 
 
 def candidates(
@@ -27,14 +27,14 @@ def candidates(
     """Return the incidents of which a notification may be due on some channel.
 
     These are the open and the recently resolved ones, those that were written since the channels
-    were last told, those with a pending notification, and those whose firing a channel delivered.
+    were last notified, those with a pending notification, and those whose firing a channel delivered.
     A resolution can be found long after it happened, when a backlog is computed.
 
     Args:
         lake: the tables.
         channels: names of the channels.
         notified: channel and id of each incident whose last delivered notification is firing.
-        marks: how far the channels have been told.
+        marks: how far the channels have been notified.
         now: the present.
     """
     is_new = any(name not in marks for name in channels)
@@ -71,7 +71,7 @@ def concerns(
     Args:
         incident: one of `candidates`.
         known: ids of the incidents with an entry of the channel.
-        mark: how far the channel has been told; None when it is new.
+        mark: how far the channel has been notified; None when it is new.
         now: the present.
     """
     if incident.is_open or incident.incident_id in known or incident.resolved_at is None:

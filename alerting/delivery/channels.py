@@ -49,7 +49,7 @@ class Channel(Protocol):
         pages: whether it opens pages, which wake people.
         receiver: the receiver that it belongs to; None where it gets everything, whatever routes
             say.
-        acknowledges: whether it is told that a person acknowledged an incident.
+        acknowledges: whether it is notified that a person acknowledged an incident.
     """
 
     @property

@@ -1,11 +1,11 @@
-"""Which notifications are due on a channel, and which are withheld or wait.
+"""Which notifications are due on a channel, and which wait or are never sent.
 
 Transitions of an incident are delivered in order, and its resolution only where its firing was
 delivered. A notification that is silenced, inhibited or in quiet hours waits. When the incident
-resolves before the notification may be sent, it is withheld. The same holds after each reopening.
+resolves before the notification may be sent, it is never sent. The same holds after each reopening.
 
-Every transition is told, however late delivery comes. An incident that was over for longer than
-`LATE_AFTER` before anybody could be told is marked as late; it is told in a summary.
+Every transition is notified, however late delivery comes. An incident that was over for longer than
+`LATE_AFTER` before anybody could be notified is marked as late and goes into a summary.
 
 A channel of digests follows the same rules. A new entry waits for the end of the digest period in
 which it was made. An incident that is still open is repeated at the end of each following period.
@@ -22,7 +22,7 @@ from alerting.delivery.messages import Notification
 from alerting.incidents.incident import Incident
 
 LATE_AFTER = timedelta(hours=1)
-"""Nobody can act on an incident that resolved longer ago than this: it is told in a summary."""
+"""Nobody can act on an incident that resolved longer ago than this: it goes into a summary."""
 
 MuteReason = Callable[[Incident], str | None]
 """Returns why an incident must not be notified now, or None when it may be."""
@@ -66,7 +66,7 @@ class Due:
 
     Attributes:
         notifications: to send, in order of time.
-        changed: entries to write without sending, as they wait or are withheld.
+        changed: entries to write without sending, as they wait or are not sent.
     """
 
     notifications: tuple[Notification, ...] = ()
@@ -122,14 +122,14 @@ def _due_of_incident(
     """
     notifications: list[Notification] = []
     changed: list[Entry] = []
-    firing_sent = firing_told = blocked = False
+    firing_sent = firing_notified = blocked = False
     over = incident.resolved_at is not None and now - incident.resolved_at > LATE_AFTER
     for transition in incident.transitions:
         known = entries.get((incident.incident_id, transition.transition))
-        notification = Notification(incident, transition, late=over and not firing_told)
+        notification = Notification(incident, transition, late=over and not firing_notified)
         if known and known.status != "PENDING":
             if known.status == "DELIVERED":
-                firing_sent = firing_told = notification.state == "FIRING"
+                firing_sent = firing_notified = notification.state == "FIRING"
             if is_repeated(notification) and known.next_attempt_at and not _waits(known, now):
                 if reason and next_digest:
                     changed.append(replace(known, next_attempt_at=next_digest))
@@ -138,9 +138,9 @@ def _due_of_incident(
             continue
         entry = known or replace(new_entry(notification, channel), next_attempt_at=next_digest)
         if notification.state == "RESOLVED" and not firing_sent:
-            changed.append(_withheld(entry, "its firing was not notified"))
+            changed.append(_not_sent(entry, "its firing was not notified"))
         elif not firing_sent and known and _was_muted(known) and notification.is_superseded:
-            changed.append(_withheld(entry, f"resolved while {known.last_error}"))
+            changed.append(_not_sent(entry, f"resolved while {known.last_error}"))
         elif reason and (incident.is_open or firing_sent):
             at = entry.next_attempt_at if _waits(entry, now) else next_digest
             muted = replace(entry, last_error=reason, next_attempt_at=at)
@@ -148,10 +148,10 @@ def _due_of_incident(
                 changed.append(muted)
             break
         elif reason:
-            changed.append(_withheld(entry, f"resolved while {reason}"))
+            changed.append(_not_sent(entry, f"resolved while {reason}"))
         elif notification.state == "FIRING" and (refused := refusal(notification)):
             if not incident.is_open or notification.is_superseded:
-                changed.append(_withheld(entry, refused))
+                changed.append(_not_sent(entry, refused))
                 continue
             muted = replace(entry, last_error=refused)
             if muted != known:
@@ -179,7 +179,7 @@ def is_repeated(notification: Notification) -> bool:
     return notification.incident.is_open and not notification.is_superseded
 
 
-def _withheld(entry: Entry, reason: str) -> Entry:
+def _not_sent(entry: Entry, reason: str) -> Entry:
     return replace(entry, status="WITHHELD", last_error=reason)
 
 

@@ -1,4 +1,4 @@
-"""How far each channel has been told: the newest incident that it was considered for.
+"""How far each channel has been notified: the newest incident that it was considered for.
 
 A process that delivers again after days reads from there, so it misses nothing that opened and
 resolved meanwhile. The marks are a file of the home. Without it every channel is new.

@@ -25,7 +25,7 @@ class Notification:
         incident: as it is now.
         transition: the change of its state.
         repeat: whether it was delivered before and is repeated because the incident is open.
-        late: whether the incident was over, for too long to act on it, before it could be told.
+        late: whether the incident was over, for too long to act on it, before it could be notified.
     """
 
     incident: Incident

@@ -174,7 +174,7 @@ def _refresh(plan: Plan) -> Delivery:
     if refresh is None:
         return Delivery()
     try:
-        refresh(plan.told)
+        refresh(plan.firing)
     except ChannelError as error:
         return Delivery(failed={plan.channel.name: str(error)})
     return Delivery()

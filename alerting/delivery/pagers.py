@@ -89,12 +89,12 @@ def is_pager(service: NotifyBase) -> bool:
 def no_page_for(notification: Notification) -> str | None:
     """Return why a notification wakes nobody, None where it does."""
     if notification.late:
-        return "over before it could be told, which opens no page"
+        return "resolved before it was notified, which opens no page"
     return "info opens no page" if notification.incident.severity == "info" else None
 
 
 def acknowledge(service: NotifyBase, notification: Notification) -> bool:
-    """Tell a pager that a person took its alert on; apprise knows no such message.
+    """Notify a pager that a person took its alert on; apprise knows no such message.
 
     Returns:
         Whether the pager accepted it.

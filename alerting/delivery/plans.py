@@ -39,9 +39,9 @@ class Plan:
     Attributes:
         channel: the channel.
         groups: the notifications of each group, which may share a message.
-        changed: entries to write without sending, as they wait or are withheld.
+        changed: entries to write without sending, as they wait or are not sent.
         entries: what was written before about the channel.
-        told: the open incidents of which the channel knows that they fire.
+        firing: the open incidents of which the channel knows that they fire.
         ways: how the channel gets incidents.
     """
 
@@ -49,7 +49,7 @@ class Plan:
     groups: Sequence[Sequence[Notification]]
     changed: Sequence[Entry]
     entries: Mapping[Key, Entry]
-    told: Sequence[Incident]
+    firing: Sequence[Incident]
     ways: Ways
 
     @property
@@ -77,7 +77,7 @@ def plan_of(
     mute_reason: MuteReason,
     clock: Callable[[], datetime],
 ) -> Plan:
-    """Return what a channel has to be told now.
+    """Return what a channel has to be sent now.
 
     Args:
         channel: the channel.
@@ -113,9 +113,9 @@ def plan_of(
     return Plan(
         channel=channel,
         groups=[each for each in groups if each],
-        changed=[*todo.changed, *timed.held, *acknowledgements.changed],
+        changed=[*todo.changed, *timed.waiting, *acknowledgements.changed],
         entries=entries,
-        told=[each for each in mine if _knows_that_it_fires(each, entries)],
+        firing=[each for each in mine if _knows_that_it_fires(each, entries)],
         ways=ways,
     )
 

@@ -1,4 +1,4 @@
-"""The text of a summary: incidents that opened and resolved before anybody could be told."""
+"""The text of a summary: incidents that opened and resolved before anybody could be notified."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from alerting.incidents.incident import Incident
 
 
 def summary_title(notifications: Sequence[Notification]) -> str:
-    """Return how many incidents are over that nobody was told of."""
+    """Return how many incidents resolved without a notification."""
     count = len(_incidents(notifications))
-    what, they = ("incident", "it") if count == 1 else ("incidents", "they")
-    return f"Tidemark: {count} {what} opened and resolved before {they} could be told"
+    what = "incident" if count == 1 else "incidents"
+    return f"Tidemark: {count} {what} opened and resolved before anybody was notified"
 
 
 def summary_body(notifications: Sequence[Notification], room: int | None = None) -> str:

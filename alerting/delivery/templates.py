@@ -103,7 +103,7 @@ def _rendered(template: str | None, notifications: Sequence[Notification], ready
         return ready_made
     try:
         return ENVIRONMENT.from_string(template).render(_values(notifications, ready_made)).strip()
-    except Exception as error:  # whatever a template does, somebody has to be told
+    except Exception as error:  # whatever a template does, the notification has to go out
         LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)
         return ready_made
 

@@ -136,11 +136,11 @@ class Ready:
 
     Attributes:
         groups: the notifications of each group.
-        held: entries of notifications that wait for their group.
+        waiting: entries of notifications that wait for their group.
     """
 
     groups: Sequence[Sequence[Notification]]
-    held: Sequence[Entry] = ()
+    waiting: Sequence[Entry] = ()
 
 
 def ready(
@@ -149,7 +149,7 @@ def ready(
     """Return what is due now, group by group; the rest waits.
 
     The first message of a group is due `group_wait` after its first transition, every later one
-    `group_interval` after the one before it. A group is over when everything in it was told as
+    `group_interval` after the one before it. A group is over when everything in it was notified as
     resolved.
 
     Args:
@@ -162,7 +162,7 @@ def ready(
     if not ways.grouped:
         # Without routes only digests repeat.
         return Ready([[each for each in todo.notifications if channel.every or not each.repeat]])
-    told = _told(ways, entries)
+    notified = _last_notified(ways, entries)
     groups: dict[Group, list[Notification]] = {}
     at_once: list[Notification] = []
     for each in todo.notifications:
@@ -172,26 +172,27 @@ def ready(
         elif not (each.repeat and each.incident.state != "FIRING"):
             groups.setdefault(ways.keys[each.incident.incident_id], []).append(each)
     due: list[Sequence[Notification]] = [at_once] if at_once else []
-    held: list[Entry] = []
+    postponed: list[Entry] = []
     for key, notifications in groups.items():
         node = ways.nodes[notifications[0].incident.incident_id]
         assert node
-        if key in told:
-            at = told[key] + timedelta(seconds=node.group_interval)
+        if key in notified:
+            at = notified[key] + timedelta(seconds=node.group_interval)
         else:
             first = min(each.transition.at for each in notifications)
             at = first + timedelta(seconds=node.group_wait)
         if now >= at:
             due.append(notifications)
         else:
-            waiting = (each for each in notifications if not each.repeat)
-            held += [_held(each, channel.name, entries, at) for each in waiting]
+            first_time = (each for each in notifications if not each.repeat)
+            postponed += [_waiting(each, channel.name, entries, at) for each in first_time]
     return Ready(
-        due, [each for each in held if entries.get((each.incident_id, each.transition)) != each]
+        due,
+        [each for each in postponed if entries.get((each.incident_id, each.transition)) != each],
     )
 
 
-def _held(
+def _waiting(
     notification: Notification, channel: str, entries: Mapping[Key, Entry], at: datetime
 ) -> Entry:
     key = notification.incident.incident_id, notification.transition.transition
@@ -199,8 +200,8 @@ def _held(
     return replaced(entry, next_attempt_at=at, last_error=None)
 
 
-def _told(ways: Ways, entries: Mapping[Key, Entry]) -> dict[Group, datetime]:
-    """Return when each group that is not over was last told."""
+def _last_notified(ways: Ways, entries: Mapping[Key, Entry]) -> dict[Group, datetime]:
+    """Return when each group that is not over was last notified."""
     last: dict[str, Entry] = {}
     at: dict[str, datetime] = {}
     for entry in entries.values():

@@ -24,7 +24,7 @@ def _now() -> datetime:
 
 
 class IncidentError(ValueError):
-    """An incident does not exist, or its state does not allow what was asked; one line."""
+    """An incident does not exist, or its state does not allow the action; one line."""
 
 
 class NoSuchIncidentError(IncidentError):

@@ -77,7 +77,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def acknowledgement(self) -> Transition | None:
-        """The acknowledgement that services can be told of; None unless it is acknowledged."""
+        """The acknowledgement that services can be sent; None unless it is acknowledged."""
         if self.state != "ACKNOWLEDGED" or self.acknowledged_at is None:
             return None
         name = f"ACKNOWLEDGED_{self.reopened + 1}" if self.reopened else "ACKNOWLEDGED"

@@ -1,4 +1,4 @@
-"""Inhibition: which open incident explains another, so that only the first one is notified."""
+"""Inhibition: which open incident inhibits another, so that only the first one is notified."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from alerting.incidents.incident import Alert, Evaluation, Incident, Transition, incident_id
 from alerting.incidents.inhibition import HIDDEN, apply_inhibition
-from alerting.rules.base import BaseRule, Variant
+from alerting.rules.base import AppliedRule, BaseRule
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
 
@@ -54,7 +54,7 @@ def advance(
     Returns:
         The incidents after the evaluations. Incidents that never fired may be missing.
     """
-    variants = {name: rule.variants() for name, rule in rules.items()}
+    applied_rules = {name: rule.applied_rules() for name, rule in rules.items()}
     latest: dict[tuple[str, str], Incident] = {}
     for incident in sorted(current, key=lambda each: each.opened_at):
         latest[incident.rule, incident.subject] = incident
@@ -62,10 +62,10 @@ def advance(
     for evaluation in evaluations:
         for alert in evaluation.alerts:
             key = alert.rule, alert.subject
-            variant = _variant_for(variants, alert.rule, alert.row)
-            if variant is not None:
+            applied = _applied_to(applied_rules, alert.rule, alert.row)
+            if applied is not None:
                 before = latest.get(key)
-                latest[key] = after_true(before, alert, variant)
+                latest[key] = after_true(before, alert, applied)
                 if before and before.incident_id != latest[key].incident_id:
                     superseded.append(before)
         true = {(alert.rule, alert.subject) for alert in evaluation.alerts}
@@ -73,7 +73,7 @@ def advance(
             if key not in true and _covers(evaluation, incident):
                 if incident.rule not in rules and not all_rules:
                     continue
-                after = _after_no_alert(incident, evaluation, variants)
+                after = _after_no_alert(incident, evaluation, applied_rules)
                 if after is None:
                     del latest[key]
                 else:
@@ -89,47 +89,47 @@ def _covers(evaluation: Evaluation, incident: Incident) -> bool:
 
 
 def _after_no_alert(
-    incident: Incident, evaluation: Evaluation, variants: Mapping[str, Sequence[Variant]]
+    incident: Incident, evaluation: Evaluation, applied_rules: Mapping[str, Sequence[AppliedRule]]
 ) -> Incident | None:
     at = evaluation.observed_at
-    variant = _variant_for(variants, incident.rule, incident.row)
-    if variant is None:
+    applied = _applied_to(applied_rules, incident.rule, incident.row)
+    if applied is None:
         return (
             resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
         )
     key = incident.rule, incident.subject
     if key in evaluation.untrue:
-        return after_untrue(incident, evaluation.untrue_at.get(key, at), variant)
+        return after_untrue(incident, evaluation.untrue_at.get(key, at), applied)
     return incident
 
 
-def _variant_for(
-    variants: Mapping[str, Sequence[Variant]], rule: str, columns: Mapping[str, Any]
-) -> Variant | None:
-    """Return the variant of a rule that applies to a subject with these columns, or None."""
-    return next((each for each in variants.get(rule, ()) if each.applies_to(columns)), None)
+def _applied_to(
+    applied_rules: Mapping[str, Sequence[AppliedRule]], rule: str, columns: Mapping[str, Any]
+) -> AppliedRule | None:
+    """Return what of a rule applies to a subject with these columns, or None."""
+    return next((each for each in applied_rules.get(rule, ()) if each.applies_to(columns)), None)
 
 
-def after_true(incident: Incident | None, alert: Alert, variant: Variant) -> Incident:
+def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) -> Incident:
     """Return the incident after an observation at which its rule is true.
 
     Args:
         incident: the latest incident of this rule and subject; without one, a new one opens.
         alert: the observation; one that is not newer than the incident's newest changes nothing.
-        variant: the variant of the rule that applies to the subject.
+        applied: the rule as it applies to the subject.
     """
     if incident is not None and _is_too_old_to_reopen(incident, alert.observed_at):
         incident = None
     if incident is None:
-        incident = _opened(alert, variant)
+        incident = _opened(alert, applied)
     elif alert.observed_at <= incident.observed_at:
         return incident
-    observed = _with_alert(incident, alert, below=variant.rule.kind_definition.below)
+    observed = _with_alert(incident, alert, below=applied.rule.kind_definition.below)
     if observed.is_firing:
         return observed
     counted = _with_longer_streak(observed, alert.observed_at)
     lasted = alert.observed_at - _streak_start(counted)
-    if not variant.for_.reached(counted.streak, lasted):
+    if not applied.for_.reached(counted.streak, lasted):
         return counted
     reopened = counted.reopened + (counted.state == "RESOLVED")
     return replace(
@@ -148,7 +148,9 @@ def after_true(incident: Incident | None, alert: Alert, variant: Variant) -> Inc
     )
 
 
-def after_untrue(incident: Incident, observed_at: datetime, variant: Variant) -> Incident | None:
+def after_untrue(
+    incident: Incident, observed_at: datetime, applied: AppliedRule
+) -> Incident | None:
     """Return the incident after an observation at which its rule is untrue.
 
     Returns:
@@ -163,7 +165,7 @@ def after_untrue(incident: Incident, observed_at: datetime, variant: Variant) ->
         return replace(observed, streak=0, streak_at=None)
     counted = _with_longer_streak(observed, observed_at)
     lasted = observed_at - _streak_start(counted)
-    if not variant.clear_for.reached(counted.streak, lasted, times=counted.reopened + 1):
+    if not applied.clear_for.reached(counted.streak, lasted, times=counted.reopened + 1):
         return counted
     return resolved(counted, observed_at)
 
@@ -230,8 +232,8 @@ def _is_too_old_to_reopen(incident: Incident, now: datetime) -> bool:
     return incident.resolved_at is None or now - incident.resolved_at > REOPEN_WITHIN
 
 
-def _opened(alert: Alert, variant: Variant) -> Incident:
-    rule = variant.rule
+def _opened(alert: Alert, applied: AppliedRule) -> Incident:
+    rule = applied.rule
     return Incident(
         incident_id=incident_id(alert.rule, alert.subject, alert.observed_at),
         rule=alert.rule,
@@ -244,7 +246,7 @@ def _opened(alert: Alert, variant: Variant) -> Incident:
         threshold=alert.threshold,
         observed_at=alert.observed_at,
         last_true_at=alert.observed_at,
-        labels=dict(variant.labels),
+        labels=dict(applied.labels),
     )
 
 

@@ -62,9 +62,9 @@ def check_pipeline(
     for rule in rules:
         if rule.kind in states:
             for state in states[rule.kind]():
-                (variant,) = rule.variants()
-                if fits(variant.matches[0], state.row):
-                    if state.value is None or state.value > variant.threshold:
+                (applied,) = rule.applied_rules()
+                if fits(applied.matches[0], state.row):
+                    if state.value is None or state.value > applied.threshold:
                         alerts.append(_alert(rule, state))
                     else:
                         untrue[rule.name, state.subject] = state.at

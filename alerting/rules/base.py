@@ -1,4 +1,4 @@
-"""What alert rules of all kinds share: fields, overrides, and variants for single subjects."""
+"""What alert rules of all kinds share: fields, overrides, and what applies to a subject."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ Severity = Literal["critical", "warning", "info"]
 
 
 @dataclass(frozen=True)
-class Variant:
+class AppliedRule:
     """A rule as it applies to some subjects: the rule itself, or one of its overrides.
 
     Attributes:
@@ -119,10 +119,10 @@ class BaseRule(Strict, frozen=True):
         """Return SQL of further conditions; an unknown part of a row makes none of them untrue."""
         return ()
 
-    def variants(self) -> list[Variant]:
+    def applied_rules(self) -> list[AppliedRule]:
         """Return its overrides in order, then itself; at most one applies to a subject."""
         return [
-            Variant(
+            AppliedRule(
                 rule=self,
                 severity=self.severity,
                 threshold=self.limit,
@@ -176,17 +176,17 @@ class GroupRule(BaseRule, Generic[_T], frozen=True):
         age = f"delay_ms >= {self.min_age * 1000!r}D" if self.min_age else ""
         return tuple(each for each in (volume, age) if each)
 
-    def variants(self) -> list[Variant]:
+    def applied_rules(self) -> list[AppliedRule]:
         """Return its overrides in order, then itself; at most one applies to a subject."""
-        (own,) = super().variants()
-        found: list[Variant] = []
+        (own,) = super().applied_rules()
+        found: list[AppliedRule] = []
         before: tuple[Match, ...] = ()
         for override in self.overrides:
             match = override.match.model_dump()
             threshold: Any = own.threshold if override.threshold is None else override.threshold
             if override.enabled:
                 found.append(
-                    Variant(
+                    AppliedRule(
                         rule=self,
                         severity=override.severity or own.severity,
                         threshold=threshold,

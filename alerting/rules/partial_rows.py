@@ -17,7 +17,7 @@ MINIMA = frozenset({"loss_in_seconds"})
 
 
 def known(condition: str, *, part_suffices: bool = True) -> str:
-    """Return SQL of whether a condition is true of a row; NULL where the known part cannot tell.
+    """Return SQL of whether a condition is true of a row; NULL where that is unknown.
 
     The missing part of an incomplete row makes no condition untrue.
 

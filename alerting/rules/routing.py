@@ -86,8 +86,8 @@ class Routing:
     Attributes:
         root: the tree; None = everything goes to `TIDEMARK_NOTIFY_URLS`, at once.
         receivers: those of the rule files.
-        broadcasts: whether everything goes to every receiver, as the routes have a mistake: told
-            too often is better than told to nobody.
+        broadcasts: whether everything goes to every receiver, as the routes have a mistake: too
+            many notifications are better than none.
     """
 
     root: Node | None = None

@@ -1,4 +1,4 @@
-"""The sections of rule files that say where incidents go: routes, receivers and time intervals."""
+"""The sections of rule files that route incidents: routes, receivers and time intervals."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

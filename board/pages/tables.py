@@ -74,4 +74,4 @@ def results(page: ThePage) -> Response:
                "observed_at")  # fmt: skip
     return page.render("table.html", title="Quality", columns=columns, rows=rows[:MOST],
                        count=len(rows), q="", filters=False,
-                       note=f"{count} rows quarantined within 24 hours" if count else "")  # fmt: skip
+                       note=f"{count} rows quarantined in 24 hours" if count else "")  # fmt: skip

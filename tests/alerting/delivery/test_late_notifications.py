@@ -41,7 +41,7 @@ def test_incidents_missed_during_an_outage_are_one_summary(lake, webhook):
     titles = [each["title"] for each in webhook.received[1:]]
     assert titles == [
         "[critical] FIRING lag: lab/open/orders",
-        "Tidemark: 30 incidents opened and resolved before they could be told",
+        "Tidemark: 30 incidents opened and resolved before anybody was notified",
     ]
     summary = webhook.received[-1]
     assert summary["type"] == "info"
@@ -73,7 +73,9 @@ def test_a_service_down_for_days_gets_a_summary(lake, webhook):
     webhook.status = 200
     assert deliver(lake, [hook], clock=clock(3 * DAYS)).notifications == 2
     (message,) = webhook.received
-    assert message["title"] == "Tidemark: 1 incident opened and resolved before it could be told"
+    assert (
+        message["title"] == "Tidemark: 1 incident opened and resolved before anybody was notified"
+    )
 
 
 def test_each_channel_is_notified_whatever_another_has_delivered(lake, webhook):
@@ -118,7 +120,7 @@ def test_pagers_open_no_alert_for_info_or_resolved_incidents(lake, web):
     rows = lake.read(NOTIFICATIONS).to_pylist()
     why = {(row["status"], row["last_error"]) for row in rows}
     assert why == {
-        ("WITHHELD", "over before it could be told, which opens no page"),
+        ("WITHHELD", "resolved before it was notified, which opens no page"),
         ("WITHHELD", "its firing was not notified"),
         ("PENDING", "info opens no page"),
     }

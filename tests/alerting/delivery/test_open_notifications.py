@@ -83,7 +83,7 @@ def test_a_late_resolution_reaches_who_was_notified(lake, webhook, is_another):
     assert [message["title"] for message in webhook.received] == [
         "[critical] FIRING lag: lab/billing/orders",
         "[critical] RESOLVED lag: lab/billing/orders",
-        "Tidemark: 1 incident opened and resolved before it could be told",
+        "Tidemark: 1 incident opened and resolved before anybody was notified",
     ]
     again = deliver(lake, [hook, later], clock=clock(121), open_notifications=remembered)
     assert again.notifications == 0

@@ -133,7 +133,7 @@ rules:
     labels: {team: pay}
 """)
     (rule,) = read_rule_set(file).rules
-    assert [dict(each.labels) for each in rule.variants()] == [
+    assert [dict(each.labels) for each in rule.applied_rules()] == [
         {"team": "pay", "tier": "two"},
         {"team": "platform", "tier": "two"},
     ]

@@ -55,7 +55,7 @@ rules:
   - {name: e, kind: delay, threshold: 1.5h, min_messages: 10, min_age: 30s, labels: {team: x}}
 """
     (lag,), (nobody,), (lost,), (down,), (delay,) = (
-        rule.variants() for rule in load_rules(write(tmp_path, text))
+        rule.applied_rules() for rule in load_rules(write(tmp_path, text))
     )
     anything = {"cluster": ("*",), "consumer_group": ("*",), "topic": ("*",)}
     assert (lag.threshold, lag.severity, lag.matches) == (100, "warning", (anything,))

@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 
-from alerting.rules.base import Variant
+from alerting.rules.base import AppliedRule
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from alerting.rules.kinds import KINDS
 from alerting.rules.model import NUMBERS, Rule
@@ -38,15 +38,19 @@ Frames = dict[str, DataFrame]
 _RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
 
 
-def variants(kind: str, threshold: Any = None, name: str = "", **other: Any) -> list[Variant]:
+def applied_rules(
+    kind: str, threshold: Any = None, name: str = "", **other: Any
+) -> list[AppliedRule]:
     """A rule as it would be read from a file, and its overrides."""
     limit = {} if threshold is None else {"threshold": threshold}
-    return _RULE.validate_python({"name": name or kind, "kind": kind} | limit | other).variants()
+    return _RULE.validate_python(
+        {"name": name or kind, "kind": kind} | limit | other
+    ).applied_rules()
 
 
 def named(*given: Any, **other: Any) -> list[EvaluatedRule]:
     """The same as evaluation takes it."""
-    return [evaluated_rule(variant) for variant in variants(*given, **other)]
+    return [evaluated_rule(applied) for applied in applied_rules(*given, **other)]
 
 
 READY_MADE = evaluated_rules(load_rules(DEFAULT_RULES))
@@ -197,13 +201,13 @@ def test_unknown_queues_decide_no_rule_wrongly(
 ) -> None:
     """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
     rows, asked, expected = [], [], {}
-    for name, (variants, true, untrue, of_part) in OF_PART.items():
+    for name, (rules, true, untrue, of_part) in OF_PART.items():
         fixed = {"topic": name, "online": name != "alone", "lag_upper": 20, "health": "OK"}
         rows += [
             group(at, 20) | fixed | columns | {"complete": at < 2}
             for at, columns in enumerate((true, untrue, true, untrue))
         ]
-        asked += variants
+        asked += rules
         said = (True, False, of_part, None)
         expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(said)}
     pairs = [(name, f"lab/billing/{name}") for name in OF_PART]
@@ -541,7 +545,7 @@ def test_globs_choose_what_a_rule_is_about(
     spark: SparkSession, match: dict[str, list[str]], topics: set[str]
 ) -> None:
     rows = groups(spark, [group(0, 9, topic=name) for name in TOPICS])
-    asked = variants("lag", 0.0, match=match)
+    asked = applied_rules("lag", 0.0, match=match)
     found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
     assert {alert.subject.split("/")[2] for alert in found} == topics
     # The life cycle asks the same of the same names, in Python.
@@ -559,7 +563,7 @@ def test_of_overrides_the_first_that_fits_counts(spark: SparkSession) -> None:
         {"match": {"topic": "*"}, "threshold": 50.0},
     ]
     rows = groups(spark, [group(0, 9, topic=name) for name in (*TOPICS, "orders_us")])
-    asked = variants("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
+    asked = applied_rules("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
     found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
     assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in found} == {
         ("orders_eu", "critical", 5.0),
