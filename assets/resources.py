@@ -42,7 +42,7 @@ class LakeResource(dg.ConfigurableResource):
     history_settings: dg.ResourceDependency[HistorySettings] = DEFAULT_HISTORY  # pyright: ignore
     catalog: dg.ResourceDependency[CatalogConfig | None] = None  # pyright: ignore
     _lake: Lake | None = PrivateAttr(default=None)
-    _held: FileLock | None = PrivateAttr(default=None)
+    _lease: FileLock | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -57,7 +57,7 @@ class LakeResource(dg.ConfigurableResource):
         Raises:
             Failure: another run did not end in the longest time that a run may take.
         """
-        if self._held:
+        if self._lease:
             return
         home = Home.of(self.home)
         home.path.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class LakeResource(dg.ConfigurableResource):
                 f"another run has held {lock.lock_file} for {self.run_minutes} minutes; "
                 "wait for it or terminate it in the Dagster UI"
             ) from error
-        self._held = lock
+        self._lease = lock
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
@@ -81,9 +81,9 @@ class LakeResource(dg.ConfigurableResource):
         try:
             yield self
         finally:
-            if self._held:
-                self._held.release()
-                self._held = None
+            if self._lease:
+                self._lease.release()
+                self._lease = None
 
 
 class CollectorResource(dg.ConfigurableResource):

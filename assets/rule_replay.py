@@ -39,26 +39,26 @@ def replay(
     computed = set(
         lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))["snapshot_id"].to_pylist()
     )
-    looks = [
+    snapshots = [
         each for each in history.loaded_snapshots(lake, window) if each.snapshot_id in computed
     ]
     evaluated = evaluated_rules(rules)
-    if not looks or not evaluated:
+    if not snapshots or not evaluated:
         return []
     rows_of_groups = lake.count(progress.GROUPS, window)
     session = spark.session_for(rows_of_groups)
     by_name = {rule.name: rule for rule in rules}
     standing: list[Incident] = []
     finished: list[Incident] = []
-    known = history.loaded_snapshots(lake, history.remembered(history.window_of(looks)))
-    for mine in batches(looks, rows_of_groups):
+    known = history.loaded_snapshots(lake, history.remembered(history.window_of(snapshots)))
+    for mine in batches(snapshots, rows_of_groups):
         part = history.window_of(mine)
         outages = outages_before(known, evaluated, part)
         compared = read_rows(session, lake, evaluated, part, known, outages)
         rows = evaluate(evaluated, compared, part, outages).toArrow()
         alerts = sorted(typed_rows(rows, Alert), key=lambda each: each.observed_at)
-        said = evaluations(session, lake, evaluated, mine, known, alerts, standing)
-        after = advance(standing, said, by_name, inhibitions=inhibitions)
+        evaluated_now = evaluations(session, lake, evaluated, mine, known, alerts, standing)
+        after = advance(standing, evaluated_now, by_name, inhibitions=inhibitions)
         standing = [each for each in after if _may_come_back(each, part.end)]
         finished += [each for each in after if not _may_come_back(each, part.end)]
     found = [*finished, *standing]

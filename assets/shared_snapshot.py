@@ -52,9 +52,9 @@ class SharedSnapshots:
         """
         if cluster.spark_tasks == 1:
             return await collect(target)
-        return await asyncio.to_thread(self._look, cluster, target)
+        return await asyncio.to_thread(self._collect, cluster, target)
 
-    def _look(self, cluster: Cluster, target: ClusterTarget) -> Snapshot:
+    def _collect(self, cluster: Cluster, target: ClusterTarget) -> Snapshot:
         # Secrets are not sent: a task finds them where the settings say, as this process did.
         work = partial(_part, cluster, replace(target, security=PLAIN))
         try:

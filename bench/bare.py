@@ -11,7 +11,7 @@ class _Bare(asyncio.Protocol):
     """Sends frames with so many in flight, and keeps the answers as bytes."""
 
     def __init__(self, requests: Iterable[bytes]):
-        self.answers: list[bytes] = []
+        self.responses: list[bytes] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._left = iter(requests)
         self._open = 0
@@ -24,17 +24,17 @@ class _Bare(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        start, before = 0, len(self.answers)
+        start, before = 0, len(self.responses)
         while len(self._buffer) - start >= 4:
             end = start + 4 + int.from_bytes(self._buffer[start : start + 4], "big")
             if end > len(self._buffer):
                 break
-            self.answers.append(bytes(self._buffer[start:end]))
+            self.responses.append(bytes(self._buffer[start:end]))
             start = end
         del self._buffer[:start]
-        answered = len(self.answers) - before
-        self._open -= answered
-        self._send(answered)
+        count = len(self.responses) - before
+        self._open -= count
+        self._send(count)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
@@ -64,4 +64,4 @@ async def exchange(endpoint: str, requests: Iterable[bytes]) -> list[bytes]:
         await link.done
     finally:
         transport.close()
-    return link.answers
+    return link.responses

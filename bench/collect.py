@@ -136,28 +136,28 @@ def _rounds(
 ) -> tuple[list[list[object]], str]:
     """Rows of the table for what we and the bare loop took, and what there is to say of them."""
     home, target = Home.of(folder / "home"), ClusterTarget((namesrv,), total_timeout=60)
-    bare, looks, landings, far = Cost(), Cost(), Cost(), Cost()
+    bare, snapshots, landings, far = Cost(), Cost(), Cost(), Cost()
     taken: list[Snapshot] = []
-    told: list[list[bytes]] = []
+    received: list[list[bytes]] = []
     landed: list[Path] = []
     _wait_until_stored(large, target)
     distant: dict[str, str] = dict(zip(("broker-a", "broker-b"), masters, strict=True))
     with delayed.serve(distant, ROUND_TRIP) as listed:
         for _ in range(rounds + 1):
-            bare.measure(lambda: told.append(asyncio.run(_ask_all(masters, large))))
-            looks.measure(lambda: taken.append(collect_snapshot(target)))
+            bare.measure(lambda: received.append(asyncio.run(_request_all(masters, large))))
+            snapshots.measure(lambda: taken.append(collect_snapshot(target)))
             landings.measure(lambda: landed.append(land(home, taken[-1])))
             _require_right(taken[-1], landed[-1], large)
             at = ClusterTarget((listed,), total_timeout=60)
             far.measure(lambda at=at: landed.append(land(home, collect_snapshot(at))))
-    for cost in (bare, looks, landings, far):  # the first round imports and warms up
+    for cost in (bare, snapshots, landings, far):  # the first round imports and warms up
         del cost.walls[0], cost.cpus[0]
-    ours = Cost(_sums(looks.walls, landings.walls), _sums(looks.cpus, landings.cpus))
+    ours = Cost(_sums(snapshots.walls, landings.walls), _sums(snapshots.cpus, landings.cpus))
     ratios = [mine / floor for mine, floor in zip(ours.walls, bare.walls, strict=True)]
-    snapshot, requests = taken[-1], len(told[-1])
+    snapshot, requests = taken[-1], len(received[-1])
     rows: list[list[object]] = [
         ["bare loop, responses not parsed", *_cells(bare), requests],
-        ["Tidemark, read and typed", *_cells(looks), snapshot.requests],
+        ["Tidemark, read and typed", *_cells(snapshots), snapshot.requests],
         ["Tidemark, landed as Parquet too", *_cells(ours), snapshot.requests],
         ["the same with 1 ms of round trip", *_cells(far), snapshot.requests],
     ]
@@ -165,7 +165,7 @@ def _rounds(
         f"Tidemark over the bare loop, round by round: {report.spread(ratios, '.1f')}. "
         f"{len(snapshot.consumer_offsets)} rows of progress and {len(snapshot.queue_offsets)} "
         "queues, each as it was put into the brokers, "
-        f"{snapshot.bytes / 1e6:.1f} MB on the wire.\n\n" + _decoding(told[-1])
+        f"{snapshot.bytes / 1e6:.1f} MB on the wire.\n\n" + _decoding(received[-1])
     )
 
 
@@ -177,10 +177,10 @@ def _cells(cost: Cost) -> list[str]:
     return [report.spread(cost.walls), report.spread(cost.cpus)]
 
 
-async def _ask_all(masters: list[str], large: Large) -> list[bytes]:
+async def _request_all(masters: list[str], large: Large) -> list[bytes]:
     """The requests of one look, nothing made of the answers."""
-    told = await asyncio.gather(*(exchange(address, _requests(large)) for address in masters))
-    return [answer for answers_of_one in told for answer in answers_of_one]
+    received = await asyncio.gather(*(exchange(address, _requests(large)) for address in masters))
+    return [response for of_one_broker in received for response in of_one_broker]
 
 
 def _requests(large: Large) -> list[bytes]:
@@ -192,16 +192,18 @@ def _requests(large: Large) -> list[bytes]:
         RequestCode.GET_BROKER_CONFIG,
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
     )
-    asked: list[tuple[int, dict[str, str]]] = [(code, {}) for code in whole]
+    requested: list[tuple[int, dict[str, str]]] = [(code, {}) for code in whole]
     for group in large.group_names:
-        asked.append((RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}))
-        asked.append((RequestCode.GET_TOPIC_STATS_INFO, {"topic": retry_topic(group)}))
-    asked += [(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic in large.topic_names]
-    return [encode_request(code, opaque, fields) for opaque, (code, fields) in enumerate(asked)]
+        requested.append((RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}))
+        requested.append((RequestCode.GET_TOPIC_STATS_INFO, {"topic": retry_topic(group)}))
+    requested += [
+        (RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic in large.topic_names
+    ]
+    return [encode_request(code, opaque, fields) for opaque, (code, fields) in enumerate(requested)]
 
 
-def _frame(answer: bytes) -> Frame:
-    return decode_frame(answer[4:])
+def _frame(response: bytes) -> Frame:
+    return decode_frame(response[4:])
 
 
 def _wait_until_stored(large: Large, target: ClusterTarget) -> None:
@@ -232,9 +234,9 @@ def _require_right(snapshot: Snapshot, path: Path, large: Large) -> None:
         raise SystemExit(f"a wrong snapshot: {snapshot.status} {snapshot.problems[:3]}")
 
 
-def _decoding(told: list[bytes]) -> str:
+def _decoding(received: list[bytes]) -> str:
     """How fast the two bodies that make up a look are read into typed values."""
-    bodies = [_frame(answer).body for answer in told]
+    bodies = [_frame(response).body for response in received]
     offsets = max((body for body in bodies if b'"offsetTable"' in body), key=len)
     stats = [body for body in bodies if b'"maxOffset"' in body and b'"large_0001"' in body][:1]
     cases: list[tuple[str, bytes, Callable[[bytes], object]]] = [

@@ -93,19 +93,19 @@ def _question(folder: Path, rounds: int) -> str:
     past = Past(datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC))
     files = {form: folder / form for form in FORMS}
     rows = _write_files(past, files)
-    asked = [(name, form) for form in FORMS for name in ENGINES]
-    seconds: dict[tuple[str, str], list[float]] = {each: [] for each in asked}
+    combinations = [(name, form) for form in FORMS for name in ENGINES]
+    seconds: dict[tuple[str, str], list[float]] = {each: [] for each in combinations}
     totals: list[Sequence[float]] = []
     with ExitStack() as stack:
         running = {
-            (name, form): stack.enter_context(_asking(name, form, files[form]))
-            for name, form in asked
+            (name, form): stack.enter_context(_engine_process(name, form, files[form]))
+            for name, form in combinations
         }
         for _ in range(1 + rounds):
-            for each in asked:
-                told = _ask(running[each])
-                seconds[each].append(told["seconds"])
-                totals.append(told["totals"])
+            for each in combinations:
+                measured = _run_once(running[each])
+                seconds[each].append(measured["seconds"])
+                totals.append(measured["totals"])
     _require_same(totals)
     size = {form: sum(it.stat().st_size for it in files[form].iterdir()) / 1e6 for form in FORMS}
     names = {
@@ -163,8 +163,8 @@ def _write_files(past: Past, files: Mapping[str, Path]) -> int:
 
 
 @contextmanager
-def _asking(name: str, form: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process in which one engine waits for the question."""
+def _engine_process(name: str, form: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process in which one engine waits for the question."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.questions", name, form, str(folder)],
         stdin=subprocess.PIPE,
@@ -179,7 +179,7 @@ def _asking(name: str, form: str, folder: Path) -> Iterator[subprocess.Popen[str
         process.wait()
 
 
-def _ask(process: subprocess.Popen[str]) -> dict[str, Any]:
+def _run_once(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stdin and process.stdout
     process.stdin.write("\n")
     process.stdin.flush()
@@ -236,8 +236,8 @@ def _ticks(folder: Path) -> str:
     rows = []
     for stage, starts in STAGES.items():
         if stage != "collect":
-            told = [[stage_seconds(it, starts) for _, it in ticks] for ticks in shown.values()]
-            rows.append([stage, *(report.spread(each, ".1f") for each in told)])
+            measured = [[stage_seconds(it, starts) for _, it in ticks] for ticks in shown.values()]
+            rows.append([stage, *(report.spread(each, ".1f") for each in measured)])
     rest = [[wall - sum(it.values()) for wall, it in ticks] for ticks in shown.values()]
     rows.append(
         ["process start, imports, Dagster's own", *(report.spread(it, ".1f") for it in rest)]

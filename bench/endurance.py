@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from bench.soak import TIDEMARK, say
+from bench.soak import TIDEMARK, print_line
 from lab import faults
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=2)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
-    say(f"seed {options.seed}")
+    print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
         home = Home.of(Path(folder) / "home")
         home.path.mkdir()
@@ -86,7 +86,7 @@ def main() -> None:
                 code = process.wait(60)
         finally:
             cluster.down(graceful=False)
-        _report(_looks(home), struck, sizes, options.every, code)
+        _report(_snapshots(home), struck, sizes, options.every, code)
 
 
 def _collector(home: Home, namesrv: str, every: float) -> subprocess.Popen[bytes]:
@@ -125,11 +125,11 @@ def _strike(cluster: LabCluster, chance: random.Random, until: float) -> list[Fa
         else:
             faults.restart(cluster, broker)
         struck.append(Fault(kind, broker, start, datetime.now(UTC)))
-        say(f"{broker} {kind} for {(struck[-1].end - start).total_seconds():.1f} s")
+        print_line(f"{broker} {kind} for {(struck[-1].end - start).total_seconds():.1f} s")
     return struck
 
 
-def _looks(home: Home) -> list[LoadedSnapshot]:
+def _snapshots(home: Home) -> list[LoadedSnapshot]:
     found = []
     for each in sorted(landed(home)):
         files = each.files()
@@ -141,40 +141,44 @@ def _looks(home: Home) -> list[LoadedSnapshot]:
 
 
 def _report(
-    looks: Sequence[LoadedSnapshot],
+    snapshots: Sequence[LoadedSnapshot],
     struck: Sequence[Fault],
     sizes: Sequence[int],
     every: float,
     code: int,
 ) -> None:
     gaps = [
-        (later.observed_at - look.observed_at).total_seconds() for look, later in pairwise(looks)
+        (later.observed_at - snapshot.observed_at).total_seconds()
+        for snapshot, later in pairwise(snapshots)
     ]
     begun = sizes[int(len(sizes) * WARM_UP) :]
     half = len(begun) // 2
     early, late = sum(begun[:half]) / half, sum(begun[half:]) / (len(begun) - half)
-    hours = (looks[-1].observed_at - looks[0].observed_at) / timedelta(hours=1)
-    complete = sum(look.status == "COMPLETE" for look in looks)
-    say(
-        f"{len(struck)} faults, {len(looks)} snapshots in {hours * 60:.0f} min, {complete} COMPLETE"
+    hours = (snapshots[-1].observed_at - snapshots[0].observed_at) / timedelta(hours=1)
+    complete = sum(snapshot.status == "COMPLETE" for snapshot in snapshots)
+    print_line(
+        f"{len(struck)} faults, {len(snapshots)} snapshots in {hours * 60:.0f} min, "
+        f"{complete} COMPLETE"
     )
-    say(f"between two snapshots: at most {max(gaps):.2f} s, of {every:g} s asked for")
-    say(f"a broker missing beyond its fault: at most {max(_missing(looks, struck)):.2f} s")
-    say(
+    print_line(f"between two snapshots: at most {max(gaps):.2f} s, with an interval of {every:g} s")
+    print_line(
+        f"a broker missing beyond its fault: at most {max(_missing(snapshots, struck)):.2f} s"
+    )
+    print_line(
         f"resident: {early / 2**20:.1f} MiB in the first half, {late / 2**20:.1f} in the second, "
         f"at most {max(sizes) / 2**20:.1f}"
     )
-    say(f"SIGTERM: exit {code}")
+    print_line(f"SIGTERM: exit {code}")
 
 
-def _missing(looks: Sequence[LoadedSnapshot], struck: Sequence[Fault]) -> list[float]:
+def _missing(snapshots: Sequence[LoadedSnapshot], struck: Sequence[Fault]) -> list[float]:
     """Seconds from the end of each fault until its broker was seen again."""
     seconds = []
     for fault in struck:
         again = [
-            look.observed_at
-            for look in looks
-            if look.observed_at >= fault.end and fault.broker in look.brokers
+            snapshot.observed_at
+            for snapshot in snapshots
+            if snapshot.observed_at >= fault.end and fault.broker in snapshot.brokers
         ]
         if again:
             seconds.append((again[0] - fault.end).total_seconds())

@@ -15,7 +15,7 @@ from lab.layout import free_port_base
 
 _EVERY = timedelta(minutes=1)
 """Its own schedule: all of its tasks begin in second 15 of a minute."""
-_QUIET = timedelta(seconds=2)
+_IDLE = timedelta(seconds=2)
 """So long after the last end, no other task of the cycle is to begin."""
 _LINE = re.compile(
     r"^\[([-\d: .]+)\] +INFO .* collection task (starting|finished|ended)\.\.\.\.", re.MULTILINE
@@ -84,14 +84,14 @@ def _cycle(log: Path, begun: datetime) -> float:
     """Seconds of the cycle that begins after that instant, once all that began is done."""
     while datetime.now() - begun < _EVERY:
         time.sleep(1)
-        told = [
+        cycles = [
             (datetime.fromisoformat(instant), what)
             for instant, what in _LINE.findall(log.read_text())
             if datetime.fromisoformat(instant) > begun
         ]
-        starts = [instant for instant, what in told if what == "starting"]
-        ends = [instant for instant, what in told if what != "starting"]
-        if 0 < len(starts) == len(ends) and datetime.now() - max(ends) > _QUIET:
+        starts = [instant for instant, what in cycles if what == "starting"]
+        ends = [instant for instant, what in cycles if what != "starting"]
+        if 0 < len(starts) == len(ends) and datetime.now() - max(ends) > _IDLE:
             return (max(ends) - min(starts)).total_seconds()
     last = log.read_text().splitlines()[-1:]
     raise SystemExit(f"rocketmq-exporter did not end a cycle within {_EVERY}: {last}")

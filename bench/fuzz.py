@@ -1,11 +1,11 @@
 """Fuzzing of what reads bytes from the network, guided by coverage.
 
-``python -m bench.fuzz parser|answers|frame [--seconds N]``, with a Python that has atheris, best
+``python -m bench.fuzz parser|responses|frame [--seconds N]``, with a Python that has atheris, best
 one of its own: ``python3 -m venv fuzz && fuzz/bin/pip install atheris``; nothing else is needed. It
-starts from the recorded answers of the tests and ends with a traceback at the first finding.
+starts from the recorded responses of the tests and ends with a traceback at the first finding.
 
 * ``parser``: the fast path and the tolerant parser read the same, or refuse alike;
-* ``answers``: every decoder gives typed values or one of the errors it may;
+* ``responses``: every decoder gives typed values or one of the errors it may;
 * ``frame``: bytes in any pieces give the same frames or the same refusal.
 """
 
@@ -66,7 +66,7 @@ def parser_target() -> Callable[[bytes], None]:
     return one_input
 
 
-def answers_target() -> Callable[[bytes], None]:
+def responses_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
     from rocketmq.admin import broker_config, deep_responses, pop, responses
 
@@ -142,7 +142,7 @@ def frame_target() -> Callable[[bytes], None]:
 
 TARGETS = {
     "parser": (parser_target, "*.body"),
-    "answers": (answers_target, "*.body"),
+    "responses": (responses_target, "*.body"),
     "frame": (frame_target, "*.hdr"),
 }
 """By name: what makes the target, and the files it starts from."""

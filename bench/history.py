@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from bench.report import machine, table, write_section
-from bench.soak import say
+from bench.soak import print_line
 from orchestration.in_process import tick
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, shrink
@@ -130,7 +130,7 @@ def main() -> None:
         kept = "for ever" if days is None else f"{days:g} days"
         cost = "" if spent is None else f"{spent * 1000:.1f}"
         rows.append((kept, *weight.cells, cost))
-        say(f"{options.ticks} ticks, kept {kept}: {weight}; one: {one}")
+        print_line(f"{options.ticks} ticks, kept {kept}: {weight}; one: {one}")
     head = ("history is kept", "files", "MiB", "of it index.db", "ms to forget a tick")
     write_section(
         "history",
@@ -157,7 +157,7 @@ def _live(home: Home, ticks: int, days: float | None) -> tuple[Weight, Weight, f
                 forgotten += forget_runs(instance, before, MOST_FORGOTTEN)
                 spent += time.perf_counter() - began
             if number % 1000 == 0:
-                say(f"{number} ticks: {Weight.of(home)}")
+                print_line(f"{number} ticks: {Weight.of(home)}")
     shrink(home)
     return one, Weight.of(home), spent / forgotten if forgotten else None
 

@@ -19,7 +19,7 @@ from settings.home import Home
 SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
 """On two brokers some 200,000 rows of progress."""
 
-LOOKS = 3
+SNAPSHOTS = 3
 """One after the other: memory that a look leaves behind would show."""
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
         target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)
         before = _largest_mb()
-        for _ in range(LOOKS):
+        for _ in range(SNAPSHOTS):
             snapshot = collect_snapshot(target)
             land(Home.of(Path(folder)), snapshot)
             rows = len(snapshot.consumer_offsets)

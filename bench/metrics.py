@@ -52,11 +52,11 @@ def main() -> None:
         home = Home.of(str(Path(folder) / "home"))
         _fill(Lake(home), options.rows, options.queues)
         rows = [_refreshed(home, options.rounds), *_served(home, options.rounds)]
-    told = f"{options.rows:,} groups on topics with {options.queues} queues each"
+    size = f"{options.rows:,} groups on topics with {options.queues} queues each"
     text = "\n\n".join(
         [
             "## Metrics",
-            f"`python -m bench.metrics`: {told}, all families but queues.",
+            f"`python -m bench.metrics`: {size}, all families but queues.",
             f"{report.machine()}. Seconds: median (least to most).",
             report.table(("what", "seconds", "size"), rows),
         ]
@@ -138,8 +138,8 @@ def _served(home: Home, rounds: int) -> Iterator[tuple[str, str, str]]:
             for _ in range(rounds):
                 started = time.perf_counter()
                 request = urllib.request.Request(address, headers={"Accept-Encoding": encoding})
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    body = answer.read()
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    body = response.read()
                 seconds.append(time.perf_counter() - started)
                 sizes.append(len(body))
                 whole = len(gzip.decompress(body)) if encoding == "gzip" else len(body)
@@ -171,8 +171,8 @@ def _wait(address: str, process: subprocess.Popen[bytes], seconds: float = 120) 
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                if b"rocketmq_consumer_lag_messages" in answer.read():
+            with urllib.request.urlopen(address, timeout=30) as response:
+                if b"rocketmq_consumer_lag_messages" in response.read():
                     return
         except (urllib.error.URLError, ConnectionError):
             pass

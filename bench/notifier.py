@@ -23,7 +23,7 @@ from alerting.delivery.outbox import deliver
 from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import resolved
 from alerting.incidents.repository import save
-from bench.soak import say
+from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
 from tests.support.notification_servers import serve
@@ -82,15 +82,15 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
             report(f"{number}: killed at {moment:.2f} s, {len(hook.received)} messages so far")
         deliver(lake, [AppriseChannel(hook.url)])
         messages = [_LINE.findall(each["message"]) for each in hook.received]
-    told: Counter[tuple[str, str]] = Counter()
+    notified: Counter[tuple[str, str]] = Counter()
     repeated = 0
     for lines in messages:
-        repeated += any(told[line] for line in lines)
-        told.update(lines)
+        repeated += any(notified[line] for line in lines)
+        notified.update(lines)
     first = {line: number for number, lines in reversed([*enumerate(messages)]) for line in lines}
     return Result(
         expected=len(expected),
-        missing=sum(not told[line] for line in expected),
+        missing=sum(not notified[line] for line in expected),
         repeated=repeated,
         disordered=sum(
             first.get(("RESOLVED", subject), len(messages)) < first.get(("FIRING", subject), 0)
@@ -114,7 +114,7 @@ def _deliverer(home: Home, url: str) -> subprocess.Popen[str]:
 def _deliver_for_ever(home: str, url: str) -> None:
     lake, channel = Lake(Home.of(home)), AppriseChannel(url)
     deliver(lake, [channel])
-    say("at it")
+    print_line("at it")
     while True:
         deliver(lake, [channel])
         time.sleep(0.02)
@@ -154,10 +154,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.deliver:
         _deliver_for_ever(*options.deliver)
-    say(f"seed {options.seed}")
+    print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        found = notifier(Path(folder), options.kills, options.seed, say)
-    say(
+        found = notifier(Path(folder), options.kills, options.seed, print_line)
+    print_line(
         f"{options.kills} kills, {found.expected} transitions: {found.missing} not told, "
         f"{found.repeated} messages told something again, {found.disordered} in the wrong order"
     )

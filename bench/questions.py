@@ -33,7 +33,7 @@ KEPT = "SELECT * FROM rows"
 
 FORMS = {"observed": OBSERVED, "kept": KEPT}
 
-ANSWER = f"""
+QUERY = f"""
     SELECT {", ".join(PAIR)},
         sum(max_offset - consumer_offset) AS lag,
         sum(CASE WHEN span > 0 AND span <= 600000 AND max_offset >= previous_max_offset
@@ -76,17 +76,17 @@ def spark(form: str, folder: Path) -> Callable[[], Totals]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
 
-    def answer() -> Totals:
+    def run() -> Totals:
         session.read.parquet(str(folder)).createOrReplaceTempView("rows")
         session.sql(FORMS[form]).createOrReplaceTempView("steps")
         # A sum over the answer would let the optimizer leave out what it does not need: all of it
         # is made, and counted on its way to nowhere.
         total = Observation()
-        made = session.sql(ANSWER).observe(total, *map(F.expr, TOTALS))
+        made = session.sql(QUERY).observe(total, *map(F.expr, TOTALS))
         made.write.format("noop").mode("overwrite").save()
         return list(total.get.values())
 
-    return answer
+    return run
 
 
 def duckdb(form: str, folder: Path) -> Callable[[], Totals]:
@@ -100,13 +100,13 @@ def duckdb(form: str, folder: Path) -> Callable[[], Totals]:
     session.execute(f"CREATE VIEW rows AS SELECT * FROM '{folder}/*.parquet'")
     session.execute(f"CREATE VIEW steps AS {FORMS[form]}")
 
-    def answer() -> Totals:
-        session.execute(f"CREATE OR REPLACE TABLE answer AS {ANSWER}")
+    def run() -> Totals:
+        session.execute(f"CREATE OR REPLACE TABLE answer AS {QUERY}")
         found = session.execute(f"SELECT {', '.join(TOTALS)} FROM answer").fetchone()
         assert found
         return found
 
-    return answer
+    return run
 
 
 def polars(form: str, folder: Path) -> Callable[[], Totals]:
@@ -138,7 +138,7 @@ def polars(form: str, folder: Path) -> Callable[[], Totals]:
         "previous_consumer_offset": col("consumer_offset"),
     }
 
-    def answer() -> Totals:
+    def run() -> Totals:
         rows = polars.scan_parquet(f"{folder}/*.parquet")
         if form == "observed":
             rows = rows.sort("observed_at").with_columns(
@@ -157,7 +157,7 @@ def polars(form: str, folder: Path) -> Callable[[], Totals]:
         totals = [polars.len(), *(col(name).sum() for name in made.columns[len(PAIR) :])]
         return made.select(*(each.alias(str(at)) for at, each in enumerate(totals))).row(0)
 
-    return answer
+    return run
 
 
 ENGINES = {"spark": spark, "duckdb": duckdb, "polars": polars}
@@ -166,10 +166,10 @@ ENGINES = {"spark": spark, "duckdb": duckdb, "polars": polars}
 def main() -> None:
     """Answers once for every line read."""
     engine, form, folder = sys.argv[1:]
-    answer = ENGINES[engine](form, Path(folder))
+    run = ENGINES[engine](form, Path(folder))
     for _ in sys.stdin:
         started = time.perf_counter()
-        totals = answer()
+        totals = run()
         seconds = time.perf_counter() - started
         sys.stdout.write(json.dumps({"seconds": seconds, "totals": [*map(float, totals)]}) + "\n")
         sys.stdout.flush()

@@ -29,7 +29,7 @@ from settings.home import Home
 from spark.session import engine
 from spark.session.configuration import SparkResource, session_config
 
-OF_A_LOOK = {"snapshot_id", "observed_at"}
+OF_A_SNAPSHOT = {"snapshot_id", "observed_at"}
 MOVES = {"disk_ratio", "put_tps", "get_tps", "dispatch_behind_bytes"}
 """What a broker without traffic changes by itself."""
 
@@ -109,7 +109,7 @@ def _rows(folder: Path, table: str) -> list[str]:
     path = folder / f"{table}.parquet"
     if not path.exists():
         return []
-    left_out = OF_A_LOOK | MOVES | {"cluster"}
+    left_out = OF_A_SNAPSHOT | MOVES | {"cluster"}
     return sorted(
         str([(name, value) for name, value in row.items() if name not in left_out])
         for row in pq.read_table(path).to_pylist()

@@ -60,7 +60,9 @@ def soak(
     # A broker falls silent now and then, so that there are unknowns, quarantine and alerts too.
     minutes = [
         Minute(
-            5 * number, silent="broker-b" if number % 3 == 2 else None, impossible=number % 3 == 1
+            5 * number,
+            unreachable="broker-b" if number % 3 == 2 else None,
+            impossible=number % 3 == 1,
         )
         for number in range(kills)
     ]
@@ -133,7 +135,7 @@ def _finish(process: subprocess.Popen[str]) -> float:
     return time.monotonic() - began
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Says a line at once, also into a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -145,19 +147,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     options = parser.parse_args()
-    say(f"seed {options.seed}")
+    print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
         disturbed, undisturbed = (Lake(Home.of(Path(folder) / name)) for name in ("kills", "calm"))
         try:
             warm.up(Settings(home=disturbed.home))
             warm.up(Settings(home=undisturbed.home))
-            differing = soak(disturbed, undisturbed, options.kills, options.seed, say)
+            differing = soak(disturbed, undisturbed, options.kills, options.seed, print_line)
         finally:
             warm.down(disturbed.home)
             warm.down(undisturbed.home)
     if differing:
         sys.exit(f"differ from an undisturbed run: {', '.join(differing)}")
-    say(f"{options.kills} kills; {len(COMPARED)} tables equal those of an undisturbed run")
+    print_line(f"{options.kills} kills; {len(COMPARED)} tables equal those of an undisturbed run")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ async def _serve(large: Large, sockets: list[socket.socket]) -> None:
     loop = asyncio.get_running_loop()
     ports = [it.getsockname()[1] for it in sockets]
     names = [f"broker-{number}" for number in range(len(sockets) - 1)]
-    answers = [listing(names, ports[1:]), *(_answers(large, name) for name in names)]
-    for listening, known in zip(sockets, answers, strict=True):
+    responses = [listing(names, ports[1:]), *(_responses(large, name) for name in names)]
+    for listening, known in zip(sockets, responses, strict=True):
         await loop.create_server(lambda known=known: answering(known), sock=listening)
     await asyncio.Event().wait()
 
@@ -77,7 +77,7 @@ def listing(names: list[str], ports: list[int]) -> dict[tuple[int, str], bytes]:
     return {(RequestCode.GET_BROKER_CLUSTER_INFO, ""): body.encode()}
 
 
-def _answers(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
+def _responses(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
     files = large.files()
     queues = {
         topic: (int(config["readQueueNums"]), 0 if topic.startswith("%") else large.messages)
@@ -116,17 +116,17 @@ class _StandIn(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        answers = []
+        responses = []
         while len(self._buffer) >= 8:
             total, header = struct.unpack_from(">ii", self._buffer)
             if len(self._buffer) < 4 + total:
                 break
             request = json.loads(self._buffer[8 : 8 + header])
             del self._buffer[: 4 + total]
-            answers.append(self._answer(request))
-        self._transport.write(b"".join(answers))
+            responses.append(self._respond(request))
+        self._transport.write(b"".join(responses))
 
-    def _answer(self, request: dict) -> bytes:
+    def _respond(self, request: dict) -> bytes:
         subject = request.get("extFields", {}).get("topic", "")
         body = self._known.get((request["code"], subject))
         code = ResponseCode.CONSUMER_NOT_ONLINE if body is None else ResponseCode.SUCCESS

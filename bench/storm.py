@@ -67,7 +67,7 @@ def main() -> None:
         pairs = []
         for minute in range(WARMING + options.rounds):
             pairs.append((calm.tick(past, minute), storm.tick(past, minute)))
-        text = "\n\n".join([_ticks(past, storm, pairs[WARMING:]), _told(storm.lake)])
+        text = "\n\n".join([_ticks(past, storm, pairs[WARMING:]), _notifying(storm.lake)])
     sys.stdout.write(text + "\n")
     report.write_section("storm", text)
 
@@ -105,15 +105,15 @@ def _ticks(past: Past, storm: Side, pairs: list[tuple[tuple[float, float], ...]]
     )
 
 
-def _told(lake: Lake) -> str:
+def _notifying(lake: Lake) -> str:
     """Tells all of it to a webhook, at once."""
     with serve() as hook:
         started = time.perf_counter()
-        told = deliver(lake, [AppriseChannel(hook.url)])
+        delivered = deliver(lake, [AppriseChannel(hook.url)])
         seconds = time.perf_counter() - started
         return (
-            f"Notifying the {told.notifications:,} transitions to a webhook: {len(hook.received)} "
-            f"messages, {seconds:.1f} s, outside the tick."
+            f"Notifying the {delivered.notifications:,} transitions to a webhook: "
+            f"{len(hook.received)} messages, {seconds:.1f} s, outside the tick."
         )
 
 

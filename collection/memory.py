@@ -71,23 +71,23 @@ class Memory:
         Members of a broker group can swap their ids, so an address is known by its group; it keeps
         the id it was last expected under.
         """
-        answered = {
+        responded = {
             (row.broker, row.broker_id, row.address)
             for row in snapshot.brokers
             if row.version is not None
         }
-        if answered:
+        if responded:
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
         known = {(broker, address) for broker, _, address in self.brokers}
-        moved = {broker for broker, _, address in answered if (broker, address) not in known}
+        moved = {broker for broker, _, address in responded if (broker, address) not in known}
         expected = {(row.broker, row.address): row.broker_id for row in snapshot.brokers}
         kept = {
             (broker, expected.get((broker, address), broker_id), address): at
             for (broker, broker_id, address), at in self.brokers.items()
             if (broker, address) in expected or broker not in moved
         }
-        self.brokers = kept | dict.fromkeys(answered, snapshot.observed_at.astimezone(UTC))
+        self.brokers = kept | dict.fromkeys(responded, snapshot.observed_at.astimezone(UTC))
         self._write()
 
     def _write(self) -> None:

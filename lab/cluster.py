@@ -218,8 +218,10 @@ class LabCluster:
             if node.broker is None:
                 # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
                 brokers = [node for node in self.nodes if node.broker]
-                silent = probe.silent([broker.address for broker in brokers], self.security)
-                waited_for += [broker for broker in brokers if broker.address not in silent]
+                unreachable = probe.unreachable(
+                    [broker.address for broker in brokers], self.security
+                )
+                waited_for += [broker for broker in brokers if broker.address not in unreachable]
             self._wait_for(waited_for, time.monotonic() + seconds)
 
     def start_workload(
@@ -358,7 +360,7 @@ class LabCluster:
             if (
                 registered is not None
                 and not missing
-                and not probe.silent(addresses, self.security)
+                and not probe.unreachable(addresses, self.security)
             ):
                 return
             if time.monotonic() > deadline:
@@ -370,8 +372,10 @@ class LabCluster:
         if self.pid(node.name) is None:
             log = self.folder(node.name) / "output.log"
             lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-            said = next((line.strip() for line in lines if line.strip()), "nothing")
-            raise LabError(f"{node.name} ended while it started, it said: {said[:200]} (see {log})")
+            first_line = next((line.strip() for line in lines if line.strip()), "nothing")
+            raise LabError(
+                f"{node.name} ended while it started, it said: {first_line[:200]} (see {log})"
+            )
 
     def _stop_all(self, graceful_seconds: float) -> None:
         state = self._state.read()

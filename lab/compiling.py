@@ -78,6 +78,6 @@ def _compile(sources: dict[str, str], jar_folder: Path, folder: Path) -> None:
             timeout=300,
         )
         if javac.returncode != 0:
-            said = javac.stderr.replace(f"{partial}/", "").strip().splitlines() or ["nothing"]
-            raise LabError(f"the workload does not compile against {jar_folder.name}: {said[0]}")
+            errors = javac.stderr.replace(f"{partial}/", "").strip().splitlines() or ["nothing"]
+            raise LabError(f"the workload does not compile against {jar_folder.name}: {errors[0]}")
         shutil.move(partial / "classes", folder)

@@ -25,8 +25,8 @@ def find(tool: str) -> str:
     if path is None:
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         raise LabError(f"no {tool} {where}: {INSTALL}")
-    answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
-    text = answer.stdout + answer.stderr
+    printed = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
+    text = printed.stdout + printed.stderr
     # `openjdk version "17.0.15"`, `javac 17.0.15`, and `"1.8.0_292"` before Java 9.
     version = re.search(r'(?:version "|javac )(\d+)', text)
     if version is None or int(version[1]) < OLDEST:

@@ -11,25 +11,25 @@ from rocketmq.wire.security import PLAIN, Security
 def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:
     """(broker, broker_id) of every broker the name server knows; None when it does not answer."""
 
-    async def ask() -> set[tuple[str, int]]:
+    async def request() -> set[tuple[str, int]]:
         async with RemotingClient(total_timeout=3, security=security) as client:
             info = await admin.broker_cluster_info(client, namesrv)
         return {(name, key) for name, group in info.brokers.items() for key in group.addresses}
 
     try:
-        return asyncio.run(ask())
+        return asyncio.run(request())
     except RemotingError:
         return None
 
 
-def silent(brokers: list[str], security: Security = PLAIN) -> list[str]:
+def unreachable(brokers: list[str], security: Security = PLAIN) -> list[str]:
     """Those of these broker addresses that do not answer now."""
 
-    async def ask() -> list[BaseException | object]:
+    async def request() -> list[BaseException | object]:
         async with RemotingClient(total_timeout=3, security=security) as client:
             questions = (admin.broker_runtime_info(client, broker) for broker in brokers)
             return await asyncio.gather(*questions, return_exceptions=True)
 
-    answers = asyncio.run(ask())
-    pairs = zip(brokers, answers, strict=True)
-    return [broker for broker, answer in pairs if isinstance(answer, RemotingError)]
+    responses = asyncio.run(request())
+    pairs = zip(brokers, responses, strict=True)
+    return [broker for broker, response in pairs if isinstance(response, RemotingError)]

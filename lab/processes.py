@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from lake.processes import find, start_of
 
-_LOOK_SECONDS = 0.02
+_CHECK_SECONDS = 0.02
 
 _AT_REST = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
@@ -67,7 +67,7 @@ class Process(BaseModel, frozen=True):
         while (process := self.find()) and _works(process):
             if time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
         return process is not None
 
 
@@ -132,5 +132,5 @@ def _left(processes: Iterable[Process], seconds: float) -> list[Process]:
     while left := [process for process in processes if process.find()]:
         if time.monotonic() > deadline:
             break
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
     return left

@@ -30,13 +30,13 @@ def replace_peaks(lake: Lake, window: Window) -> int:
         Rows written; 0 where no rate of the window exceeds the known ones.
     """
     hours, span = window.whole_hours(), Window(window.start, window.end)
-    held = known = lake.read(progress.PEAKS, hours)
+    stored = known = lake.read(progress.PEAKS, hours)
     if known.num_rows and _latest(known) >= window.start:
         # The window was computed before: its rates may have changed.
         span, known = hours, known.slice(0, 0)
     columns = ("observed_at", *SUBJECT, "produce_tps")
     found = hourly_peaks(lake.read(progress.GROUPS, span, columns=columns), known)
-    if found.equals(_sorted(held.select(found.column_names).cast(found.schema))):
+    if found.equals(_sorted(stored.select(found.column_names).cast(found.schema))):
         return 0
     return lake.replace(progress.PEAKS, hours, found)
 

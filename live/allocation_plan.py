@@ -56,11 +56,11 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
 
     Returns:
         ``cluster, consumer_group, observed_at`` and ``status`` of the snapshot.
-        ``strategy`` and ``strategy_source``: ``given``, ``told`` (the members report it) or
+        ``strategy`` and ``strategy_source``: ``given``, ``reported`` (the members report it) or
         ``assumed`` (the default of clients).
         ``clients``, the members of the plan (surplus ones leave, the last by name), and
         ``clients_now``.
-        ``actual_source``: ``told`` (members report what they own), ``computed`` (their strategy
+        ``actual_source``: ``reported`` (members report what they own), ``computed`` (their strategy
         gives it) or None.
         ``queues``, one row each: ``topic, broker, queue_id, expected_client_id`` (the owner in the
         plan), ``actual_client_id`` (the owner now), ``moves`` (None where unknown).
@@ -94,7 +94,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
         "observed_at": snapshot.observed_at,
         "status": snapshot.status,
         "strategy": strategy,
-        "strategy_source": "given" if wish.strategy else "told" if used else "assumed",
+        "strategy_source": "given" if wish.strategy else "reported" if used else "assumed",
         "clients": clients,
         "clients_now": online,
         "actual_source": actual_source,
@@ -192,7 +192,7 @@ def _actual(
         if it.consumer_group == group and not it.dropped
     }
     if reported:
-        return reported, "told"
+        return reported, "reported"
     try:
         return (_owners(strategy, routes, online, rooms), "computed") if online else ({}, None)
     except PlanError:

@@ -133,15 +133,15 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
     """
     for event in result.all_events:
         if event.is_step_failure:
-            return f"{event.step_key}: {_told(event.step_failure_data.error)}"
+            return f"{event.step_key}: {_reason(event.step_failure_data.error)}"
         if event.is_failure and event.event_specific_data:
             error = getattr(event.event_specific_data, "error", None)
             if error:
-                return _told(error)
+                return _reason(error)
     return "the run failed; see it in the Dagster UI"
 
 
-def _told(error: SerializableErrorInfo | None) -> str:
+def _reason(error: SerializableErrorInfo | None) -> str:
     if _was_interrupted(error):
         raise KeyboardInterrupt
     while error:
@@ -176,9 +176,9 @@ def step_logger(report: Report, complain: Report) -> dg.LoggerDefinition:
                 complain(str(meta.get("orig_message") or record.getMessage()))
 
     @dg.logger
-    def quiet(_: dg.InitLoggerContext) -> logging.Logger:
+    def run_logger(_: dg.InitLoggerContext) -> logging.Logger:
         logger = logging.Logger("tidemark.run", logging.DEBUG)
         logger.addHandler(Handler())
         return logger
 
-    return quiet
+    return run_logger

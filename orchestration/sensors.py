@@ -158,17 +158,19 @@ def watch(
     gone = removed_clusters(lake.lake.home, now, collector.clusters)
     failed = _failed_runs(context.instance)
     at_work = is_at_work(context.instance, now)
-    looked = pipeline.check_pipeline(lake.lake, rules, failed, now, since, gone, at_work=at_work)
+    evaluation = pipeline.check_pipeline(
+        lake.lake, rules, failed, now, since, gone, at_work=at_work
+    )
     _, changed = advance_incidents(
         lake.lake,
-        [looked],
+        [evaluation],
         rules,
         all_rules=not declared.rule_mistakes,
         inhibitions=declared.inhibitions,
     )
     changed += close_removed(lake.lake, gone, now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
-    return dg.SkipReason(f"{len(looked.alerts)} found, {changed} incidents changed{wrong}")
+    return dg.SkipReason(f"{len(evaluation.alerts)} found, {changed} incidents changed{wrong}")
 
 
 def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:

@@ -100,7 +100,7 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
         len(readings),
         sum(reading.responded for reading in readings),
         len(masters),
-        proxied.answered,
+        proxied.responded,
     )
     _conclude(snapshot, await share.exchange(outcome))
     return snapshot
@@ -221,8 +221,8 @@ def _conclude(snapshot: Snapshot, outcomes: list[Outcome]) -> None:
     snapshot.bytes = sum(outcome.bytes for outcome in outcomes)
     snapshot.brokers_expected = sum(outcome.expected for outcome in outcomes)
     snapshot.brokers_answered = sum(outcome.responded for outcome in outcomes)
-    answered = [outcome.proxies for outcome in outcomes if outcome.proxies is not None]
-    snapshot.proxies_answered = sum(answered) if answered else None
+    responded = [outcome.proxies for outcome in outcomes if outcome.proxies is not None]
+    snapshot.proxies_answered = sum(responded) if responded else None
     if not any(outcome.masters for outcome in outcomes):
         snapshot.status = "FAILED"
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:

@@ -41,10 +41,10 @@ class HealthSettings(Strict, frozen=True):
 
     def override(self) -> Override:
         """What it says, with the defaults for what it does not."""
-        said = self.model_dump(exclude={"match", "standing_for"}, exclude_none=True)
+        given = self.model_dump(exclude={"match", "standing_for"}, exclude_none=True)
         if self.standing_for is not None:
-            said["standing_for"] = timedelta(seconds=self.standing_for)
-        return Override(self.match.model_dump(), replace(DEFAULTS, **said))
+            given["standing_for"] = timedelta(seconds=self.standing_for)
+        return Override(self.match.model_dump(), replace(DEFAULTS, **given))
 
 
 def read(file: Path, *, required: bool = False) -> tuple[Sequence[Override], list[str]]:

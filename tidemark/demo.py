@@ -31,9 +31,9 @@ from tidemark.errors import CommandError
 
 WORKSPACE = Path(orchestration.__file__).parent / "workspace.yaml"
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """How often the supervisor looks at what it started."""
 
 FIRST_TICK_SECONDS = 300
@@ -66,7 +66,7 @@ class Demo:
 
 @contextmanager
 def demo(
-    settings: Settings, version: str, port: int | None, board: int, say: Say
+    settings: Settings, version: str, port: int | None, board: int, report: Report
 ) -> Iterator[Demo]:
     """Starts everything; stops it when the caller is done.
 
@@ -75,7 +75,7 @@ def demo(
         version: of RocketMQ.
         port: port of the Dagster UI, None for no UI.
         board: port of the board.
-        say: told what is going on.
+        report: called with a line on what goes on.
 
     Raises:
         CommandError: when a port is taken.
@@ -92,8 +92,8 @@ def demo(
     port_base = free_port_base()
     processes = {"board": _start_board(home, board, port_base)}
     try:
-        say(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
-        yield from _running(settings, version, port, port_base, processes, say)
+        report(f"the board is at http://127.0.0.1:{board}, with numbers after the second tick")
+        yield from _running(settings, version, port, port_base, processes, report)
     finally:
         _stop(processes.values())
 
@@ -104,18 +104,18 @@ def _running(
     port: int | None,
     port_base: int,
     processes: dict[str, subprocess.Popen[bytes]],
-    say: Say,
+    report: Report,
 ) -> Iterator[Demo]:
     home = settings.home
-    say(f"booting RocketMQ {version}: a name server and two brokers")
+    report(f"booting RocketMQ {version}: a name server and two brokers")
     cluster = LabCluster.up(
-        home.path / "lab", version=version, brokers=2, port_base=port_base, report=say
+        home.path / "lab", version=version, brokers=2, port_base=port_base, report=report
     )
     running = Demo(settings, cluster, port, processes=processes)
     try:
-        say("starting the workload, a group of every kind")
+        report("starting the workload, a group of every kind")
         cluster.start_workload("all")
-        say("starting the Spark engine")
+        report("starting the Spark engine")
         warm.up(settings)
         prepare(home)
         environment = {
@@ -127,13 +127,13 @@ def _running(
         _start_dagster(running, environment)
         yield running
     finally:
-        say("stopping")
+        report("stopping")
         _stop(running.processes.values())
         warm.down(home)
         cluster.down(graceful=False)
 
 
-def watch(running: Demo, ticks: int | None, say: Say) -> None:
+def watch(running: Demo, ticks: int | None, report: Report) -> None:
     """Keeps the demo running until so many ticks are done, for ever without a number.
 
     An engine that was killed is started again; a Dagster process that ends is an error.
@@ -141,11 +141,11 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
     Raises:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
     """
-    told: set[str] = set()
+    finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS
     with dg.DagsterInstance.get() as instance:
-        while ticks is None or len(told) < ticks:
-            time.sleep(LOOK_SECONDS)
+        while ticks is None or len(finished) < ticks:
+            time.sleep(CHECK_SECONDS)
             for name, process in running.processes.items():
                 if process.poll() is not None:
                     raise CommandError(
@@ -157,22 +157,22 @@ def watch(running: Demo, ticks: int | None, say: Say) -> None:
                     f"{_log(running.home, 'dagster-daemon')}"
                 )
             if not warm.is_up(running.home):
-                say("the Spark engine is gone, starting it again")
+                report("the Spark engine is gone, starting it again")
                 warm.up(running.settings)
             for record in _finished(instance, running.since):
-                if record.dagster_run.run_id not in told:
-                    told.add(record.dagster_run.run_id)
-                    say(_told(len(told), record))
+                if record.dagster_run.run_id not in finished:
+                    finished.add(record.dagster_run.run_id)
+                    report(_tick_line(len(finished), record))
         failed = [
             record
             for record in _finished(instance, running.since)
             if record.dagster_run.status is not dg.DagsterRunStatus.SUCCESS
         ]
         if failed:
-            raise CommandError(f"{len(failed)} of {len(told)} ticks failed; see the Dagster UI")
+            raise CommandError(f"{len(failed)} of {len(finished)} ticks failed; see the Dagster UI")
 
 
-def _told(number: int, record: Any) -> str:
+def _tick_line(number: int, record: Any) -> str:
     seconds = (record.end_time or 0) - (record.start_time or 0)
     status = record.dagster_run.status.value.lower()
     return f"tick {number}: {status} in {seconds:.1f} s"

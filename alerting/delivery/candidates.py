@@ -27,7 +27,7 @@ def candidates(
     """Return the incidents of which a notification may be due on some channel.
 
     These are the open and the recently resolved ones, those that were written since the channels
-    were last notified, those with a pending notification, and those whose firing a channel delivered.
+    were last sent, those with a pending notification, and those whose firing a channel delivered.
     A resolution can be found long after it happened, when a backlog is computed.
 
     Args:

@@ -248,7 +248,7 @@ KINDS = {
     "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
     "broker_down": Kind(
         BROKERS,
-        "silent",
+        "unreachable",
         "",
         "it did not respond",
         hint="It is down, disconnected or overloaded. Its numbers are unknown, not zero.",
@@ -264,7 +264,7 @@ KINDS = {
     "collection_incomplete": Kind(
         SNAPSHOTS,
         "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "
-        "ELSE greatest(brokers_expected - brokers_answered, cardinality(unread)) END",
+        "ELSE greatest(brokers_expected - brokers_answered, cardinality(unreachable)) END",
         "",
         "{value} brokers could not be read",
         for_observations=2,

@@ -72,27 +72,27 @@ class _Server:
             os.kill(pid, signal.SIGTERM)
 
     def _accept(self) -> dict[str, Any] | None:
-        asker, _ = self._listener.accept()
-        asker.settimeout(5)
+        client, _ = self._listener.accept()
+        client.settimeout(5)
         try:
-            length, streams, _, _ = socket.recv_fds(asker, forking.LENGTH_BYTES, 3)
-            body = _read(asker, int.from_bytes(length, "big"))
+            length, streams, _, _ = socket.recv_fds(client, forking.LENGTH_BYTES, 3)
+            body = _read(client, int.from_bytes(length, "big"))
             request = json.loads(body)
         except (OSError, ValueError):
-            asker.close()
+            client.close()
             return None
-        asker.settimeout(None)
+        client.settimeout(None)
         pid = os.fork()
         if pid == 0:
-            self._become_run(asker, streams, request)
+            self._become_run(client, streams, request)
             return request
         for stream in streams:
             os.close(stream)
         self._pids.add(pid)
-        self._watch(pid, asker, detached=request["detached"])
+        self._watch(pid, client, detached=request["detached"])
         return None
 
-    def _become_run(self, asker: socket.socket, streams: list[int], request: Any) -> None:
+    def _become_run(self, client: socket.socket, streams: list[int], request: Any) -> None:
         # Without its server a run would go on unseen by its asker.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
@@ -101,7 +101,7 @@ class _Server:
         for key in list(self._selector.get_map().values()):
             _close(key.fileobj)
         self._selector.close()
-        asker.close()
+        client.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
@@ -110,30 +110,30 @@ class _Server:
         os.environ.update(request["environment"])
         time.tzset()
 
-    def _watch(self, pid: int, asker: socket.socket, *, detached: bool) -> None:
+    def _watch(self, pid: int, client: socket.socket, *, detached: bool) -> None:
         ended = os.pidfd_open(pid)
         if detached:
-            asker.sendall(str(pid).encode())
-            asker.close()
+            client.sendall(str(pid).encode())
+            client.close()
 
         def on_end() -> None:
             _, status = os.waitpid(pid, 0)
             self._pids.discard(pid)
             self._forget(ended)
             if not detached:
-                self._forget(asker)
-                _tell(asker, os.waitstatus_to_exitcode(status))
+                self._forget(client)
+                _send_code(client, os.waitstatus_to_exitcode(status))
 
         def on_word() -> None:
             """A signal for the run, or the asker's end: then the run ends too, at once."""
-            word = asker.recv(1)
+            word = client.recv(1)
             os.kill(pid, word[0] if word else signal.SIGKILL)
             if not word:
-                self._selector.unregister(asker)
+                self._selector.unregister(client)
 
         self._selector.register(ended, selectors.EVENT_READ, on_end)
         if not detached:
-            self._selector.register(asker, selectors.EVENT_READ, on_word)
+            self._selector.register(client, selectors.EVENT_READ, on_word)
 
     def _forget(self, watched: Any) -> None:
         if watched in self._selector.get_map():
@@ -142,23 +142,23 @@ class _Server:
             os.close(watched)
 
 
-def _tell(asker: socket.socket, code: int) -> None:
+def _send_code(client: socket.socket, code: int) -> None:
     try:
-        asker.sendall(str(code).encode())
+        client.sendall(str(code).encode())
     except OSError:
         pass  # gone: nobody waits for the code
     finally:
-        asker.close()
+        client.close()
 
 
 def _close(watched: Any) -> None:
     os.close(watched) if isinstance(watched, int) else watched.close()
 
 
-def _read(asker: socket.socket, length: int) -> bytes:
+def _read(client: socket.socket, length: int) -> bytes:
     body = b""
     while len(body) < length:
-        part = asker.recv(length - len(body))
+        part = client.recv(length - len(body))
         if not part:
             raise OSError("the asker went away")
         body += part

@@ -98,17 +98,17 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
     Raises:
         ForkServerError: when the server ended under the run.
     """
-    asked = _ask(home, module, arguments, detached=False, streams=(0, 1, 2))
-    if asked is None:
+    connection = _request(home, module, arguments, detached=False, streams=(0, 1, 2))
+    if connection is None:
         return None
-    with asked:
+    with connection:
         # The run shall end as this process would have ended.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: asked.send(bytes([number])))
-        answer = asked.recv(64)
-    if not answer:
+            signal.signal(number, lambda number, _: connection.send(bytes([number])))
+        reply = connection.recv(64)
+    if not reply:
         raise ForkServerError(f"the fork server ended under the run; see {_log_file(home)}")
-    code = int(answer)
+    code = int(reply)
     return code if code >= 0 else 128 - code
 
 
@@ -120,11 +120,11 @@ def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int |
     """
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         streams = (nothing.fileno(), output.fileno(), output.fileno())
-        asked = _ask(home, module, arguments, detached=True, streams=streams)
-        if asked is None:
+        connection = _request(home, module, arguments, detached=True, streams=streams)
+        if connection is None:
             return None
-        with asked:
-            return int(asked.recv(64))
+        with connection:
+            return int(connection.recv(64))
 
 
 def _start(home: Home) -> ForkServer:
@@ -142,17 +142,17 @@ def _start(home: Home) -> ForkServer:
     return ForkServer(process.pid, start_of(process.pid), str(path))
 
 
-def _ask(
+def _request(
     home: Home, module: str, arguments: Sequence[str], *, detached: bool, streams: Sequence[int]
 ) -> socket.socket | None:
     server = None if forked else running(home)
     if server is None:
         return None
-    asked = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        asked.connect(server.socket)
+        connection.connect(server.socket)
     except OSError:
-        asked.close()
+        connection.close()
         return None
     request = {
         "module": module,
@@ -162,9 +162,9 @@ def _ask(
         "detached": detached,
     }
     body = json.dumps(request).encode()
-    socket.send_fds(asked, [len(body).to_bytes(LENGTH_BYTES, "big")], list(streams))
-    asked.sendall(body)
-    return asked
+    socket.send_fds(connection, [len(body).to_bytes(LENGTH_BYTES, "big")], list(streams))
+    connection.sendall(body)
+    return connection
 
 
 def _state_file(home: Home) -> Path:

@@ -27,7 +27,7 @@ class ProxyMembers:
         online: by group the members at the proxy that reported.
     """
 
-    answered: int | None = None
+    responded: int | None = None
     online: Online = field(default_factory=dict)
 
 

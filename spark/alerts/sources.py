@@ -44,10 +44,10 @@ def _with_group_columns(groups: DataFrame) -> DataFrame:
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:
-    """Add ``silent``, 1 for an unreachable broker and else 0; it is never unknown."""
+    """Add ``unreachable``, 1 for an unreachable broker and else 0; it is never unknown."""
     return brokers.withColumns(
         {
-            "silent": is_unreachable().cast("bigint"),
+            "unreachable": is_unreachable().cast("bigint"),
             "complete": F.lit(True),
             "judgeable": F.lit(True),
         }
@@ -87,7 +87,7 @@ SOURCES = {
     "snapshots": Source(
         SNAPSHOTS,
         ("cluster",),
-        ("cluster", "status", "brokers_expected", "brokers_answered", "unread"),
+        ("cluster", "status", "brokers_expected", "brokers_answered", "unreachable"),
         _with_snapshot_columns,
         also_reads=(BROKERS,),
     ),

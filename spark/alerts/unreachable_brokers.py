@@ -49,7 +49,7 @@ def is_unreachable() -> Column:
 
 
 def with_unreachable(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Add ``unread``, the addresses that a snapshot could not read; NULL without any broker.
+    """Add ``unreachable``, the addresses that a snapshot could not read; NULL without any broker.
 
     Args:
         snapshots: rows of ``raw.snapshots``.
@@ -63,7 +63,7 @@ def with_unreachable(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
     not_read = F.transform(F.filter("requested", _is_not_read), lambda broker: broker["address"])
     return (
         snapshots.join(F.broadcast(requested), on="snapshot_id", how="left")
-        .withColumn("unread", F.array_sort(not_read))
+        .withColumn("unreachable", F.array_sort(not_read))
         .drop("requested")
     )
 

@@ -46,15 +46,15 @@ def assignments(
         hold. With others, members have another route than the snapshot (a broker is unreachable
         from here, or the topic has just changed), so the expected owners of the topic are unknown.
     """
-    held = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
+    owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
         *GROUP_TOPIC, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
     )
-    groups = _groups(clients.where(inside(window)), held.where(inside(window)))
+    groups = _groups(clients.where(inside(window)), owned.where(inside(window)))
     expected = _expected(groups, _routes(topics.where(inside(window))))
     group, group_topic = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*GROUP_TOPIC)
     before = reaching_back(HISTORY, *GROUP_TOPIC_HISTORY, *QUEUE, until=-1)
     return (
-        _queues(expected, held)
+        _queues(expected, owned)
         .withColumns(
             {
                 # Rows of queues that are held and not readable lack the columns of their group.
@@ -80,7 +80,7 @@ def assignments(
     )
 
 
-def _groups(clients: DataFrame, held: DataFrame) -> DataFrame:
+def _groups(clients: DataFrame, owned: DataFrame) -> DataFrame:
     """Return one row per snapshot and group that shares queues and has a reporting member.
 
     ``members`` are all members in the order in which clients sort them. ``strategy`` is NULL when
@@ -102,7 +102,7 @@ def _groups(clients: DataFrame, held: DataFrame) -> DataFrame:
             F.col("subscriptions.topic").alias("topics"),
         )
         .unionByName(
-            held.select(*GROUP, F.col("client_id").alias("reporting")), allowMissingColumns=True
+            owned.select(*GROUP, F.col("client_id").alias("reporting")), allowMissingColumns=True
         )
         .groupBy(*GROUP)
         .agg(
@@ -160,12 +160,12 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
     )
 
 
-def _queues(expected: DataFrame, held: DataFrame) -> DataFrame:
+def _queues(expected: DataFrame, owned: DataFrame) -> DataFrame:
     """Return one row per snapshot, group and queue that is readable or held, with both facts."""
     expected_of = ("expected_client_id", "strategy_skew", "strategy", "all_reported", "is_readable")
     owners = F.array_sort(F.collect_set("client_id"))
     return (
-        expected.unionByName(held.dropna(), allowMissingColumns=True)
+        expected.unionByName(owned.dropna(), allowMissingColumns=True)
         .groupBy(*GROUP_TOPIC, *QUEUE)
         .agg(
             *(F.max(name).alias(name) for name in (*expected_of, "popped")),

@@ -115,7 +115,7 @@ def _machine(machine: Machine, overrides: Sequence[MachineOverride]) -> dict[str
 
 def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFrame) -> DataFrame:
     """Return one row per snapshot, member and topic that the member reports statistics of."""
-    held = (
+    owned = (
         client_queues.where(~F.coalesce("dropped", F.lit(False)))
         .groupBy(*MEMBER, "topic")
         .agg(F.count(F.lit(1)).alias("queues"))
@@ -133,7 +133,7 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
     took_time = F.when(F.col("consume_rt_ms") > 0, F.col("consume_rt_ms"))
     return (
         client_topics.join(own, on=list(MEMBER), how="left")
-        .join(held, on=[*MEMBER, "topic"], how="left")
+        .join(owned, on=[*MEMBER, "topic"], how="left")
         .withColumns(
             {
                 # Clients report 0 when they have not called a listener for an hour.

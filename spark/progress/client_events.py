@@ -38,7 +38,7 @@ ANOTHER_HOLDS = "another member holds the queue"
 QUEUE = (*GROUP_TOPIC_HISTORY, "broker", "queue_id")
 """A queue of a group over time."""
 
-HELD = ("snapshot_id", "consumer_group", "topic", "broker", "queue_id")
+OWNED = ("snapshot_id", "consumer_group", "topic", "broker", "queue_id")
 """A queue of a group in a snapshot."""
 
 MEMBERS = ("members", "starts")
@@ -67,7 +67,7 @@ def client_events(
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
     return _event_rows(
-        rebalanced.withColumns({"kind": F.lit("REBALANCED"), "likely_cause": _cause()})
+        rebalanced.withColumns({"kind": F.lit("REBALANCED"), "likely_cause": _likely_cause()})
     ).unionByName(_event_rows(_states(reports, window)))
 
 
@@ -87,10 +87,10 @@ def _event_rows(rows: DataFrame) -> DataFrame:
 def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
     """Return one row per report of a held queue, with what was handed out and not confirmed."""
     own = ("consume_type", "consume_orderly", "message_model")
-    held = ~F.coalesce("dropped", F.lit(False)) & ~F.coalesce("popped", F.lit(False))
+    owned = ~F.coalesce("dropped", F.lit(False)) & ~F.coalesce("popped", F.lit(False))
     cached = F.col("cached_messages") > 0
     return (
-        client_queues.where(held & of_users())
+        client_queues.where(owned & of_users())
         .join(
             clients.select("snapshot_id", "consumer_group", "client_id", *own),
             on=["snapshot_id", "consumer_group", "client_id"],
@@ -132,7 +132,7 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
     """Return an event for each queue that began to be expired, or without its lock."""
     history = SparkWindow.partitionBy(*QUEUE, "client_id").orderBy("observed_at", "snapshot_id")
     of_client = SparkWindow.partitionBy("snapshot_id", "consumer_group", "client_id")
-    of_queue = SparkWindow.partitionBy(*HELD)
+    of_queue = SparkWindow.partitionBy(*OWNED)
     expired = F.when(F.every("is_expired").over(of_client), CLIENT_STANDS).otherwise(
         ONE_QUEUE_STANDS
     )
@@ -161,8 +161,8 @@ def _states(reports: DataFrame, window: Window) -> DataFrame:
     )
 
 
-def _state(kind: str, cause: str) -> Column:
-    return F.struct(F.lit(kind).alias("kind"), F.col(cause).alias("likely_cause"))
+def _state(kind: str, likely_cause: str) -> Column:
+    return F.struct(F.lit(kind).alias("kind"), F.col(likely_cause).alias("likely_cause"))
 
 
 # New owners.
@@ -210,7 +210,7 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
 
 def _with_handed_out(changes: DataFrame, reports: DataFrame, queues: DataFrame) -> DataFrame:
     """Add what the former owner was handed and had not confirmed when it was last observed."""
-    key = [name for name in HELD if name != "snapshot_id"]
+    key = [name for name in OWNED if name != "snapshot_id"]
     by_client = reports.select(
         F.col("snapshot_id").alias("previous_snapshot_id"),
         *key,
@@ -256,7 +256,7 @@ def _with_members(changes: DataFrame, clients: DataFrame) -> DataFrame:
     )
 
 
-def _cause() -> Column:
+def _likely_cause() -> Column:
     left, joined, restarted = member_changes()
     return (
         F.when(restarted | ((left > 0) & (joined > 0)), CLIENT_RESTARTED)

@@ -278,7 +278,7 @@ def _event(
     start: Column,
     end: Column,
     messages: Column | None,
-    cause: Column | None,
+    likely_cause: Column | None,
 ) -> Column:
     """Return an event where the condition holds, else NULL."""
     return F.when(
@@ -288,6 +288,8 @@ def _event(
             start.alias("from_offset"),
             end.alias("to_offset"),
             (F.lit(None) if messages is None else messages).cast("bigint").alias("messages"),
-            (F.lit(None) if cause is None else cause).cast("string").alias("likely_cause"),
+            (F.lit(None) if likely_cause is None else likely_cause)
+            .cast("string")
+            .alias("likely_cause"),
         ),
     )

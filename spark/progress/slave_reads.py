@@ -63,7 +63,7 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
         .join(waiting, on=list(READER), how="left")
         .withColumn("behind_ms", milliseconds("at", "observed_at"))
         .withColumn("behind_bytes", _behind_bytes())
-        .withColumn("likely_cause", _cause())
+        .withColumn("likely_cause", _likely_cause())
         .withColumn("evidence", _evidence())
         .select(*READER, "slave_tps", "behind_ms", "behind_bytes", "likely_cause", "evidence")
     )
@@ -136,7 +136,7 @@ def _behind_bytes() -> Column:
     return F.when(F.col("behind_ms") >= 0, (stored * share).cast("bigint"))
 
 
-def _cause() -> Column:
+def _likely_cause() -> Column:
     return (
         F.when(F.col("commit_log_max_offset").isNull(), MASTER_UNREACHABLE)
         .when(~F.col("slave_read_enabled"), SLAVE_PREFERRED)

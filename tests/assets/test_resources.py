@@ -34,7 +34,7 @@ def run_of(tmp_path, body, minutes=7, **tags):
         return instance.get_run_by_id(result.run_id)
 
 
-def held(tmp_path) -> bool:
+def is_leased(tmp_path) -> bool:
     """Whether a run changes the tables of a home."""
     try:
         with FileLock(tmp_path / "run.lock", timeout=0):
@@ -65,13 +65,13 @@ def test_a_run_takes_the_lease_when_it_requests_it(tmp_path):
     seen = []
 
     def body(lake: LakeResource) -> None:
-        seen.append(held(tmp_path))
+        seen.append(is_leased(tmp_path))
         lake.lock()
         lake.lock()
-        seen.append(held(tmp_path))
+        seen.append(is_leased(tmp_path))
 
     run_of(tmp_path, body)
-    assert [*seen, held(tmp_path)] == [False, True, False]
+    assert [*seen, is_leased(tmp_path)] == [False, True, False]
 
 
 def test_the_longest_time_is_a_setting(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def at(number: float) -> float:
 def past(session_home) -> Lake:
     """A hundred minutes of two groups."""
     lake = Lake(session_home)
-    looks = [
+    snapshots = [
         {"at": at(number), "status": "COMPLETE", "brokers_read": ["broker-a"]}
         for number in range(100)
     ]
@@ -52,9 +52,9 @@ def past(session_home) -> Lake:
         for number in range(100)
         for group, late in LATE.items()
     ]
-    computed = [{"at": look["at"]} for look in looks]
+    computed = [{"at": each["at"]} for each in snapshots]
     for table, rows in (
-        (raw.SNAPSHOTS, looks),
+        (raw.SNAPSHOTS, snapshots),
         (progress.GROUPS, groups),
         (progress.SNAPSHOTS, computed),
     ):
@@ -72,7 +72,7 @@ def rules(tmp_path):
     return load_rules(file)
 
 
-def told(found):
+def shown(found):
     """Subject, opening, transitions and observations of incidents."""
     noon = minute(at(0))
     return [
@@ -102,24 +102,24 @@ EXPECTED = [
 
 def test_a_replay_in_pieces_makes_the_same_incidents(past, spark, rules, monkeypatch):
     given = SimpleNamespace(session_for=lambda rows: spark)
-    assert told(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
-    asked = []
+    assert shown(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    evaluated = []
     monkeypatch.setattr(rule_evaluation, "MOST_ROWS", 30)
     monkeypatch.setattr(
-        rule_replay, "evaluate", lambda *given: asked.append(given[2]) or evaluate(*given)
+        rule_replay, "evaluate", lambda *given: evaluated.append(given[2]) or evaluate(*given)
     )
-    assert told(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
-    assert len(asked) == 7, "fifteen snapshots of two groups at a time"
+    assert shown(rule_replay.replay(past, given, rules, WINDOW)) == EXPECTED
+    assert len(evaluated) == 7, "fifteen snapshots of two groups at a time"
 
 
 @pytest.fixture
 def alerted(past, spark, rules):
     """The past with the alerts of the rules."""
-    asked = rule_evaluation.evaluated_rules(rules)
+    evaluated = rule_evaluation.evaluated_rules(rules)
     rows = rule_evaluation.read_rows(
-        spark, past, asked, WINDOW, history.loaded_snapshots(past, WINDOW)
+        spark, past, evaluated, WINDOW, history.loaded_snapshots(past, WINDOW)
     )
-    past.append(ALERTS, evaluate(asked, rows, WINDOW).toArrow().cast(ALERTS.arrow_schema()))
+    past.append(ALERTS, evaluate(evaluated, rows, WINDOW).toArrow().cast(ALERTS.arrow_schema()))
     yield past
     for table in (ALERTS, INCIDENTS):
         past.replace(table, WINDOW, [])
@@ -138,14 +138,14 @@ def test_incidents_catch_up_with_a_past_in_parts(
         "advance_incidents",
         lambda *given, **named: lived.append(1) or advance_incidents(*given, **named),
     )
-    looks = history.loaded_snapshots(alerted, WINDOW)
+    snapshots = history.loaded_snapshots(alerted, WINDOW)
 
     def caught_up():
-        return alerting.advance_by(alerted, spark, rules, looks, looks, all_rules=True)
+        return alerting.advance_by(alerted, spark, rules, snapshots, snapshots, all_rules=True)
 
     assert caught_up()[1] == 1, "still open"
     found = from_rows(alerted.read(INCIDENTS, WINDOW))
-    assert sorted(told(found)) == EXPECTED
+    assert sorted(shown(found)) == EXPECTED
     assert len(lived) == parts
     assert caught_up() == (0, 1)
     assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
@@ -154,13 +154,13 @@ def test_incidents_catch_up_with_a_past_in_parts(
 def test_a_replay_skips_rows_older_than_the_computed(tmp_path):
     """An hour that is computed for the first time when the one after it already was."""
     lake = Lake(Home.of(tmp_path))
-    looks = [{"at": at, "status": "COMPLETE", "cluster": "lab"} for at in (0, 1, 70)]
-    looks.append({"at": 2, "status": "COMPLETE", "cluster": "west"})
-    lake.append(raw.SNAPSHOTS, arrow(raw.SNAPSHOTS, looks))
+    snapshots = [{"at": at, "status": "COMPLETE", "cluster": "lab"} for at in (0, 1, 70)]
+    snapshots.append({"at": 2, "status": "COMPLETE", "cluster": "west"})
+    lake.append(raw.SNAPSHOTS, arrow(raw.SNAPSHOTS, snapshots))
 
     def fresh():
         plan = plan_run(lake, Window(minute(0), minute(60)))
-        return [(look.cluster, look.observed_at) for look in plan.new]
+        return [(each.cluster, each.observed_at) for each in plan.new]
 
     assert fresh() == [("lab", minute(0)), ("lab", minute(1)), ("west", minute(2))]
     lake.append(progress.SNAPSHOTS, arrow(progress.SNAPSHOTS, [{"at": 0, "cluster": "lab"}]))

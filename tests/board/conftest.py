@@ -28,5 +28,5 @@ def store(filled: Lake) -> Store:
 @pytest.fixture
 def client(store: Store) -> Iterator[TestClient]:
     """Asks an application that shows the filled lake."""
-    with TestClient(application(store), base_url="http://127.0.0.1:8080") as asking:
-        yield asking
+    with TestClient(application(store), base_url="http://127.0.0.1:8080") as client:
+        yield client

@@ -30,8 +30,8 @@ def guarded(store: Store, tmp_path: Path) -> Iterator[TestClient]:
         proxies=frozenset({"testclient"}),
         actors=frozenset({"eve"}),
     )
-    with TestClient(application(store, login=login), base_url="http://board.example") as asking:
-        yield asking
+    with TestClient(application(store, login=login), base_url="http://board.example") as client:
+        yield client
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -78,8 +78,8 @@ def test_who_is_logged_in_is_recorded(guarded: TestClient) -> None:
 
 def test_a_header_is_believed_from_a_proxy_alone(store: Store) -> None:
     login = Login(header="X-User", proxies=frozenset({"10.0.0.1"}), actors=frozenset({"*"}))
-    with TestClient(application(store, login=login)) as asking:
-        assert asking.get(GROUPS, headers={"X-User": "eve"}).status_code == 401
+    with TestClient(application(store, login=login)) as client:
+        assert client.get(GROUPS, headers={"X-User": "eve"}).status_code == 401
 
 
 def test_health_needs_no_login(guarded: TestClient) -> None:

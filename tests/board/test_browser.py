@@ -56,7 +56,10 @@ def page(address: str) -> Iterator[playwright.Page]:
         context = browser.new_context(base_url=address, locale="en-GB")
         context.set_default_timeout(SECONDS * 1000)
         made = context.new_page()
-        made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+        made.on(
+            "console",
+            lambda message: complaints.append(message.text) if message.type == "error" else 0,
+        )
         made.on("pageerror", lambda error: complaints.append(str(error)))
         yield made
         browser.close()

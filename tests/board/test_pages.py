@@ -186,6 +186,6 @@ def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
     from board.store import Store
 
     add_snapshot(lake, board_home.now() - timedelta(hours=2))
-    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as asking:
+    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
         for path in ("/", "/groups", "/incidents"):
-            assert "2 h old" in asking.get(path, headers=HTML).text
+            assert "2 h old" in client.get(path, headers=HTML).text

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collection import snapshots as looks
+from collection import snapshots
 from collection.continuous import next_multiple, watch
 from lake.landing import landed
 from lake.loading import read_landed
@@ -41,39 +41,41 @@ def headers(home):
 
 def watching(home, clusters, every, until):
     """Watch clusters until ``until(said, complained)``; what was said and complained of."""
-    said, complained = [], []
+    reported, complained = [], []
 
     async def main():
         stop = asyncio.Event()
         tasks = [
             asyncio.create_task(
-                watch(home, it, it.every or every, stop, said.append, complained.append)
+                watch(home, it, it.every or every, stop, reported.append, complained.append)
             )
             for it in clusters
         ]
         async with asyncio.timeout(30):
-            while not until(said, complained):
+            while not until(reported, complained):
                 await asyncio.sleep(0.02)
         stop.set()
         await asyncio.gather(*tasks)
 
     asyncio.run(main())
-    return said, complained
+    return reported, complained
 
 
 def test_each_cluster_at_its_own_interval(home):
     often = Cluster((GONE,), "often", every=0.05)
     seldom = Cluster((GONE,), "seldom", every=60)
-    said, complained = watching(home, [often, seldom], 1, lambda said, _: len(said) >= 8)
+    reported, complained = watching(
+        home, [often, seldom], 1, lambda reported, _: len(reported) >= 8
+    )
     # On a busy machine the quick one may be late; the slow one has no reason to.
     assert not [line for line in complained if "seldom" in line]
-    names = [line.split()[1] for line in said]
-    assert names.count("seldom") == 1 and names.count("often") == len(said) - 1
-    assert all("FAILED" in line and "connection refused" in line for line in said)
+    names = [line.split()[1] for line in reported]
+    assert names.count("seldom") == 1 and names.count("often") == len(reported) - 1
+    assert all("FAILED" in line and "connection refused" in line for line in reported)
     assert [row["snapshot_id"] for row in headers(home)] == sorted(
         found.snapshot_id for found in landed(home)
     )
-    assert len(headers(home)) == len(said)
+    assert len(headers(home)) == len(reported)
 
 
 @pytest.fixture
@@ -122,10 +124,10 @@ def test_a_snapshot_has_less_time_than_its_interval(home, monkeypatch):
         given.append((target.total_timeout, target.deep and target.deep.total_timeout))
         raise ValueError("enough")
 
-    monkeypatch.setattr(looks, "collect", collect)
+    monkeypatch.setattr(snapshots, "collect", collect)
     for every, deep_every in ((2.0, 0), (60.0, 0), (2.0, 300), (60.0, 300)):
         cluster = Cluster((GONE,), "a", deep_every=deep_every)
-        watching(home, [cluster], every, lambda said, _: said)
+        watching(home, [cluster], every, lambda reported, _: reported)
     assert given == [(1.8, None), (8.0, None), (0.9, 0.9), (8.0, 27.0)]
 
 
@@ -146,11 +148,11 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
             return start + timedelta(minutes=len(given), milliseconds=-300 * len(given))
 
     start = datetime(2026, 11, 19, 12, tzinfo=UTC)
-    monkeypatch.setattr(looks, "collect", collect)
-    monkeypatch.setattr(looks, "datetime", Clock)
+    monkeypatch.setattr(snapshots, "collect", collect)
+    monkeypatch.setattr(snapshots, "datetime", Clock)
     cluster = Cluster((GONE,), "past", deep_every=180, client_reports=False)
     for _ in range(8):
-        looks.take_snapshots(home, [cluster])
+        snapshots.take_snapshots(home, [cluster])
     depth = DeepOptions(client_reports=False)
     without_turns = [each and replace(each, turn=0) for each in given]
     assert without_turns == [depth, depth, None, None, depth, None, None, depth]
@@ -164,50 +166,50 @@ def unhurried(lines):
 def test_landing_that_fails_goes_on_by_itself(home):
     home.landing.write_text("in the way")
 
-    def until(said, complained):
+    def until(reported, complained):
         if len(complained) >= 3 and home.landing.is_file():
             home.landing.unlink()
-        return len(said) >= 2
+        return len(reported) >= 2
 
-    said, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+    reported, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
     for line in unhurried(complained):
         assert line.startswith(f"a: a snapshot could not be landed in {home.landing}: ")
         assert "Not a directory" in line or "File exists" in line
         assert "\n" not in line
-    assert len(headers(home)) == len(said) >= 2
+    assert len(headers(home)) == len(reported) >= 2
 
 
 def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
     """Whatever goes wrong with one: no account, a mistake of ours, a name nobody knows."""
     caplog.set_level(logging.CRITICAL)
-    real = looks.collect
+    real = snapshots.collect
 
     async def collect(target):
         if target.name == "broken":
             raise RuntimeError("a mistake")
         return await real(target)
 
-    monkeypatch.setattr(looks, "collect", collect)
+    monkeypatch.setattr(snapshots, "collect", collect)
     clusters = [
         Cluster((GONE,), "no-account", acl=Account("clusters.yaml:4: clusters[0].acl", "X", "Y")),
         Cluster((GONE,), "broken"),
         Cluster((GONE,)),
         Cluster((GONE,), "gone"),
     ]
-    snapshots = looks.take_snapshots(home, clusters)
-    found = {snapshot.cluster: snapshot.problems[0].message for snapshot in snapshots}
+    taken = snapshots.take_snapshots(home, clusters)
+    found = {snapshot.cluster: snapshot.problems[0].message for snapshot in taken}
     assert found["no-account"].endswith(
         "acl.access_key_env: this environment variable is not set, or empty"
     )
     assert found["broken"] == "RuntimeError: a mistake"
     assert "connection refused" in found["gone"]
     assert len(found) == 3
-    assert {snapshot.status for snapshot in snapshots} == {"FAILED"}
+    assert {snapshot.status for snapshot in taken} == {"FAILED"}
 
 
 def test_the_only_cluster_without_a_name_is_never_landed(home):
-    with pytest.raises(looks.NeverReachedError, match=f"{GONE}: GET_BROKER_CLUSTER_INFO"):
-        looks.take_snapshots(home, [Cluster((GONE,))])
+    with pytest.raises(snapshots.NeverReachedError, match=f"{GONE}: GET_BROKER_CLUSTER_INFO"):
+        snapshots.take_snapshots(home, [Cluster((GONE,))])
 
 
 # The command -------------------------------------------------------------------------------------
@@ -282,15 +284,15 @@ def test_a_disk_that_is_full(home):
     if shutil.which("mount") is None or mounted.returncode:
         pytest.skip("no file system can be mounted here")
 
-    def until(said, complained):
-        if len(complained) >= 2 and not said:
+    def until(reported, complained):
+        if len(complained) >= 2 and not reported:
             subprocess.run(["mount", "-o", "remount,size=4m", str(home.landing)], check=True)
-        return len(said) >= 2
+        return len(reported) >= 2
 
     try:
-        said, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
+        reported, complained = watching(home, [Cluster((GONE,), "a")], 0.05, until)
         assert "No space left on device" in complained[0]
-        assert len(headers(home)) == len(said)
+        assert len(headers(home)) == len(reported)
         assert not list(home.landing.glob("*/*/*/.*"))
     finally:
         subprocess.run(["umount", str(home.landing)], check=True)

@@ -42,7 +42,7 @@ def test_who_answered_is_remembered_by_the_next_process(home):
 def test_an_unreachable_broker_is_remembered_for_a_day(home):
     memory = Memory.of(home, TARGET)
     memory.learn(snapshot(START, Minute(0)))
-    memory.learn(snapshot(START, Minute(30, silent="broker-b")))
+    memory.learn(snapshot(START, Minute(30, unreachable="broker-b")))
     day = 24 * 60
     assert memory.remembered(minutes(day)) == ALL
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
@@ -109,15 +109,17 @@ def test_two_targets_have_two_memories(home):
     assert Memory.of(home, "127.0.0.1:9999").cluster is None
 
 
-def missed(home, target, told, now):
+def missed(home, target, brokers, now):
     """Who is expected beside the brokers of one address each that a name server tells."""
     memory = Memory.of(home, target)
-    groups = {broker: BrokerGroup(broker, "past", {0: address}) for broker, address in told.items()}
+    groups = {
+        broker: BrokerGroup(broker, "past", {0: address}) for broker, address in brokers.items()
+    }
     info = ClusterInfo(groups, {"past": sorted(groups)})
     wanted = ClusterTarget(("n:1",), remembered=memory.remembered(now), kin=memory.kin(now))
     readings = expected_readings(info, "n:1", wanted, Problems())
     found = ((it.broker, it.broker_id, it.address) for it in readings)
-    return tuple(each for each in found if each[2] not in told.values())
+    return tuple(each for each in found if each[2] not in brokers.values())
 
 
 def test_a_renamed_cluster_still_misses_former_brokers(home):

@@ -70,7 +70,7 @@ class State:
 Story = Callable[[int], State | None]
 
 
-def quiet(minute: int) -> State:
+def idle(minute: int) -> State:
     """One message after fifty minutes of nothing, read within a minute."""
     return State(100 + (minute >= 50), 100 + (minute > 50), newest=50 if minute >= 50 else -600)
 
@@ -134,7 +134,7 @@ def choosy(minute: int) -> State:
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
-        *(quiet, away, recreated, expired, dead, deleted, broadcast, swings, burst),
+        *(idle, away, recreated, expired, dead, deleted, broadcast, swings, burst),
         *(picky, choosy),
     )
 }

@@ -292,10 +292,10 @@ def test_decided_rows_duplicate_no_key_and_are_not_counted(seed: int, spark: Spa
     chance = random.Random(seed)
     names = ("raw.queue_offsets", "raw.consumer_offsets")
     frames = {name: frame(spark, TABLES[name], random_rows(name, chance)) for name in names}
-    set_aside = [QuarantinedRow(**row.asDict()) for row in split(frames)[1].collect()]
+    quarantined = [QuarantinedRow(**row.asDict()) for row in split(frames)[1].collect()]
     decisions = [
         row.decided(chance.choice([RELEASED, DROPPED]), "eve", minute(0))
-        for row in {row.row_id: row for row in set_aside}.values()
+        for row in {row.row_id: row for row in quarantined}.values()
         if chance.random() < 0.5
     ]
 

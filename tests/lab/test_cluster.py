@@ -135,9 +135,9 @@ def test_a_killed_broker_comes_back_with_its_store(booted: LabCluster):
 def test_a_stopped_broker_is_unreachable_until_it_goes_on(booted: LabCluster):
     address = booted.node("broker-b").address
     faults.stop(booted, "broker-b")
-    assert probe.silent([address]) == [address]
+    assert probe.unreachable([address]) == [address]
     faults.resume(booted, "broker-b")
-    assert eventually(lambda: probe.silent([address]) == [])
+    assert eventually(lambda: probe.unreachable([address]) == [])
 
 
 def test_at_rest_counts_are_exact_and_lag_zero(booted: LabCluster):

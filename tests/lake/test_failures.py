@@ -34,8 +34,8 @@ OSError: no such file
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_essence_is_one_line(text, said):
-    assert essence(text) == said
+def test_the_essence_is_one_line(text, expected):
+    assert essence(text) == expected
 
 
 def test_a_damaged_catalog_is_named(tmp_path):

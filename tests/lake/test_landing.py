@@ -91,11 +91,11 @@ def test_nothing_is_seen_before_the_rename(home, monkeypatch):
     seen = []
     write = landing._write
 
-    def looking(path, table, records):
+    def writing(path, table, records):
         write(path, table, records)
         seen.append(len(list(landed(home))))
 
-    monkeypatch.setattr(landing, "_write", looking)
+    monkeypatch.setattr(landing, "_write", writing)
     land(home, snapshot(START, Minute(1)))
     assert seen == [0] * (len(ROW_TABLES) + 1)
     assert len(list(landed(home))) == 1

@@ -20,7 +20,7 @@ from tests.support.cluster_history import Minute, damage, put, snapshot, text_of
 pytestmark = pytest.mark.slow
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
-THREE = (Minute(2), Minute(5), Minute(9, silent="broker-b"))
+THREE = (Minute(2), Minute(5), Minute(9, unreachable="broker-b"))
 
 
 def contents(lake: Lake) -> dict[str, list[str]]:
@@ -96,7 +96,7 @@ def test_a_header_names_the_brokers_that_were_read(lake):
 
 def test_a_broker_without_readable_commits_was_not_read(lake):
     taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
     taken.consumer_offsets = [row for row in taken.consumer_offsets if row.broker == "broker-a"]
     land(lake.home, taken)
     load(lake)
@@ -107,7 +107,7 @@ def test_a_broker_without_readable_commits_was_not_read(lake):
 def test_a_broker_that_reported_commits_was_read(lake):
     """One impossible offset, or a slave that did not answer, says nothing of all the others."""
     taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
     land(lake.home, taken)
     load(lake)
     (header,) = headers(lake).values()
@@ -116,7 +116,7 @@ def test_a_broker_that_reported_commits_was_read(lake):
 
 def test_client_reports_are_no_response_of_their_broker(lake):
     taken = snapshot(START, Minute(2))
-    taken.problems = snapshot(START, Minute(2, silent="broker-b")).problems
+    taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
     taken.consumer_offsets = [
         row if row.broker == "broker-a" else replace(row, offset_store="client_file")
         for row in taken.consumer_offsets
@@ -281,9 +281,9 @@ def test_a_wrong_snapshot_keeps_out_only_itself(lake):
         spoil(item.path / f"{name}.parquet")
     loaded = load(lake)
     assert list(loaded.rejected) == [item.snapshot_id for item in middle]
-    sound = {first.snapshot_id, last.snapshot_id}
+    loadable = {first.snapshot_id, last.snapshot_id}
     for table in raw.ALL[1:]:
-        assert set(lake.read(table)["snapshot_id"].to_pylist()) == sound
+        assert set(lake.read(table)["snapshot_id"].to_pylist()) == loadable
     found = headers(lake)
     assert found[first.observed_at]["status"] == found[last.observed_at]["status"] == "COMPLETE"
     for item, (fault, (_, _, reason)) in zip(middle, WRONG.items(), strict=True):

@@ -34,9 +34,9 @@ def test_raw_rows_go_first_and_incidents_never():
         ("TIDEMARK_RAW_DAYS", "100", "TIDEMARK_RAW_DAYS=100 is more than"),
     ],
 )
-def test_wrong_days_are_one_line(monkeypatch, name, days, said):
+def test_wrong_days_are_one_line(monkeypatch, name, days, expected):
     monkeypatch.setenv(name, days)
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=expected):
         Settings.read()
 
 

@@ -79,11 +79,11 @@ def test_reports_of_members_win_over_computed_owners():
     ]
     planned = plan(taken, Wish("billing", 2))
     one, two = planned["clients"]
-    assert (planned["strategy"], planned["strategy_source"]) == ("AVG_BY_CIRCLE", "told")
+    assert (planned["strategy"], planned["strategy_source"]) == ("AVG_BY_CIRCLE", "reported")
     assert owners(planned) == [one, two, one, two, one, two]
     assert owners(planned, "actual_client_id") == [two, None, None, None, None, None]
     assert owners(planned, "moves") == [True, None, None, None, None, None]
-    assert planned["actual_source"] == "told"
+    assert planned["actual_source"] == "reported"
 
 
 def test_too_many_clients_idle_and_more_queues_help():
@@ -135,8 +135,8 @@ def test_an_offline_group_is_planned_by_its_progress():
         (snapshot("a", strategy="OurOwn"), Wish("billing", 2), "no allocation strategy 'OurOwn'"),
     ],
 )
-def test_what_cannot_be_planned_is_an_error(taken, wish, said):
-    with pytest.raises(PlanError, match=said):
+def test_what_cannot_be_planned_is_an_error(taken, wish, expected):
+    with pytest.raises(PlanError, match=expected):
         plan(taken, wish)
 
 

@@ -105,8 +105,10 @@ def test_a_wrong_digest_setting_delays_no_notification(lake, instance, monkeypat
         monkeypatch.setenv("TIDEMARK_DIGEST_URLS", digest.url)
         monkeypatch.setenv("TIDEMARK_DIGEST_EVERY", "soon")
         evaluate(notify, lake, instance)
-        told = evaluate(notify, lake, instance).skip_reason.skip_message
-    assert told.startswith("delivered 0; TIDEMARK_DIGEST_EVERY: a duration is wanted, e.g. 90s, 5m")
+        message = evaluate(notify, lake, instance).skip_reason.skip_message
+    assert message.startswith(
+        "delivered 0; TIDEMARK_DIGEST_EVERY: a duration is wanted, e.g. 90s, 5m"
+    )
     assert (len(hook.received), digest.received) == (1, [])
     waiting = [row for row in lake.read(NOTIFICATIONS).to_pylist() if row["status"] == "PENDING"]
     (row,) = waiting
@@ -152,8 +154,8 @@ def test_a_wrong_rule_is_reported_and_resolves_no_incident(lake, instance, tmp_p
     stopped(lake)
     evaluate(watch, lake, instance)
     (tmp_path / "rules.yaml").write_text("rules:\n  - {name: collection-late, kind: late}\n")
-    told = evaluate(watch, lake, instance, tmp_path / "rules.yaml").skip_message
-    assert "rules.yaml:2: rules[0].kind: unknown kind 'late'" in told
+    message = evaluate(watch, lake, instance, tmp_path / "rules.yaml").skip_message
+    assert "rules.yaml:2: rules[0].kind: unknown kind 'late'" in message
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "FIRING"
 

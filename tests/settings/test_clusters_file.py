@@ -202,11 +202,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "line", "said"), WRONG.values(), ids=WRONG)
-def test_a_mistake_names_file_line_and_field(home, text, line, said):
+def test_a_mistake_names_file_line_and_field(home, text, line, expected):
     write(home, text)
     with pytest.raises(SettingsError) as caught:
         configured(home)
-    lines = [it for it in caught.value.mistakes if said in it]
+    lines = [it for it in caught.value.mistakes if expected in it]
     assert lines and lines[0].startswith(f"{home.path / 'clusters.yaml'}:{line}: ")
     assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
 
@@ -236,7 +236,7 @@ NO_ACCOUNT = {
 
 
 @pytest.mark.parametrize(("acl", "content", "said"), NO_ACCOUNT.values(), ids=NO_ACCOUNT)
-def test_an_account_that_is_not_there(home, acl, content, said):
+def test_an_account_that_is_not_there(home, acl, content, expected):
     write(home, ENTRY + f"  acl: {acl}\n")
     if content is not None:
         content = content if isinstance(content, bytes) else content.encode()
@@ -244,7 +244,7 @@ def test_an_account_that_is_not_there(home, acl, content, said):
     (cluster,) = configured(home)
     with pytest.raises(SettingsError) as caught:
         cluster.target(environment={})
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert f"{home.path / 'clusters.yaml'}:4: clusters[0].acl" in str(caught.value)
     assert SECRET not in str(caught.value) and caught.value.__cause__ is None
 

@@ -39,7 +39,7 @@ PAIR = {"topic": "orders", "consumer_group": "billing"}
 QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
-def explained(found, mode="simple"):
+def plan_text(found, mode="simple"):
     """What Spark tells of the plan that would be run."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -50,12 +50,12 @@ def explained(found, mode="simple"):
 def nodes(found):
     """How many operators of each name the plan has."""
     # An operator's name follows the branches of the tree that it hangs on.
-    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", explained(found), re.MULTILINE))
+    return Counter(re.findall(r"^[ :+\-*(\d)]*([A-Z]\w+)", plan_text(found), re.MULTILINE))
 
 
 def codes(found):
     """The code that Spark makes of the plan."""
-    of_stages = explained(found, "codegen").split("== Subtree ")
+    of_stages = plan_text(found, "codegen").split("== Subtree ")
     return [text.partition("Generated code:")[2] for text in of_stages[1:]]
 
 
@@ -86,9 +86,9 @@ def of_groups(spark):
     observed = [{"at": at, **QUEUE_ROW, **PAIR, "lag_upper": 40} for at in (0, 1)]
     stored = frame(spark, progress.QUEUES, observed)
     gone = UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))
-    silent = unreachable_frame(spark, [gone])
+    unreachable = unreachable_frame(spark, [gone])
     return with_health(
-        groups(stored.where(inside(WINDOW)), frames(spark), silent, WINDOW),
+        groups(stored.where(inside(WINDOW)), frames(spark), unreachable, WINDOW),
         frame(spark, progress.GROUPS, [{"at": 0, **PAIR, "lag_upper": 40}]),
         stored,
         frame(spark, raw.CLIENT_QUEUES, [{"at": 1, **QUEUE_ROW, **PAIR, "client_id": "one"}]),
@@ -156,10 +156,12 @@ def compiling(spark, session_home):
 
 def planned(at):
     """What computing the look of a minute takes, with the look before."""
-    look = LoadedSnapshot(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
+    snapshot = LoadedSnapshot(
+        snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"})
+    )
     numbers = (Observation(snapshot_id(at), 1, {snapshot_id(at): 0}),)
     before = (snapshot_id(at - 1),)
-    return RunPlan(minutes(at, at + 1), (look,), previous=before, observations=numbers)
+    return RunPlan(minutes(at, at + 1), (snapshot,), previous=before, observations=numbers)
 
 
 def stored_queues(spark, at):

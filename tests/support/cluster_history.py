@@ -72,7 +72,7 @@ class Minute:
     """
 
     at: float
-    silent: str | None = None
+    unreachable: str | None = None
     corrupt: bool = False
     impossible: bool = False
     broken: bool = False
@@ -88,13 +88,13 @@ REBALANCED_AT = 30.0
 PAST = (
     Minute(2),
     Minute(5),
-    Minute(9, silent="broker-b"),
+    Minute(9, unreachable="broker-b"),
     Minute(40),
     Minute(60, deep=False),
     Minute(65),
     Minute(67, impossible=True),
     Minute(115, corrupt=True),
-    Minute(121, silent="broker-b"),
+    Minute(121, unreachable="broker-b"),
     Minute(122, broken=True),
     Minute(150),
     Minute(179.999),
@@ -113,13 +113,13 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     """What a collector would have brought home that many minutes after `start`."""
     at = start + timedelta(minutes=minute.at)
     at = at.replace(microsecond=at.microsecond // 1000 * 1000)
-    answering = [broker for broker in BROKERS if broker != minute.silent]
+    answering = [broker for broker in BROKERS if broker != minute.unreachable]
     made = Snapshot(
         cluster=cluster,
         source="remote",
         observed_at=at,
         finished_at=at + timedelta(milliseconds=45),
-        status="PARTIAL" if minute.silent else "COMPLETE",
+        status="PARTIAL" if minute.unreachable else "COMPLETE",
         brokers_expected=len(BROKERS),
         brokers_answered=len(answering),
         requests=40,
@@ -128,7 +128,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     )
     for broker, address in BROKERS.items():
         if broker in answering:
-            _answer(made, broker, address, minute.at)
+            _response(made, broker, address, minute.at)
             if minute.deep:
                 _deep(made, broker, minute.at)
         else:
@@ -137,7 +137,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
             made.problems.append(Problem(address, "GET_ALL_CONSUMER_OFFSET", None, reason))
     made.clients += _clients(minute.deep)
     if minute.deep:
-        made.client_queues += _held_by_fast(minute.at)
+        made.client_queues += _queues_of_fast(minute.at)
     if minute.impossible:
         _spoil(made)
     if minute.broken:
@@ -146,7 +146,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     return made
 
 
-def _answer(made: Snapshot, broker: str, address: str, minute: float) -> None:
+def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
     at = made.observed_at
     made.brokers.append(
         Broker(
@@ -256,7 +256,7 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
     ]
 
 
-def _held_by_fast(minute: float) -> Iterator[ClientQueue]:
+def _queues_of_fast(minute: float) -> Iterator[ClientQueue]:
     """Of g-fast's three members two have a broker each, then the first has both.
 
     They hold the queues of a broker that does not answer us all the same.
@@ -277,7 +277,7 @@ def _clients(deep: bool) -> Iterator[Client]:
         ("g-broadcast", "BROADCASTING", 2),
     ):
         topics = ["orders", f"%RETRY%{group}"] if model == "CLUSTERING" else ["orders"]
-        told = deep and group in ("g-fast", "g-slow")
+        reports = deep and group in ("g-fast", "g-slow")
         for number in range(count):
             yield Client(
                 group,
@@ -288,13 +288,13 @@ def _clients(deep: bool) -> Iterator[Client]:
                 "CONSUME_PASSIVELY",
                 model,
                 "CONSUME_FROM_LAST_OFFSET",
-                thread_count=20 if told else None,
-                allocation_strategy="AVG" if told else None,
+                thread_count=20 if reports else None,
+                allocation_strategy="AVG" if reports else None,
                 subscriptions=[
-                    Subscription(topic, "TAG", f"A||B{number}" if told else "*", [])
+                    Subscription(topic, "TAG", f"A||B{number}" if reports else "*", [])
                     for topic in topics
                 ],
-                subscriptions_source="client" if told else "group",
+                subscriptions_source="client" if reports else "group",
             )
 
 

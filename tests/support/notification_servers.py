@@ -66,23 +66,23 @@ def mailbox() -> Iterator[tuple[str, list[Message]]]:
     received: list[Message] = []
 
     class Session(socketserver.StreamRequestHandler):
-        def say(self, line: str) -> None:
+        def send_line(self, line: str) -> None:
             self.wfile.write(line.encode() + b"\r\n")
 
         def handle(self) -> None:
-            self.say("220 here")
+            self.send_line("220 here")
             while line := self.rfile.readline():
                 match line.split(None, 1)[0].upper():
                     case b"DATA":
-                        self.say("354 go on")
+                        self.send_line("354 go on")
                         lines = iter(self.rfile.readline, b".\r\n")
                         received.append(message_from_bytes(b"".join(lines)))
-                        self.say("250 taken")
+                        self.send_line("250 taken")
                     case b"QUIT":
-                        self.say("221 bye")
+                        self.send_line("221 bye")
                         return
                     case _:
-                        self.say("250 fine")
+                        self.send_line("250 fine")
 
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session)
     port = server.server_address[1]

@@ -90,11 +90,11 @@ def test_local_offsets(home, tmp_path):
 
 
 def test_stats_log_twice(home):
-    for told in ("COMPLETE, 130 broker_stats", "landed before"):
+    for line in ("COMPLETE, 130 broker_stats", "landed before"):
         done = collect(home, "--cluster", "lab", "--broker", "broker-a", "--stats-log", LOG, LOG)
         assert (done.returncode, done.stderr) == (0, "")
         first, second = done.stdout.splitlines()
-        assert first == f"20261121T093200000Z-lab-broker-a: {told}"
+        assert first == f"20261121T093200000Z-lab-broker-a: {line}"
         assert second.startswith("20261121T093300000Z-lab-broker-a: ")
     collect(home, "--cluster", "lab", "--broker", "broker-b", "--stats-log", LOG)
     found = sorted(landed(home))
@@ -134,11 +134,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("arguments", "code", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(home, tmp_path, arguments, code, said):
+def test_what_is_refused(home, tmp_path, arguments, code, expected):
     (tmp_path / "x").write_text("something\n")
     done = collect(home, *(part.replace("DIR", str(tmp_path)) for part in arguments))
     assert done.returncode == code
-    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert expected in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
     if code == 1:
         assert len(done.stderr.splitlines()) == 1

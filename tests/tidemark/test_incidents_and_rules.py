@@ -153,11 +153,11 @@ def test_a_replay_is_summed_up_by_rule():
 
 
 def test_a_replay_names_the_rules_that_it_skips(home):
-    asked = ["rules", "test", str(DEFAULT_RULES), "--from", "2026-11-19", "--to", "2026-11-20"]
-    told = answer(home, *asked).splitlines()[-1]
+    arguments = ["rules", "test", str(DEFAULT_RULES), "--from", "2026-11-19", "--to", "2026-11-20"]
+    printed = answer(home, *arguments).splitlines()[-1]
     left_out = ["collection-late", "data-quality", "runs-failing"]
-    assert told == f"not replayed, as they need the clock: {', '.join(left_out)}"
-    assert json.loads(answer(home, *asked, "--format", "json")) == []
+    assert printed == f"not replayed, as they need the clock: {', '.join(left_out)}"
+    assert json.loads(answer(home, *arguments, "--format", "json")) == []
 
 
 def test_mistakes_in_rules_have_their_line(home, tmp_path):
@@ -165,8 +165,8 @@ def test_mistakes_in_rules_have_their_line(home, tmp_path):
     assert good.endswith("rules, no mistake\n")
     file = tmp_path / "mine.yaml"
     file.write_text("rules:\n  - name: a\n    kind: lag\n    threshold: many\n")
-    told = answer(home, "rules", "check", str(file), code=1)
-    assert told == f"{file}:4: rules[0].threshold: should be a valid number, not 'many'\n"
+    printed = answer(home, "rules", "check", str(file), code=1)
+    assert printed == f"{file}:4: rules[0].threshold: should be a valid number, not 'many'\n"
     jsonschema.Draft202012Validator.check_schema(json.loads(answer(home, "rules", "schema")))
 
 
@@ -183,20 +183,25 @@ routes:
 - match: {consumer_group: aab2}
   receiver: lead
 """)
-    asked = ["rules", "route", str(file), "--format", "json"]
+    arguments = ["rules", "route", str(file), "--format", "json"]
     (way,) = json.loads(
         answer(
-            home, *asked, "--labels", "severity=critical,cluster=lab", "--labels", "team=payroll"
+            home,
+            *arguments,
+            "--labels",
+            "severity=critical,cluster=lab",
+            "--labels",
+            "team=payroll",
         )
     )
     assert (way["receiver"], way["group"], way["route"]) == ("pager", "cluster=lab", "routes[0]")
     assert (way["escalate_after"], way["escalate_to"]) == (900, "lead")
-    (way,) = json.loads(answer(home, *asked, "--incident", "aab"))
+    (way,) = json.loads(answer(home, *arguments, "--incident", "aab"))
     assert (way["receiver"], way["route"]) == ("lead", "routes[1]")
-    (way,) = json.loads(answer(home, *asked, "--incident", "aaa"))
+    (way,) = json.loads(answer(home, *arguments, "--incident", "aaa"))
     assert (way["receiver"], way["route"]) == ("default", "routes")
     everywhere = "no routes: it goes to TIDEMARK_NOTIFY_URLS, at once\n"
     assert answer(home, "rules", "route", "--labels", "severity=info") == everywhere
-    assert "name an incident" in answer(home, *asked, code=2)
-    assert "NAME=VALUE" in answer(home, *asked, "--labels", "severity", code=2)
-    assert "no incident" in answer(home, *asked, "--incident", "zzz", code=1)
+    assert "name an incident" in answer(home, *arguments, code=2)
+    assert "NAME=VALUE" in answer(home, *arguments, "--labels", "severity", code=2)
+    assert "no incident" in answer(home, *arguments, "--incident", "zzz", code=1)

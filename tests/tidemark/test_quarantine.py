@@ -98,8 +98,8 @@ def test_quarantined_rows_are_listed_with_their_reasons(standing):
 
 def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
     chosen = row_id(lake, max_offset=9)
-    told = answer(home, "release", chosen, "--comment", "as the broker says", "--author", "eve")
-    assert told == (
+    printed = answer(home, "release", chosen, "--comment", "as the broker says", "--author", "eve")
+    assert printed == (
         f"{chosen} raw.queue_offsets broker=broker-a, topic=orders, queue_id=1: "
         "released by eve: as the broker says\n"
         # The last look at this cluster is at 13:10.
@@ -153,16 +153,16 @@ def test_bad_use_is_one_line(standing, arguments, code, line):
 )
 def test_no_release_makes_a_key_double(standing, chosen, line):
     ids = [row_id(standing, **columns) for columns in chosen]
-    told = answer(standing.home, "release", *ids, "--comment", "why", code=1)
-    assert told.startswith(f"tidemark: {ids[-1]} cannot be released: ")
-    assert told.endswith(f"{line}\n")
+    printed = answer(standing.home, "release", *ids, "--comment", "why", code=1)
+    assert printed.startswith(f"tidemark: {ids[-1]} cannot be released: ")
+    assert printed.endswith(f"{line}\n")
     assert decisions(standing) == (), "all of them or none"
 
 
 def test_rows_without_raw_rows_cannot_be_released(home, lake):
     lake.replace(raw.QUEUE_OFFSETS, HOUR_OF_ROWS, [])
-    told = answer(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
-    assert "its raw rows have been removed" in told
+    printed = answer(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
+    assert "its raw rows have been removed" in printed
 
 
 def test_one_copy_is_released_when_another_is_undone(home, lake):

@@ -30,8 +30,8 @@ def test_what_a_deep_snapshot_prints(cluster, tmp_path):
     for table in ("client_queues", "client_topics", "broker_stats"):
         assert {row["snapshot_id"] for row in taken[table]} == {snapshot_id}
     members = {row["client_id"] for row in taken["clients"] if row["consumer_group"] == "g-idle"}
-    told = [row for row in taken["clients"] if row["subscriptions_source"] == "client"]
-    assert members <= {row["client_id"] for row in told}
+    reporting = [row for row in taken["clients"] if row["subscriptions_source"] == "client"]
+    assert members <= {row["client_id"] for row in reporting}
 
 
 def test_clients_get_no_request_when_disabled(cluster, tmp_path):

@@ -30,21 +30,23 @@ def demo(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         settings, ui = invocation().settings, None if no_ui else port
-        with started(settings, version, ui, board_port, _say) as running:
-            _say(
+        with started(settings, version, ui, board_port, _print_line) as running:
+            _print_line(
                 f"the cluster's name server is {running.cluster.namesrv}, try in another terminal:"
             )
-            _say(f"  tidemark lag --namesrv {running.cluster.namesrv}")
+            _print_line(f"  tidemark lag --namesrv {running.cluster.namesrv}")
             if running.port is not None:
-                _say(f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo")
-            watch(running, ticks, _say)
+                _print_line(
+                    f"the Dagster UI is at http://127.0.0.1:{running.port}, Ctrl-C ends the demo"
+                )
+            watch(running, ticks, _print_line)
     except KeyboardInterrupt:
         if ticks is not None:
             raise
-    _say("no process is left")
+    _print_line("no process is left")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     typer.echo(f"demo: {line}", err=True)
 
 

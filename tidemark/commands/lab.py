@@ -43,7 +43,7 @@ def _one_line() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     typer.echo(line, err=True)
 
 
@@ -73,11 +73,11 @@ def up(
             if secure:
                 raise LabError("the workload has no account and no TLS: leave out --workload")
         cluster = LabCluster.up(
-            home, version, brokers, slaves, port_base, secure=secure, report=_say
+            home, version, brokers, slaves, port_base, secure=secure, report=_print_line
         )
         if workload is not None:
             try:
-                _say(f"starting workload {workload}")
+                _print_line(f"starting workload {workload}")
                 cluster.start_workload(workload, rate)
             except BaseException:
                 cluster.down(graceful=False)

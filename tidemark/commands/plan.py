@@ -104,14 +104,13 @@ def _summary(planned: dict[str, Any]) -> str:
     rows, idle = planned["queues"], planned["idle_clients"]
     moves = sum(bool(row["moves"]) for row in rows) if planned["actual_source"] else "?"
     known = {
-        "told": "compared with what its members report",
+        "reported": "compared with what its members report",
         "computed": "compared with what its strategy gives now",
         None: "the owners now are unknown",
     }[planned["actual_source"]]
-    source = {"told": "reported"}.get(planned["strategy_source"], planned["strategy_source"])
     lines = [
         f"{planned['consumer_group']}: {len(planned['clients_now'])} clients now, "
-        f"{len(planned['clients'])} planned, {planned['strategy']} ({source})",
+        f"{len(planned['clients'])} planned, {planned['strategy']} ({planned['strategy_source']})",
         f"{len(rows)} queues, {moves} would move ({known})",
         f"{len(idle)} clients would idle"
         + (f": {', '.join(sorted({row['reason'] for row in idle}))}" if idle else ""),

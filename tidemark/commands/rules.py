@@ -52,7 +52,7 @@ def route(
     for mistake in found.mistakes:
         typer.echo(mistake, err=True)
     try:
-        asked = (
+        matched = (
             one_incident(invocation().lake, incident).match_labels
             if incident
             else _labels(labels or [])
@@ -63,7 +63,7 @@ def route(
         {
             "route": each.place,
             "receiver": each.receiver,
-            "group": " ".join(each.group_key(asked)[1:]),
+            "group": " ".join(each.group_key(matched)[1:]),
             "group_wait": each.group_wait,
             "group_interval": each.group_interval,
             "repeat_interval": each.repeat_interval,
@@ -72,7 +72,7 @@ def route(
             "active": [one.name for one in each.active],
             "mute": [one.name for one in each.mute],
         }
-        for each in found.routing.routes(asked)
+        for each in found.routing.routes(matched)
     ]
     if format is Format.json:
         typer.echo(to_json(rows))
@@ -161,8 +161,8 @@ def test(
         typer.echo(f"{fired} would have fired; {len(found) - fired} were still pending")
     if names := not_replayed(rules):
         # JSON on standard output stays JSON.
-        notice = f"not replayed, as they need the clock: {', '.join(names)}"
-        typer.echo(notice, err=format is Format.json)
+        skipped = f"not replayed, as they need the clock: {', '.join(names)}"
+        typer.echo(skipped, err=format is Format.json)
 
 
 def not_replayed(rules: Sequence["Rule"]) -> list[str]:

@@ -137,8 +137,8 @@ def test_a_resolution_long_ago_is_notified_as_late():
         False,
         False,
     ]
-    told = {(RESOLVED.incident_id, "FIRING"): entry("FIRING", 0, **DONE)}
-    (resolution,) = due([RESOLVED], told, "hook", minute(900)).notifications
+    delivered = {(RESOLVED.incident_id, "FIRING"): entry("FIRING", 0, **DONE)}
+    (resolution,) = due([RESOLVED], delivered, "hook", minute(900)).notifications
     assert not resolution.late, "whoever was told of the firing waits for it"
     assert due_now(600, FIRING) == (["FIRING"], []), "it is still open"
 
@@ -185,8 +185,8 @@ def test_each_reopening_is_notified_or_muted_by_itself():
 
 
 def test_a_resolution_is_sent_only_where_the_firing_was():
-    withheld = entry("FIRING", 0, status="WITHHELD")
-    assert due_now(9, RESOLVED, entries=(withheld,)) == ([], ["WITHHELD"])
+    not_sent = entry("FIRING", 0, status="WITHHELD")
+    assert due_now(9, RESOLVED, entries=(not_sent,)) == ([], ["WITHHELD"])
 
 
 # Messages
@@ -462,11 +462,11 @@ def test_a_silence_by_a_missing_column_does_not_match():
         ('{from: "12:55", to: "13:05", zone: Europe/Berlin}', True),
     ],
 )
-def test_quiet_hours_mute_in_their_own_time_zone(tmp_path, hours: str, is_quiet: bool):
+def test_quiet_hours_mute_in_their_own_time_zone(tmp_path, hours: str, is_muted: bool):
     file = tmp_path / "rules.yaml"
     file.write_text(f"rules:\n  - {{name: lag, kind: lag, threshold: 1, quiet_hours: {hours}}}\n")
     rules = {rule.name: rule for rule in load_rules(file)}
-    expected = "in quiet hours" if is_quiet else None
+    expected = "in quiet hours" if is_muted else None
     assert mute_reason(FIRING, [], rules, NOON) == expected
 
 

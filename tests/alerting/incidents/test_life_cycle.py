@@ -98,7 +98,7 @@ def lived(evaluations: Sequence[Evaluation], rules: dict[str, Any]) -> Incident 
     return at_once[0] if at_once else None
 
 
-def told(incident: Incident | None) -> list[tuple[str, float]]:
+def notified(incident: Incident | None) -> list[tuple[str, float]]:
     transitions = incident.transitions if incident else ()
     return [(each.transition, (each.at - NOON).total_seconds() / 60) for each in transitions]
 
@@ -112,13 +112,13 @@ def test_an_incident_is_pending_until_its_duration_has_passed(rules):
     assert (firing.opened_at, firing.fired_at) == (minute(1), minute(3))
     assert (firing.last_value, firing.peak_value, firing.observations) == (140, 160, 3)
     assert firing.snapshot_ids == ("s1", "s2", "s3")
-    assert told(firing) == [("FIRING", 3)]
+    assert notified(firing) == [("FIRING", 3)]
 
 
 def test_what_was_not_so_for_long_enough_never_was(rules):
     assert lived(seen([150, 150, 50]), rules) is None
-    started_anew = lived(seen([150, 150, 50, 150, 150]), rules)
-    assert started_anew and started_anew.opened_at == minute(3)
+    restarted = lived(seen([150, 150, 50, 150, 150]), rules)
+    assert restarted and restarted.opened_at == minute(3)
 
 
 def test_an_incident_resolves_after_its_resolve_duration(rules):
@@ -126,25 +126,25 @@ def test_an_incident_resolves_after_its_resolve_duration(rules):
     assert standing and standing.state == "FIRING"
     over = lived(seen([150] * 3 + [50] * 5), rules)
     assert over and over.state == "RESOLVED"
-    assert (over.resolved_at, told(over)) == (minute(7), [("FIRING", 2), ("RESOLVED", 7)])
+    assert (over.resolved_at, notified(over)) == (minute(7), [("FIRING", 2), ("RESOLVED", 7)])
     assert lived(seen([150] * 3 + [50] * 9), rules).transitions == over.transitions
 
 
 def test_what_is_not_known_neither_fires_nor_ends_anything(rules):
-    assert told(lived(seen([150, None, 150, None, None]), rules)) == []
-    assert told(lived(seen([150, None, 150, None, 150]), rules)) == [("FIRING", 4)]
+    assert notified(lived(seen([150, None, 150, None, None]), rules)) == []
+    assert notified(lived(seen([150, None, 150, None, 150]), rules)) == [("FIRING", 4)]
     standing = lived(seen([150] * 3 + [50] * 4 + [None] * 60), rules)
     assert standing and standing.state == "FIRING"
-    assert told(lived(seen([150] * 3 + [50] * 4 + [None] * 60 + [50]), rules))[1:] == [
+    assert notified(lived(seen([150] * 3 + [50] * 4 + [None] * 60 + [50]), rules))[1:] == [
         ("RESOLVED", 67)
     ]
 
 
 def test_a_duration_counts_from_first_to_last_observation(rules):
-    assert told(lived(seen([150] * 10, "lasting"), rules)) == []
-    assert told(lived(seen([150] * 11, "lasting"), rules)) == [("FIRING", 10)]
+    assert notified(lived(seen([150] * 10, "lasting"), rules)) == []
+    assert notified(lived(seen([150] * 11, "lasting"), rules)) == [("FIRING", 10)]
     over = lived(seen([150] * 11 + [50] * 6, "lasting"), rules)
-    assert told(over) == [("FIRING", 10), ("RESOLVED", 16)]
+    assert notified(over) == [("FIRING", 10), ("RESOLVED", 16)]
 
 
 @pytest.mark.parametrize("period", [2, 3, 4, 6, 10, 16, 20])
@@ -153,7 +153,7 @@ def test_a_lag_around_its_limit_is_one_incident(rules, period):
     lags = [150 if number % period < high else 50 for number in range(60)]
     found = advance((), seen(lags), rules)
     if high < 3:
-        assert found == [] or told(found[0]) == []
+        assert found == [] or notified(found[0]) == []
         return
     assert len(found) == 1
     assert len(found[0].transitions) <= 5, "each time it comes back it takes longer to be over"
@@ -163,17 +163,17 @@ def test_a_soon_recurrence_reopens_the_same_incident(rules):
     lags = [150] * 3 + [50] * 5 + [150] * 3 + [50] * 9
     back = lived(seen(lags), rules)
     assert back and (back.state, back.reopened, back.opened_at) == ("FIRING", 1, minute(0))
-    assert told(back) == [("FIRING", 2), ("RESOLVED", 7), ("FIRING_2", 10)]
+    assert notified(back) == [("FIRING", 2), ("RESOLVED", 7), ("FIRING_2", 10)]
     assert back.resolved_at is None
     over = lived(seen([*lags, 50]), rules)
-    assert told(over)[3:] == [("RESOLVED_2", 20)]
+    assert notified(over)[3:] == [("RESOLVED_2", 20)]
 
 
 def test_what_comes_back_late_is_another_one(rules):
     first = seen([150] * 3 + [50] * 5)
     later = int(REOPEN_WITHIN / timedelta(minutes=1)) + 9
     found = advance((), [*first, *seen([150] * 3, start=later)], rules)
-    assert [told(each) for each in found] == [
+    assert [notified(each) for each in found] == [
         [("FIRING", 2), ("RESOLVED", 7)],
         [("FIRING", later + 2)],
     ]
@@ -198,7 +198,7 @@ def test_somebody_takes_it_on(rules):
     (standing,) = advance([mine], seen([150], start=4), rules)
     assert (standing.state, standing.acknowledged_by) == ("ACKNOWLEDGED", "eve")
     (over,) = advance([standing], seen([50] * 5, start=5), rules)
-    assert told(over) == [("FIRING", 2), ("RESOLVED", 9)]
+    assert notified(over) == [("FIRING", 2), ("RESOLVED", 9)]
     with pytest.raises(ValueError, match="is RESOLVED, not FIRING"):
         acknowledged(over, "eve", minute(10))
 
@@ -268,7 +268,7 @@ def test_an_unreachable_broker_inhibits_what_rests_on_it(rules):
     assert {each.suppressed_by for each in after} == {None}
 
 
-def silent(number: float, broker_id: int) -> Alert:
+def unreachable(number: float, broker_id: int) -> Alert:
     address = f"10.0.0.2{broker_id}:10911"
     columns = {"broker": "broker-b", "broker_id": broker_id, "address": address}
     return truth(number, 1.0, "down", f"lab/broker-b/{address}", **columns)
@@ -283,12 +283,17 @@ def test_an_unreachable_slave_inhibits_only_incomplete_snapshots(rules):
     """Nobody reads a slave's offsets: what is known is so, and its master's disk is its own."""
     master = "lab/broker-b/10.0.0.20:10911"
     disk = {"broker": "broker-b", "broker_id": 0, "address": "10.0.0.20:10911"}
-    looks = [
-        at(0, silent(0, 1), truth(0, 1.0, "incomplete", "lab", status="PARTIAL")),
-        at(140, silent(140, 1), on(140, "broker-b", "a"), truth(140, 0.9, "full", master, **disk)),
+    observed = [
+        at(0, unreachable(0, 1), truth(0, 1.0, "incomplete", "lab", status="PARTIAL")),
+        at(
+            140,
+            unreachable(140, 1),
+            on(140, "broker-b", "a"),
+            truth(140, 0.9, "full", master, **disk),
+        ),
         at(141, on(141, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.21:10911")]),
     ]
-    assert causes(advance((), looks, rules)) == {
+    assert causes(advance((), observed, rules)) == {
         "down lab/broker-b/10.0.0.21:10911": None,
         "incomplete lab": "down",
         "lag lab/a/t": None,
@@ -300,13 +305,13 @@ def test_an_unreachable_slave_inhibits_only_incomplete_snapshots(rules):
 def test_an_unreachable_master_inhibits_nothing_known_of_others(rules):
     known_elsewhere = on(1, "broker-a", "a", queues_unknown=4)
     of_the_unknown = on(1, "broker-a", "b", "unknown", queues_unknown=4)
-    looks = [
-        at(0, silent(0, 0)),
-        at(1, silent(1, 0), known_elsewhere, of_the_unknown),
+    observed = [
+        at(0, unreachable(0, 0)),
+        at(1, unreachable(1, 0), known_elsewhere, of_the_unknown),
         # Back, and what was written meanwhile waits there.
         at(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
     ]
-    assert causes(advance((), looks, rules)) == {
+    assert causes(advance((), observed, rules)) == {
         "down lab/broker-b/10.0.0.20:10911": None,
         "lag lab/a/t": None,
         "unknown lab/b/t": "down",
@@ -320,7 +325,9 @@ def test_what_holds_without_the_master_is_not_inhibited(rules):
     hidden, known = (
         on(1, "broker-a", group, "idle", queues_unknown=n) for group, n in (("b", 4), ("c", 0))
     )
-    found = advance((), [at(0, silent(0, 0)), at(1, silent(1, 0), *certain, hidden, known)], rules)
+    found = advance(
+        (), [at(0, unreachable(0, 0)), at(1, unreachable(1, 0), *certain, hidden, known)], rules
+    )
     assert causes(found) == {
         "down lab/broker-b/10.0.0.20:10911": None,
         **{f"{rule} lab/a/t": None for rule in ("rewound", "dead", "differing")},
@@ -330,8 +337,8 @@ def test_what_holds_without_the_master_is_not_inhibited(rules):
 
 
 def test_an_acting_slave_leaves_its_incidents_uninhibited(rules):
-    looks = [at(0, silent(0, 0)), at(1, silent(1, 0), on(1, "broker-b", "a"))]
-    assert causes(advance((), looks, rules))["lag lab/a/t"] is None
+    observed = [at(0, unreachable(0, 0)), at(1, unreachable(1, 0), on(1, "broker-b", "a"))]
+    assert causes(advance((), observed, rules))["lag lab/a/t"] is None
 
 
 def test_an_unreachable_cluster_inhibits_its_unreachable_brokers(rules):
@@ -348,4 +355,4 @@ def test_a_broker_missing_three_snapshots_is_notified_once(rules):
         *(at(n, down(n)) for n in range(2, 5)),
         *(at(n, untrue=[("down", BROKER)]) for n in range(5, 9)),
     ]
-    assert told(lived(evaluations, rules)) == [("FIRING", 2), ("RESOLVED", 6)]
+    assert notified(lived(evaluations, rules)) == [("FIRING", 2), ("RESOLVED", 6)]

@@ -57,7 +57,7 @@ def judged(
     lake.append(RESULTS, [row])
 
 
-def told(incidents) -> list[tuple[str, str, list[str]]]:
+def shown(incidents) -> list[tuple[str, str, list[str]]]:
     names = [(each.rule, each.subject, each.transitions) for each in incidents]
     return [(rule, subject, [each.transition for each in all_]) for rule, subject, all_ in names]
 
@@ -74,14 +74,14 @@ def test_a_stopped_collection_is_an_incident_until_it_resumes(lake, rules):
         incidents = advance(
             incidents, [check_pipeline(lake, rules, {}, minute(number), NOON)], by_name
         )
-    assert told(incidents) == [("collection-late", "lab", ["FIRING"])]
+    assert shown(incidents) == [("collection-late", "lab", ["FIRING"])]
     assert incidents[0].last_value == 360
     # That nothing is known of it for days is no good news.
     days_later = check_pipeline(lake, rules, {}, minute(3 * 1440), NOON)
     assert advance(incidents, [days_later], by_name)[0].state == "FIRING"
     computed(lake, 9)
     incidents = advance(incidents, [check_pipeline(lake, rules, {}, minute(10), NOON)], by_name)
-    assert told(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
+    assert shown(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
 
 
 def test_snapshots_that_land_during_a_run_are_not_late(lake, rules):
@@ -99,12 +99,12 @@ def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     assert check_pipeline(lake, rules, {}, minute(5), since=NOON).alerts == ()
     incidents = advance((), [check_pipeline(lake, rules, {}, minute(6), since=NOON)], by_name)
-    assert told(incidents) == [("collection-late", "tidemark", ["FIRING"])]
+    assert shown(incidents) == [("collection-late", "tidemark", ["FIRING"])]
     computed(lake, 7)
     incidents = advance(
         incidents, [check_pipeline(lake, rules, {}, minute(8), since=NOON)], by_name
     )
-    assert told(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
+    assert shown(incidents) == [("collection-late", "tidemark", ["FIRING", "RESOLVED"])]
 
 
 def test_age_counts_from_the_last_snapshot_days_ago(lake, rules):
@@ -126,12 +126,12 @@ def test_runs_that_fail_are_an_incident_until_one_succeeds(lake, rules):
     incidents = advance(
         (), [once, check_pipeline(lake, rules, {"tick": ["b", "a"]}, minute(1), NOON)], by_name
     )
-    assert told(incidents) == [("runs-failing", "tick", ["FIRING"])]
+    assert shown(incidents) == [("runs-failing", "tick", ["FIRING"])]
     assert incidents[0].row["runs"] == ["b", "a"]
     incidents = advance(
         incidents, [check_pipeline(lake, rules, {"tick": []}, minute(2), NOON)], by_name
     )
-    assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
+    assert shown(incidents)[0][2] == ["FIRING", "RESOLVED"]
 
 
 def test_the_validation_result_of_the_newest_rows_counts(lake, rules):
@@ -166,7 +166,7 @@ def test_a_validation_result_of_no_rows_counts_nothing(lake, about_rows):
     for number in range(1, 4):
         judged(lake, number, 7, elements=90)
         incidents = after(incidents, lake, about_rows, number + 0.1)
-    assert told(incidents) == [("data-quality", "raw.brokers/key_unique", ["FIRING"])]
+    assert shown(incidents) == [("data-quality", "raw.brokers/key_unique", ["FIRING"])]
     for number in range(4, 40):
         judged(lake, number, 0, elements=0)
         incidents = after(incidents, lake, about_rows, number + 0.1)
@@ -174,7 +174,7 @@ def test_a_validation_result_of_no_rows_counts_nothing(lake, about_rows):
     for number in range(40, 45):
         judged(lake, number, 0, elements=90)
         incidents = after(incidents, lake, about_rows, number + 0.1)
-    assert told(incidents)[0][2] == ["FIRING", "RESOLVED"]
+    assert shown(incidents)[0][2] == ["FIRING", "RESOLVED"]
     # That a table has none where it should have some is another thing.
     judged(lake, 45, 1, elements=0)
     (truth,) = check_pipeline(lake, about_rows, {}, minute(46), NOON).alerts

@@ -77,8 +77,10 @@ def test_a_rule_has_no_field_that_is_no_number(tmp_path: Path) -> None:
         for name in ("threshold", "min_messages", "min_age", "for", "clear_for", "above", "below"):
             for number in (".inf", "-.inf", ".nan"):
                 file = write(tmp_path, f"rules: [{{name: a, kind: {kind}, {name}: {number}}}]")
-                told = f"team.yaml:1: rules[0].{name}: "
-                assert any(line.startswith(told) for line in mistakes(file, tmp_path)), kind
+                expected_start = f"team.yaml:1: rules[0].{name}: "
+                assert any(line.startswith(expected_start) for line in mistakes(file, tmp_path)), (
+                    kind
+                )
 
 
 def test_one_wrong_rule_stops_no_other(tmp_path: Path) -> None:

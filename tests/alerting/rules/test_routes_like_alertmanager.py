@@ -69,7 +69,7 @@ def as_alertmanager(route: dict[str, Any]) -> dict[str, Any]:
     return made | {"routes": [as_alertmanager(each) for each in route.get("routes", ())]}
 
 
-def asked_alertmanager(file: Path, labels: dict[str, str]) -> list[str]:
+def routes_of_alertmanager(file: Path, labels: dict[str, str]) -> list[str]:
     pairs = [f"{name}={value}" for name, value in labels.items()]
     done = subprocess.run(
         [str(AMTOOL), "config", "routes", "test", f"--config.file={file}", *pairs],
@@ -95,7 +95,7 @@ def test_random_labels_reach_the_receivers_that_alertmanager_names(tmp_path: Pat
         for _ in range(CASES):
             names = chance.sample(sorted(LABELS), chance.randint(1, len(LABELS)))
             labels = {name: chance.choice(LABELS[name]) for name in names}
-            expected = asked_alertmanager(theirs, labels)
+            expected = routes_of_alertmanager(theirs, labels)
             assert [each.receiver for each in declared.routing.routes(labels)] == expected, labels
             several += len(expected) > 1
     assert several > TREES, "routes that go on are among the cases"

@@ -20,7 +20,7 @@ def log(tmp_path):
     log.dispose()
 
 
-def said(number: int, run_id: str = "run") -> EventLogEntry:
+def entry_of(number: int, run_id: str = "run") -> EventLogEntry:
     return EventLogEntry(
         error_info=None,
         level=20,
@@ -38,20 +38,20 @@ def texts(log, run_id="run"):
 def test_stored_events_are_visible_to_dagster_at_once(log, tmp_path):
     """Also while the writer keeps its connection."""
     for number in range(3):
-        log.store_event(said(number))
+        log.store_event(entry_of(number))
     assert texts(log) == texts(SqliteEventLogStorage(str(tmp_path))) == ["0", "1", "2"]
 
 
 def test_what_dagsters_own_stores_is_there_too(log, tmp_path):
-    log.store_event(said(0))
-    SqliteEventLogStorage(str(tmp_path)).store_event(said(1))
+    log.store_event(entry_of(0))
+    SqliteEventLogStorage(str(tmp_path)).store_event(entry_of(1))
     assert texts(log) == ["0", "1"]
 
 
 def test_databases_of_runs_close_and_open_again(log):
     runs = [f"run-{number}" for number in range(2 * KEPT)]
     for run in (*runs, *runs):
-        log.store_event(said(1, run))
+        log.store_event(entry_of(1, run))
         assert len(log._engines) <= KEPT
     assert [texts(log, run) for run in runs] == [["1", "1"]] * len(runs)
 
@@ -59,7 +59,7 @@ def test_databases_of_runs_close_and_open_again(log):
 def test_several_threads_write_one_after_the_other(log):
     def write():
         for number in range(20):
-            log.store_event(said(number))
+            log.store_event(entry_of(number))
 
     threads = [threading.Thread(target=write) for _ in range(4)]
     for each in threads:
@@ -71,9 +71,9 @@ def test_several_threads_write_one_after_the_other(log):
 
 def test_watchers_get_events_of_other_writers(log, tmp_path):
     writer, heard = EventLog(str(tmp_path)), []
-    writer.store_event(said(0))
+    writer.store_event(entry_of(0))
     log.watch("run", None, lambda entry, cursor: heard.append(entry.user_message))
-    writer.store_event(said(1))
+    writer.store_event(entry_of(1))
     until = time.monotonic() + 10
     while heard != ["0", "1"] and time.monotonic() < until:
         time.sleep(0.05)
@@ -82,18 +82,18 @@ def test_watchers_get_events_of_other_writers(log, tmp_path):
 
 
 def test_a_failure_rolls_back_and_keeps_the_connection(log):
-    log.store_event(said(0))
+    log.store_event(entry_of(0))
     with pytest.raises(ZeroDivisionError), log.run_connection("run") as connection:
         connection.exec_driver_sql("DELETE FROM event_logs")
         raise ZeroDivisionError
-    log.store_event(said(1))
+    log.store_event(entry_of(1))
     assert texts(log) == ["0", "1"]
 
 
 def test_everything_can_be_forgotten(log):
-    log.store_event(said(0))
+    log.store_event(entry_of(0))
     log.wipe()
-    log.store_event(said(1))
+    log.store_event(entry_of(1))
     assert texts(log) == ["1"]
 
 

@@ -15,7 +15,7 @@ from tests.support.homes import ROOT, environment
 
 pytestmark = pytest.mark.spark
 
-ASK = """
+PROGRAM = """
 import sys
 from settings.home import Home
 from orchestration.instance import forking
@@ -23,10 +23,10 @@ sys.exit(forking.run(Home.of(sys.argv[1]), "tests.support.fork_probe", sys.argv[
 """
 
 
-def ask(home, *arguments, folder=ROOT, **settings):
+def run_program(home, *arguments, folder=ROOT, **settings):
     """A process that has a probe run in its place."""
     return subprocess.Popen(
-        [sys.executable, "-c", ASK, str(home.path), *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM, str(home.path), *map(str, arguments)],
         cwd=folder,
         env=environment(home, PYTHONPATH=str(ROOT), **settings),
         stdin=subprocess.PIPE,
@@ -38,7 +38,7 @@ def ask(home, *arguments, folder=ROOT, **settings):
 
 def waiting(home, path):
     """An asker whose probe waits, and the probe's process."""
-    asker = ask(home, "wait", path)
+    asker = run_program(home, "wait", path)
     deadline = time.monotonic() + 30
     while not (path.exists() and path.read_text()):
         assert asker.poll() is None and time.monotonic() < deadline, asker.communicate()
@@ -47,7 +47,7 @@ def waiting(home, path):
 
 
 def test_it_has_the_streams_folder_environment_and_exit_code(warm_home, tmp_path):
-    asker = ask(warm_home.home, "tell", 7, folder=tmp_path, PROBE="of the asker")
+    asker = run_program(warm_home.home, "tell", 7, folder=tmp_path, PROBE="of the asker")
     out, error = asker.communicate("a word", timeout=30)
     assert asker.returncode == 7
     assert out.splitlines() == ["to standard output", f"of the asker|{tmp_path}|a word"]

@@ -162,12 +162,12 @@ def test_a_sensor_forgets_what_is_older_than_the_setting(home, instance, monkeyp
 
     *_, tidy = sensors(running=False)
 
-    def told(age):
+    def reported(age):
         needed = {"lake": made["lake"], "run_history": RunHistory(age)}
         with dg.build_sensor_context(instance=instance, resources=needed) as context:
             return tidy(context).skip_message
 
-    assert told(timedelta(days=3)) == "0 runs forgotten"
+    assert reported(timedelta(days=3)) == "0 runs forgotten"
     time.sleep(1.1)  # Dagster compares whole seconds
-    assert told(timedelta(0)) == "1 runs forgotten"
+    assert reported(timedelta(0)) == "1 runs forgotten"
     assert os.environ["TIDEMARK_HOME"] == str(home.path)

@@ -37,7 +37,7 @@ def folder(cluster, broker):
     return cluster.folder(broker) / "store"
 
 
-def look(cluster):
+def collected(cluster):
     return collect_snapshot(ClusterTarget((cluster.namesrv,)))
 
 
@@ -108,10 +108,10 @@ def compare(store, before, after, broker):
 
 
 def test_running_brokers(idle):
-    before = look(idle)
+    before = collected(idle)
     wait_for_persist(idle, "broker-a", "broker-b")
     stores = {name: read_store(folder(idle, name)) for name in ("broker-a", "broker-b")}
-    after = look(idle)
+    after = collected(idle)
     for broker, store in stores.items():
         assert store.cluster == before.cluster
         assert compare(store, before, after, broker) > (100 if broker == "broker-a" else 10)
@@ -120,9 +120,9 @@ def test_running_brokers(idle):
 def test_a_stopped_and_a_killed_broker(idle):
     """broker-b: what its groups consume they have consumed soon."""
     for graceful_seconds in (60, 0):
-        before = look(idle)
+        before = collected(idle)
         wait_for_persist(idle, "broker-b")
-        after = look(idle)
+        after = collected(idle)
         process = idle.process("broker-b")
         processes.stop([process], graceful_seconds=graceful_seconds)
         try:
@@ -142,7 +142,7 @@ def test_a_stopped_and_a_killed_broker(idle):
 
 def test_store_times_against_the_broker(idle):
     """GET_CONSUME_STATS reports when the last consumed message was stored."""
-    snapshot = look(idle)
+    snapshot = collected(idle)
     pairs = {
         (row.broker, row.consumer_group, row.topic)
         for row in snapshot.consumer_offsets
@@ -171,7 +171,7 @@ def test_store_times_against_the_broker(idle):
 
 def test_tags_of_every_message(idle):
     """lab_orders has tags A, B, C in turn."""
-    (row, *_) = [row for row in look(idle).queue_offsets if row.topic == "lab_orders"]
+    (row, *_) = [row for row in collected(idle).queue_offsets if row.topic == "lab_orders"]
     with BrokerStore(folder(idle, row.broker)) as store:
         found = list(store.queue_tags(row.broker, row.topic, row.queue_id, 0, row.max_offset))
     assert [tag.position for tag in found] == list(range(row.min_offset, row.max_offset))

@@ -120,13 +120,13 @@ UNKNOWN = [
 
 def test_the_unknown_is_neither_true_nor_untrue(spark: SparkSession) -> None:
     subject = "lab/billing/orders"
-    asked, frames = named("lag", 100.0), groups(spark, UNKNOWN)
+    rules, frames = named("lag", 100.0), groups(spark, UNKNOWN)
     assert_alerts(
-        evaluate(asked, frames, minutes(0, 60)),
+        evaluate(rules, frames, minutes(0, 60)),
         [(0, "lag", subject, 200.0), (3, "lag", subject, 150.0)],
     )
     subjects = spark.createDataFrame([("lag", subject), ("lag", "lab/gone/orders")], _SUBJECTS)
-    found = evaluate_subjects(asked, frames, minutes(0, 60), subjects).collect()
+    found = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
     assert {row.snapshot_id: row.holds for row in found} == {
         snapshot_id(0): True,
         snapshot_id(1): None,
@@ -200,19 +200,19 @@ def test_unknown_queues_decide_no_rule_wrongly(
     spark: SparkSession,
 ) -> None:
     """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
-    rows, asked, expected = [], [], {}
+    rows, rules, expected = [], [], {}
     for name, (rules, true, untrue, of_part) in OF_PART.items():
         fixed = {"topic": name, "online": name != "alone", "lag_upper": 20, "health": "OK"}
         rows += [
             group(at, 20) | fixed | columns | {"complete": at < 2}
             for at, columns in enumerate((true, untrue, true, untrue))
         ]
-        asked += rules
-        said = (True, False, of_part, None)
-        expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(said)}
+        rules += rules
+        found_of_subjects = (True, False, of_part, None)
+        expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(found_of_subjects)}
     pairs = [(name, f"lab/billing/{name}") for name in OF_PART]
     subjects = spark.createDataFrame(pairs, _SUBJECTS)
-    found = evaluate_subjects(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
+    found = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
     assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
 
 
@@ -270,9 +270,9 @@ def test_lost_messages(spark: SparkSession) -> None:
 def test_one_message_on_an_idle_topic_raises_no_alarm(spark: SparkSession) -> None:
     """A day old is the commit, not the message that came just now."""
     rows = [group(0, 0, delay_ms=0), group(1, 1, delay_ms=40), group(2, 0, delay_ms=0)]
-    asked = [each for each in READY_MADE if each.source == "groups"]
-    assert len(asked) > 10
-    assert evaluate(asked, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
+    rules = [each for each in READY_MADE if each.source == "groups"]
+    assert len(rules) > 10
+    assert evaluate(rules, groups(spark, rows, health="OK"), minutes(0, 60)).collect() == []
 
 
 def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
@@ -280,23 +280,23 @@ def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
         group(0, 5, lag_upper=5, online=False, health="STOPPED"),
         group(1, 5, lag_upper=5, online=False, health="OK"),
     ]
-    asked = [each for each in READY_MADE if each.kind in ("nobody_online", "stopped")]
+    rules = [each for each in READY_MADE if each.kind in ("nobody_online", "stopped")]
     subject = "lab/billing/orders"
     assert_alerts(
-        evaluate([*asked, *named("stopped")], groups(spark, rows), minutes(0, 60)),
+        evaluate([*rules, *named("stopped")], groups(spark, rows), minutes(0, 60)),
         [
             (0, "nobody-online", subject, 5.0),
             (0, "stopped", subject, 5.0),
             (1, "nobody-online", subject, 5.0),
         ],
     )
-    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
     assert {row.rule for row in found} == {"nobody-online"}
 
 
 def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) -> None:
     """Columns: how, how many of 20,000 are its own; what the two rules say of it."""
-    groups_asked: dict[str, tuple[str | None, int | None, list[str]]] = {
+    cases: dict[str, tuple[str | None, int | None, list[str]]] = {
         "reads_all": ("none", 20_000, ["lag-high"]),
         "not_known": (None, None, ["lag-high"]),
         "by_tag": ("tag_sample", 200, []),
@@ -305,12 +305,14 @@ def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) 
     }
     rows = [
         group(0, 20_000, topic=name, match_method=method, filtered_lag=own)
-        for name, (method, own, _) in groups_asked.items()
+        for name, (method, own, _) in cases.items()
     ]
-    asked = [each for each in READY_MADE if each.kind in ("lag", "filtered_lag")]
-    found = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    rules = [each for each in READY_MADE if each.kind in ("lag", "filtered_lag")]
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
     assert sorted((row.subject.split("/")[2], row.rule) for row in found) == sorted(
-        (name, rule) for name, (_, _, said) in groups_asked.items() for rule in said
+        (name, rule)
+        for name, (_, _, found_of_subjects) in cases.items()
+        for rule in found_of_subjects
     )
 
 
@@ -322,9 +324,9 @@ def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession)
         group(3, 0, loss_in_seconds=100.0),
         group(4, 2, delay_ms=900_000),
     ]
-    asked = [*named("delay", "10m", min_messages=5), *named("soon_lost", "2h")]
+    rules = [*named("delay", "10m", min_messages=5), *named("soon_lost", "2h")]
     assert_alerts(
-        evaluate(asked, groups(spark, rows), minutes(0, 60)),
+        evaluate(rules, groups(spark, rows), minutes(0, 60)),
         [
             (1, "delay", "lab/billing/orders", 600.5),
             (1, "soon_lost", "lab/billing/orders", 7199.0),
@@ -336,15 +338,15 @@ def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession)
 def test_health_rules_are_unknown_where_health_is_unknown(
     spark: SparkSession,
 ) -> None:
-    asked, subject = named("stalled"), "lab/billing/orders"
+    rules, subject = named("stalled"), "lab/billing/orders"
     subjects = spark.createDataFrame([("stalled", subject)], _SUBJECTS)
     expected = {"STALLED": True, "OK": False, "UNKNOWN": None, None: None}
     for health, holds in expected.items():
         frames = groups(spark, [group(0, 5, lag_upper=5)], health=health)
-        (row,) = evaluate_subjects(asked, frames, minutes(0, 1), subjects).collect()
+        (row,) = evaluate_subjects(rules, frames, minutes(0, 1), subjects).collect()
         assert row.holds is holds, health
     (row,) = evaluate_subjects(
-        asked, groups(spark, [group(0, 5)]), minutes(0, 1), subjects
+        rules, groups(spark, [group(0, 5)]), minutes(0, 1), subjects
     ).collect()
     assert row.holds is None, "rows from before there was a health"
 
@@ -357,10 +359,10 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
         for at, n in numbers.items()
         for topic in (retry, "orders")
     ]
-    asked = [*named("dlq_growth"), *named("retry_growth", 1.0)]
-    ((_, (given,)),) = tables_to_read(asked, minutes(0, 60))
+    rules = [*named("dlq_growth"), *named("retry_growth", 1.0)]
+    ((_, (given,)),) = tables_to_read(rules, minutes(0, 60))
     assert given == Window(minute(0) - HISTORY, minute(60))
-    found = evaluate(asked, groups(spark, rows), minutes(0, 60))
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
     subject = f"lab/billing/{retry}"
     assert_alerts(
         found,
@@ -375,14 +377,14 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
 
 def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
     """60 of 100 are on the broker that is silent at minutes 1 and 2, when 5 come to the other."""
-    retry, silent = "%RETRY%billing", (1, 2, 5, 6)
+    retry, unreachable = "%RETRY%billing", (1, 2, 5, 6)
     numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
     rows = [
-        group(at, n, topic=retry, dlq_messages=n, complete=at not in silent)
+        group(at, n, topic=retry, dlq_messages=n, complete=at not in unreachable)
         for at, n in numbers.items()
     ]
-    asked, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
-    found = evaluate(asked, groups(spark, rows), minutes(0, 60))
+    rules, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
     assert_alerts(
         found,
         [
@@ -393,19 +395,21 @@ def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
         ],
     )
     subjects = spark.createDataFrame([("dlq_growth", subject)], _SUBJECTS)
-    said = evaluate_subjects(asked, groups(spark, rows), minutes(0, 60), subjects).collect()
-    unknown = {row.snapshot_id for row in said if row.holds is None}
+    found_of_subjects = evaluate_subjects(
+        rules, groups(spark, rows), minutes(0, 60), subjects
+    ).collect()
+    unknown = {row.snapshot_id for row in found_of_subjects if row.holds is None}
     assert unknown == {snapshot_id(at) for at in (0, 1, 2, 5)}
 
 
 def test_any_column_can_be_compared(spark: SparkSession) -> None:
     rows = [group(0, 9, skew=4.5, consume_tps=0.5), group(1, 9, skew=6.0, consume_tps=2.0)]
-    asked = [
+    rules = [
         *named("column", name="skewed", column="skew", above=5.0),
         *named("column", name="slow", column="consume_tps", below=1.0),
     ]
     assert_alerts(
-        evaluate(asked, groups(spark, rows), minutes(0, 60)),
+        evaluate(rules, groups(spark, rows), minutes(0, 60)),
         [(0, "slow", "lab/billing/orders", 0.5), (1, "skewed", "lab/billing/orders", 6.0)],
     )
 
@@ -435,8 +439,8 @@ def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:
         broker(2, "broker-a"),
         broker(2, "broker-b", version="V5_3_3", disk_ratio=0.9),
     ]
-    asked = [*named("broker_down"), *named("disk", 0.85)]
-    found = evaluate(asked, brokers(spark, rows), minutes(0, 60))
+    rules = [*named("broker_down"), *named("disk", 0.85)]
+    found = evaluate(rules, brokers(spark, rows), minutes(0, 60))
     a, b = "lab/broker-a/10.0.0.1:10911", "lab/broker-b/10.0.0.1:10921"
     assert_alerts(
         found,
@@ -480,7 +484,7 @@ def test_evidence_names_the_snapshot_and_the_columns(spark: SparkSession) -> Non
             worst_queue_id=3,
         ),
     ]
-    asked = named(
+    rules = named(
         "lag",
         100.0,
         severity="critical",
@@ -488,7 +492,7 @@ def test_evidence_names_the_snapshot_and_the_columns(spark: SparkSession) -> Non
         runbook="http://wiki/lag",
         labels={"team": "a"},
     )
-    (alert,) = evaluate(asked, groups(spark, rows), minutes(0, 60)).collect()
+    (alert,) = evaluate(rules, groups(spark, rows), minutes(0, 60)).collect()
     assert (alert.severity, alert.threshold) == ("critical", 100.0)
     evidence = json.loads(alert.evidence)
     row = evidence.pop("row")
@@ -545,11 +549,11 @@ def test_globs_choose_what_a_rule_is_about(
     spark: SparkSession, match: dict[str, list[str]], topics: set[str]
 ) -> None:
     rows = groups(spark, [group(0, 9, topic=name) for name in TOPICS])
-    asked = applied_rules("lag", 0.0, match=match)
-    found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
+    rules = applied_rules("lag", 0.0, match=match)
+    found = evaluate([evaluated_rule(each) for each in rules], rows, minutes(0, 1)).collect()
     assert {alert.subject.split("/")[2] for alert in found} == topics
     # The life cycle asks the same of the same names, in Python.
-    meant = {name for name in TOPICS if asked[0].applies_to({**COLUMNS, "topic": name})}
+    meant = {name for name in TOPICS if rules[0].applies_to({**COLUMNS, "topic": name})}
     assert meant == topics
 
 
@@ -563,14 +567,14 @@ def test_of_overrides_the_first_that_fits_counts(spark: SparkSession) -> None:
         {"match": {"topic": "*"}, "threshold": 50.0},
     ]
     rows = groups(spark, [group(0, 9, topic=name) for name in (*TOPICS, "orders_us")])
-    asked = applied_rules("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
-    found = evaluate([evaluated_rule(each) for each in asked], rows, minutes(0, 1)).collect()
+    rules = applied_rules("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
+    found = evaluate([evaluated_rule(each) for each in rules], rows, minutes(0, 1)).collect()
     assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in found} == {
         ("orders_eu", "critical", 5.0),
         ("orders_us", "critical", 5.0),
     }
     for topic in TOPICS:
-        assert sum(each.applies_to({**COLUMNS, "topic": topic}) for each in asked) <= 1
+        assert sum(each.applies_to({**COLUMNS, "topic": topic}) for each in rules) <= 1
 
 
 def test_without_rules_there_are_no_alerts(spark: SparkSession) -> None:
@@ -600,7 +604,7 @@ def test_ticks_and_one_window_give_the_same_rows(spark: SparkSession) -> None:
         for number in range(snapshots)
         for lag in chance.choices([None, 0, 150, 250], weights=[1, 1, 3, 3])
     ]
-    asked = [
+    rules = [
         *named("lag", 100.0),
         *named("lag", 200.0, "higher"),
         *named("nobody_online"),
@@ -610,12 +614,12 @@ def test_ticks_and_one_window_give_the_same_rows(spark: SparkSession) -> None:
 
     def computed(first: float, last: float) -> list[Any]:
         window = minutes(first, last)
-        ((_, (given,)),) = tables_to_read(asked, window)
+        ((_, (given,)),) = tables_to_read(rules, window)
         kept = [row for row in rows if minute(row["at"]) in given]
-        return evaluate(asked, groups(spark, kept), window).collect()
+        return evaluate(rules, groups(spark, kept), window).collect()
 
     edges = [0, step, 2 * step, 5 * step, 9 * step, snapshots * step]
     at_once = computed(0, edges[-1])
     ticks = [row for first, last in pairwise(edges) for row in computed(first, last)]
-    assert {row.rule for row in at_once} == {rule.name for rule in asked}
+    assert {row.rule for row in at_once} == {rule.name for rule in rules}
     assert sorted(ticks) == sorted(at_once)

@@ -25,7 +25,7 @@ DAY = 24 * 60
 Rows = Mapping[str, Sequence[dict[str, Any]]]
 
 
-def said(
+def evaluated(
     spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
 ) -> dict[float, Any]:
     """What a rule of a kind says of billing's rows at some minutes: value, False or None."""
@@ -34,16 +34,16 @@ def said(
     own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
     given = {"progress.groups": [own | {"at": minute} for minute in at], **rows}
     frames = {name: frame(spark, table, given.get(name, ())) for name, table in tables.items()}
-    asked, window = named(kind), minutes(0, 60)
-    wanted = {table.name for table, _ in tables_to_read(asked, window)}
+    rules, window = named(kind), minutes(0, 60)
+    wanted = {table.name for table, _ in tables_to_read(rules, window)}
     frames = {name: rows for name, rows in frames.items() if name in wanted}
     subject = f"lab/billing/{own['topic']}"
     subjects = spark.createDataFrame([(kind, subject)], "rule string, subject string")
     holds = {
         row.snapshot_id: row.holds
-        for row in evaluate_subjects(asked, frames, window, subjects).collect()
+        for row in evaluate_subjects(rules, frames, window, subjects).collect()
     }
-    values = {row.observed_at: row for row in evaluate(asked, frames, window).collect()}
+    values = {row.observed_at: row for row in evaluate(rules, frames, window).collect()}
     true = {row.observed_at.minute: row.value for row in values.values()}
     assert {row.subject for row in values.values()} <= {subject}
     return {
@@ -64,12 +64,12 @@ def test_a_rewind_is_the_sum_over_its_queues(spark: SparkSession) -> None:
         event(2, "FIRST_COMMIT", None),
         {**event(1, "REWOUND", 9), "consumer_group": "other"},
     ]
-    found = said(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
+    found = evaluated(spark, "rewound", {"progress.events": events}, at=(0, 1, 2))
     assert found == {0: False, 1: 340.0, 2: False}
 
 
 def test_without_all_brokers_nobody_knows_of_no_rewind(spark: SparkSession) -> None:
-    found = said(spark, "rewound", {}, complete=False)
+    found = evaluated(spark, "rewound", {}, complete=False)
     assert found == {0: None}
 
 
@@ -89,7 +89,7 @@ ASSIGNED = [
 
 @pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])
 def test_queues_of_many_or_none_are_counted(spark: SparkSession, kind: str, worst: float) -> None:
-    found = said(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
+    found = evaluated(spark, kind, {"progress.assignments": ASSIGNED}, at=(0, 1, 2))
     assert found == {0: worst, 1: None, 2: False}
 
 
@@ -99,7 +99,7 @@ def test_idle_members_are_counted_where_members_reported(spark: SparkSession) ->
         for client in ("a", "b")
     ]
     rows = {"progress.assignments": ASSIGNED, "progress.idle_clients": idle}
-    assert said(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
+    assert evaluated(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
 
 
 def also_reads(**topics: str) -> dict[str, Any]:
@@ -113,23 +113,23 @@ def also_reads(**topics: str) -> dict[str, Any]:
 
 def test_differing_subscriptions_are_one_alert_per_group(spark: SparkSession) -> None:
     """Of its topics the first in which members differ; all of them know what is so."""
-    silent = {"client_id": "d", "subscriptions": None}
-    both = [also_reads(audit="*", orders="A"), also_reads(audit="*", orders="B"), silent]
+    unreachable = {"client_id": "d", "subscriptions": None}
+    both = [also_reads(audit="*", orders="A"), also_reads(audit="*", orders="B"), unreachable]
     one = [also_reads(audit="*"), also_reads(audit="*", orders="*")]
     same = [also_reads(audit="*", orders="*"), also_reads(audit="*", orders="*")]
-    told = [
+    reports = [
         {"at": 0, "consistent": False, "differences": ["EXPRESSION", "TOPICS"], "evidence": both},
         {"at": 1, "consistent": True, "differences": [], "evidence": same},
-        {"at": 2, "consistent": None, "differences": None, "evidence": [*same, silent]},
+        {"at": 2, "consistent": None, "differences": None, "evidence": [*same, unreachable]},
         {"at": 4, "consistent": False, "differences": ["TOPICS"], "evidence": one},
         {"at": 5, "consistent": False, "differences": ["MESSAGE_MODEL"], "evidence": same},
     ]
-    rows = {"progress.subscriptions": [{"consumer_group": "billing"} | row for row in told]}
+    rows = {"progress.subscriptions": [{"consumer_group": "billing"} | row for row in reports]}
     kind, at = "inconsistent_subscription", (0, 1, 2, 3, 4, 5)
     of_orders = {0: 2.0, 1: False, 2: None, 3: None, 4: 1.0, 5: False}
-    assert said(spark, kind, rows, at) == of_orders
+    assert evaluated(spark, kind, rows, at) == of_orders
     of_audit = {0: False, 1: False, 2: None, 3: None, 4: False, 5: 1.0}
-    assert said(spark, kind, rows, at, topic="audit") == of_audit
+    assert evaluated(spark, kind, rows, at, topic="audit") == of_audit
 
 
 def hourly(at: float, tps: float) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_throughput_is_compared_with_the_same_hour_before(spark: SparkSession) -
     ]
     now = [hourly(0, 40), hourly(1, 60)]
     rows = {"progress.throughput": [*former, *now]}
-    found = said(spark, "throughput_drop", rows, at=(0, 1, 2))
+    found = evaluated(spark, "throughput_drop", rows, at=(0, 1, 2))
     assert found == {0: 0.4, 1: False, 2: None}
 
 
@@ -161,16 +161,16 @@ def test_a_freshly_started_broker_has_no_full_hour(
 ) -> None:
     """Broker b was started half an hour before minute 0; its counters start with it (C3)."""
     former = [hourly(day * DAY + at, 100) for day in (-1, -2, -3) for at in (0, 30)]
-    looks = (1, 29, 31, 32)
+    snapshots_at = (1, 29, 31, 32)
     rows = {
-        "progress.throughput": [*former, *(hourly(at, 2) for at in looks)],
+        "progress.throughput": [*former, *(hourly(at, 2) for at in snapshots_at)],
         "raw.brokers": [
-            *(broker(at, "a:1", -900) for at in looks),
-            *(broker(at, "b:1", -30) for at in looks[:-1]),
+            *(broker(at, "a:1", -900) for at in snapshots_at),
+            *(broker(at, "b:1", -30) for at in snapshots_at[:-1]),
             broker(32, "b:1", None),
         ],
     }
-    found = said(spark, "throughput_drop", rows, at=looks)
+    found = evaluated(spark, "throughput_drop", rows, at=snapshots_at)
     assert found == {1: None, 29: None, 31: 0.02, 32: 0.02}
 
 
@@ -181,7 +181,7 @@ def test_too_few_days_or_brokers_make_no_drop(
     spark: SparkSession, days: Sequence[float], complete: bool
 ) -> None:
     rows = {"progress.throughput": [hourly(0, 1), *(hourly(day, 100) for day in days)]}
-    assert said(spark, "throughput_drop", rows, complete=complete) == {0: None}
+    assert evaluated(spark, "throughput_drop", rows, complete=complete) == {0: None}
 
 
 @pytest.mark.parametrize(
@@ -194,13 +194,13 @@ def test_too_few_days_or_brokers_make_no_drop(
     ],
 )
 def test_a_table_without_rows_need_not_be_read(
-    spark: SparkSession, kind: str, verdict: bool | None
+    spark: SparkSession, kind: str, holds: bool | None
 ) -> None:
     row = {"at": 0, "complete": True, "online": True, **GROUP}
     groups = {"progress.groups": frame(spark, progress.GROUPS, [row])}
     subjects = spark.createDataFrame([(kind, SUBJECT)], "rule string, subject string")
     (found,) = evaluate_subjects(named(kind), groups, minutes(0, 1), subjects).collect()
-    assert found.holds is verdict
+    assert found.holds is holds
 
 
 def test_only_what_a_rule_compares_is_read() -> None:

@@ -19,13 +19,13 @@ from tests.support.table_rows import minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
 
-ASKED = ["dead_growth > 0"]
+CONDITIONS = ["dead_growth > 0"]
 
 Row = tuple[float, str, int | None, bool]
 """(minute, topic, dead letters, whether that is all of them)."""
 
 
-def looks(*statuses: tuple[float, str]) -> list[LoadedSnapshot]:
+def snapshots(*statuses: tuple[float, str]) -> list[LoadedSnapshot]:
     return [
         LoadedSnapshot(snapshot_id(at), "lab", minute(at), status, frozenset({"broker-a"}))
         for at, status in statuses
@@ -43,11 +43,11 @@ def growth(
     spark: SparkSession, rows: Sequence[Row], window: Window, outages: Outages
 ) -> list[tuple[str, str, int | None]]:
     """What is told of a window, from those rows only that are asked for."""
-    asked_for = windows_to_compare(ASKED, window, outages)
-    kept = [row for row in rows if any(minute(row[0]) in each for each in asked_for)]
+    compared = windows_to_compare(CONDITIONS, window, outages)
+    kept = [row for row in rows if any(minute(row[0]) in each for each in compared)]
     if not kept:
         return []
-    found = with_growth(frame(spark, kept), ["topic"], ASKED, outages).where(inside(window))
+    found = with_growth(frame(spark, kept), ["topic"], CONDITIONS, outages).where(inside(window))
     return sorted(
         (row.snapshot_id, row.topic, row.dead_growth)
         for row in found.select("snapshot_id", "topic", F.col("dead_growth")).collect()
@@ -58,11 +58,11 @@ def test_growth_during_an_outage_counts_after_it(spark: SparkSession):
     """3 dead letters at minute 0; 7 more come while a broker is silent from 1 to 20."""
     seen = [(0, "COMPLETE"), *((at, "PARTIAL") for at in range(1, 21)), (21, "COMPLETE")]
     rows = [(at, "%DLQ%g", 3 if at < 21 else 10, status == "COMPLETE") for at, status in seen]
-    outages = complete_before(looks(*seen), minutes(21, 22), HISTORY)
-    assert {key: look.snapshot_id for key, look in outages.items()} == {
+    outages = complete_before(snapshots(*seen), minutes(21, 22), HISTORY)
+    assert {key: each.snapshot_id for key, each in outages.items()} == {
         snapshot_id(21): snapshot_id(0)
     }
-    assert windows_to_compare(ASKED, minutes(21, 22), outages) == [
+    assert windows_to_compare(CONDITIONS, minutes(21, 22), outages) == [
         Window(minute(0), minute(0) + timedelta(microseconds=1)),
         Window(minute(11), minute(22)),
     ]
@@ -72,10 +72,10 @@ def test_growth_during_an_outage_counts_after_it(spark: SparkSession):
 
 def test_an_outage_lasts_minutes_to_a_day():
     def before(*seen: tuple[float, str]) -> list[str]:
-        known = looks(*seen)
+        known = snapshots(*seen)
         last = known[-1].observed_at
         found = complete_before(known, Window(last, last + timedelta(seconds=1)), HISTORY)
-        return [look.snapshot_id for look in found.values()]
+        return [each.snapshot_id for each in found.values()]
 
     assert before((0, "COMPLETE"), (10, "COMPLETE")) == []
     assert before((0, "COMPLETE"), (10.1, "COMPLETE")) == [snapshot_id(0)]
@@ -88,7 +88,7 @@ def test_an_outage_lasts_minutes_to_a_day():
 
 
 def test_store_files_neither_end_nor_have_an_outage():
-    first, store, last = looks((0, "COMPLETE"), (15, "COMPLETE"), (30, "COMPLETE"))
+    first, store, last = snapshots((0, "COMPLETE"), (15, "COMPLETE"), (30, "COMPLETE"))
     store = replace(store, source="store")
     assert complete_before([first, store, last], minutes(0, 60), HISTORY) == {
         last.snapshot_id: first
@@ -97,7 +97,7 @@ def test_store_files_neither_end_nor_have_an_outage():
 
 def test_a_new_topic_has_not_grown(spark: SparkSession):
     rows: list[Row] = [(0, "old", 5, True), (30, "new", 1, True), (60, "old", 9, True)]
-    seen = looks((0, "COMPLETE"), (30, "COMPLETE"), (60, "COMPLETE"))
+    seen = snapshots((0, "COMPLETE"), (30, "COMPLETE"), (60, "COMPLETE"))
     outages = complete_before(seen, minutes(0, 61), HISTORY)
     assert growth(spark, rows, minutes(0, 61), outages) == [
         (snapshot_id(0), "old", None),
@@ -111,7 +111,7 @@ def test_ticks_and_one_window_give_the_same_growth(spark: SparkSession):
     statuses = [
         (at * step, chance.choice(["COMPLETE", "PARTIAL", "PARTIAL"])) for at in range(number)
     ]
-    known = looks(*statuses)
+    known = snapshots(*statuses)
     rows: list[Row] = [
         (at, f"topic-{series}", chance.choice([None, at, 2 * at]), chance.random() < 0.5)
         for at, status in statuses
@@ -119,12 +119,12 @@ def test_ticks_and_one_window_give_the_same_growth(spark: SparkSession):
         if chance.random() < 0.8
     ]
 
-    def told(window: Window) -> list[tuple[str, str, int | None]]:
+    def growth(window: Window) -> list[tuple[str, str, int | None]]:
         return growth(spark, rows, window, complete_before(known, window, HISTORY))
 
     edges = [0, step, 3 * step, 4 * step, 11 * step, number * step]
-    at_once = told(minutes(0, edges[-1]))
-    ticks = [row for start, end in pairwise(edges) for row in told(minutes(start, end))]
+    at_once = growth(minutes(0, edges[-1]))
+    ticks = [row for start, end in pairwise(edges) for row in growth(minutes(start, end))]
     assert sorted(ticks, key=str) == sorted(at_once, key=str)
     far = complete_before(known, minutes(0, edges[-1]), HISTORY)
     assert any(row[0] in far and row[2] is not None for row in at_once)

@@ -38,7 +38,7 @@ def member(client_id: str, *topics: str, **other: Any) -> dict[str, Any]:
     return row | other
 
 
-def held_queue(client_id: str, queue_id: int, **other: Any) -> dict[str, Any]:
+def owned_queue(client_id: str, queue_id: int, **other: Any) -> dict[str, Any]:
     row = {
         "at": 0,
         "consumer_group": "billing",
@@ -88,11 +88,11 @@ def test_state_follows_from_actual_and_expected_owners(spark):
         spark,
         [member("a"), member("b")],
         [
-            held_queue("a", 0),
-            held_queue("b", 1),
-            held_queue("a", 2),
-            held_queue("b", 2),
-            held_queue("a", 3, dropped=True),
+            owned_queue("a", 0),
+            owned_queue("b", 1),
+            owned_queue("a", 2),
+            owned_queue("b", 2),
+            owned_queue("a", 3, dropped=True),
         ],
         [topic(4)],
     )
@@ -106,7 +106,7 @@ def test_state_follows_from_actual_and_expected_owners(spark):
 
 def test_queues_are_unknown_while_a_member_does_not_report(spark):
     unreported = member("b", subscriptions_source="group", allocation_strategy=None)
-    found = Found(spark, [member("a"), unreported], [held_queue("a", 0)], [topic(2)])
+    found = Found(spark, [member("a"), unreported], [owned_queue("a", 0)], [topic(2)])
     assert found["expected_client_id"] == ["a", "b"]
     assert found["state"] == ["OK", "UNKNOWN"]
     assert found.idle == {}
@@ -120,7 +120,7 @@ def test_groups_without_reports_or_shared_queues_have_no_rows(spark):
     found = Found(
         spark,
         [unreported, broadcast, pop, old],
-        [held_queue("a", 0, consumer_group="radio")],
+        [owned_queue("a", 0, consumer_group="radio")],
         [topic(2)],
     )
     assert found.rows == [] and found.idle == {}
@@ -134,9 +134,9 @@ def test_pop_topics_have_no_owners(spark):
         spark,
         [member(name, "orders", retry["topic"]) for name in ("a", "b")],
         [
-            held_queue("a", **handed),
-            held_queue("b", **handed),
-            held_queue("a", 0, **retry, popped=False),
+            owned_queue("a", **handed),
+            owned_queue("b", **handed),
+            owned_queue("a", 0, **retry, popped=False),
         ],
         [topic(8), topic(1, **retry)],
     )
@@ -145,7 +145,7 @@ def test_pop_topics_have_no_owners(spark):
 
 
 def test_members_of_other_topics_count_as_clients_count_them(spark):
-    found = Found(spark, [member("a"), member("b", "bills")], [held_queue("a", 0)], [topic(2)])
+    found = Found(spark, [member("a"), member("b", "bills")], [owned_queue("a", 0)], [topic(2)])
     assert found["expected_client_id"] == ["a", "b"]
     assert found["state"] == ["OK", "UNOWNED"]
     assert found.idle == {("b", "bills"): "NO_READABLE_QUEUE"}
@@ -167,7 +167,7 @@ def test_expected_owners_need_one_known_strategy(spark, strategies, strategy, ex
         member(name, allocation_strategy=mine) for name, mine in zip("ab", strategies, strict=True)
     ]
     found = Found(
-        spark, members, [held_queue("a", 0), held_queue("b", 1), held_queue("b", 2)], [topic(3)]
+        spark, members, [owned_queue("a", 0), owned_queue("b", 1), owned_queue("b", 2)], [topic(3)]
     )
     assert found["strategy"] == [strategy] * 3
     assert found["expected_client_id"] == expected
@@ -181,9 +181,9 @@ def test_another_route_makes_expected_owners_unknown(spark):
         spark,
         [member("a", "orders", "bills")],
         [
-            held_queue("a", 0),
-            held_queue("a", 0, broker="broker-b"),
-            held_queue("a", 0, topic="bills"),
+            owned_queue("a", 0),
+            owned_queue("a", 0, broker="broker-b"),
+            owned_queue("a", 0, topic="bills"),
         ],
         [topic(1), topic(1, topic="bills")],
     )
@@ -225,13 +225,13 @@ def test_idle_clients_have_a_reason(spark):
         spark,
         [*crowd, *hashed, roomy, *late],
         [
-            held_queue("x", 0, topic="one", consumer_group="crowd"),
+            owned_queue("x", 0, topic="one", consumer_group="crowd"),
             # A member that holds only the retry topic's queue is idle too.
-            held_queue("y", 0, topic="%RETRY%crowd", consumer_group="crowd"),
-            held_queue("p", 0, consumer_group="late"),
-            held_queue("p", 1, consumer_group="late"),
+            owned_queue("y", 0, topic="%RETRY%crowd", consumer_group="crowd"),
+            owned_queue("p", 0, consumer_group="late"),
+            owned_queue("p", 1, consumer_group="late"),
             *(
-                held_queue(client, queue_id, topic="TopicA", broker=f"broker-{broker}")
+                owned_queue(client, queue_id, topic="TopicA", broker=f"broker-{broker}")
                 for client, mine in rings.items()
                 for broker, queue_id in mine
             ),
@@ -263,8 +263,8 @@ def test_rebalance_compares_with_the_last_report(spark):
         [member("a", at=at) for at in (0, 10, 20, 85)]
         + [member("b", at=at) for at in (10, 20, 85)],
         [
-            *(held_queue("a", 0, at=at) for at in (0, 10, 20, 85)),
-            *(held_queue(name, 1, at=at) for at, name in [(0, "a"), (20, "b"), (85, "b")]),
+            *(owned_queue("a", 0, at=at) for at in (0, 10, 20, 85)),
+            *(owned_queue(name, 1, at=at) for at, name in [(0, "a"), (20, "b"), (85, "b")]),
         ],
         [topic(2, at=at) for at in (0, 10, 20, 85)],
         window=(10, 90),

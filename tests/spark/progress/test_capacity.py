@@ -64,10 +64,10 @@ GROUPS = {
 @pytest.fixture(scope="module")
 def computed(spark):
     clients, topics, queues, groups = [], [], [], []
-    for group, (members, asked) in GROUPS.items():
+    for group, (members, expected_rows) in GROUPS.items():
         pair = {"at": NOW, "consumer_group": group, "topic": "orders"}
-        groups.append(pair | asked)
-        for client_id, threads, ok_tps, rt_ms, failed_tps, held, orderly, batch in members:
+        groups.append(pair | expected_rows)
+        for client_id, threads, ok_tps, rt_ms, failed_tps, owned, orderly, batch in members:
             mine = pair | {"client_id": client_id}
             clients.append(
                 {k: v for k, v in mine.items() if k != "topic"}
@@ -85,8 +85,8 @@ def computed(spark):
                     "consume_rt_ms": rt_ms,
                 }
             )
-            queues += [mine | {"queue_id": number, "locked": True} for number in range(held)]
-            queues.append(mine | {"queue_id": held, "locked": True, "dropped": True})
+            queues += [mine | {"queue_id": number, "locked": True} for number in range(owned)]
+            queues.append(mine | {"queue_id": owned, "locked": True, "dropped": True})
     peaks = [
         {
             "observed_at": minute(60 * (at // 60)),

@@ -40,8 +40,8 @@ class Seen:
     reports: dict[str, Any] = field(default_factory=dict)
 
 
-def rebalanced(new, former, messages, cause=None, unowned=0):
-    return "REBALANCED", new, former, messages, cause, unowned
+def rebalanced(new, former, messages, likely_cause=None, unowned=0):
+    return "REBALANCED", new, former, messages, likely_cause, unowned
 
 
 def pulled(at):
@@ -171,14 +171,14 @@ def rows_of(name, at, seen):
         group | {"client_id": member, "started_at": minute(start)} | consumer(name)
         for member, start in seen.members.items()
     ]
-    held = [topic | {"queue_id": 0, "client_id": each} | seen.reports for each in seen.owners]
+    owned = [topic | {"queue_id": 0, "client_id": each} | seen.reports for each in seen.owners]
     if "one of two" in name:
-        held += [topic | {"queue_id": 1, "client_id": "a"} | pulled(at)]
+        owned += [topic | {"queue_id": 1, "client_id": "a"} | pulled(at)]
     known = []
     if seen.offsets:
         committed, next_offset = seen.offsets
         known = [topic | {"queue_id": 0, "consumer_offset": committed, "pull_offset": next_offset}]
-    return owned, members, held, known
+    return owned, members, owned, known
 
 
 @pytest.fixture(scope="module")
@@ -195,10 +195,10 @@ def happened(spark):
         gone | {"topic": "orders", "queue_id": 0, "dropped": True},
         gone | {"topic": "rmq_sys_wheel_timer", "queue_id": 0},
     ]
-    assigned, clients, held, queues = (
+    assigned, clients, owned, queues = (
         frame(spark, table, found) for table, found in zip(tables, rows, strict=True)
     )
-    found = client_events(assigned, held, clients, queues, minutes(0, 60))
+    found = client_events(assigned, owned, clients, queues, minutes(0, 60))
     assert found.columns == progress.EVENTS.column_names
     return [row.asDict() for row in found.collect()]
 

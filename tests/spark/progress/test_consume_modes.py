@@ -79,7 +79,7 @@ SIGNS = {
     "nothing": None,
 }
 
-TOLD = {"remoting-pop": "pop", "told-to-pull": "pull"}
+REQUEST_MODES = {"remoting-pop": "pop", "told-to-pull": "pull"}
 
 
 def read(group: str, topic: str = "orders", **other: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def read(group: str, topic: str = "orders", **other: Any) -> dict[str, Any]:
         "pull_offset": 90,
         "pull_source": "consumer_offset_table",
         "offset_store": "broker",
-        "request_mode": TOLD.get(group),
+        "request_mode": REQUEST_MODES.get(group),
     } | other
 
 
@@ -196,7 +196,7 @@ def test_lag_without_spark_shows_the_same(rows):
     taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 100)]
     for group in groups:
         offset = ConsumerOffset("broker-a", group, "orders", 0, None, 60, 90)
-        taken.consumer_offsets.append(replace(offset, request_mode=TOLD.get(group)))
+        taken.consumer_offsets.append(replace(offset, request_mode=REQUEST_MODES.get(group)))
     taken.topics = [Topic("broker-a", topic, 1, 1, 6, None, kind) for topic, kind in TOPICS]
     for row in CLIENTS:
         client = Client(row["consumer_group"], row["client_id"], None, None, None, None, None, None)

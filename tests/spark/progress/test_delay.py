@@ -45,7 +45,7 @@ class Case:
     committed: int | None
     pulled: int | None = None
     minimum: int = 0
-    asked: float | None = None
+    by_broker: float | None = None
     topic: str = ""
 
 
@@ -71,7 +71,9 @@ def raw_of(cases: Iterable[Case], spark: SparkSession):
                     "consumer_group": "billing",
                     "consumer_offset": case.committed,
                     "pull_offset": case.pulled,
-                    "first_unconsumed_at": None if case.asked is None else minute(case.asked),
+                    "first_unconsumed_at": None
+                    if case.by_broker is None
+                    else minute(case.by_broker),
                     "offset_store": "broker",
                 }
             )
@@ -156,9 +158,9 @@ RULES = {
     ),
     # message 150 is the first that can still be read
     "lost messages": (Case(GROWS, 20, minimum=149), (5, "interpolated", 10)),
-    "asked": (Case(GROWS, 149, asked=3), (3, "exact", 0)),
+    "asked": (Case(GROWS, 149, by_broker=3), (3, "exact", 0)),
     "asked by a clock ahead": (
-        Case((*GROWS, Seen(11, 200, 10)), 198, asked=10.5),
+        Case((*GROWS, Seen(11, 200, 10)), 198, by_broker=10.5),
         (10.5, "exact", 0),
     ),
     "ahead of the broker": (Case(GROWS, 250), (None, None, None)),
@@ -222,7 +224,7 @@ def test_ready_delay_dates_the_first_message_not_handed_out(spark):
 
 
 def test_one_store_time_serves_both_offsets(spark):
-    case = Case(GROWS, 149, pulled=149, asked=3, topic="t")
+    case = Case(GROWS, 149, pulled=149, by_broker=3, topic="t")
     row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
     assert row["consumer_at"] == row["pull_at"] == minute(3)
     assert (row["inflight_span_ms"], row["available_span_ms"]) == (0, 7 * 60_000)
@@ -303,10 +305,10 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
         m0, t0 = 0, known[falls[-1] - 1][1].at
     m1, (t1, _, s1) = next((maximum, seen) for maximum, seen in run if maximum > x)
     if s1 is None or (t0 is not None and s1 < t0):
-        is_told, s1 = False, t1
+        is_by_broker, s1 = False, t1
     else:
-        is_told, s1 = True, min(s1, t1)
-    if is_told and x == m1 - 1:
+        is_by_broker, s1 = True, min(s1, t1)
+    if is_by_broker and x == m1 - 1:
         return s1, "exact", 0
     if t0 is None or m0 is None:
         return None if history[-1].at <= s1 else (s1, "at_least", None)
@@ -319,8 +321,8 @@ def a_history(rng: random.Random) -> Case:
     for _ in range(rng.randint(1, 9)):
         at += rng.choice((1, 1, 2, 7))
         maximum = rng.choice((maximum, maximum, rng.randrange(60), maximum + rng.randrange(1, 40)))
-        told = rng.choice((None, at - 0.5, at, at + 1, at - 3, at - 20))
-        seen.append(Seen(at, None if rng.random() < 0.1 else maximum, told))
+        by_broker = rng.choice((None, at - 0.5, at, at + 1, at - 3, at - 20))
+        seen.append(Seen(at, None if rng.random() < 0.1 else maximum, by_broker))
     return Case(
         seen,
         rng.choice((None, 0, *[rng.randrange(60)] * 5)),

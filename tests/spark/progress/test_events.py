@@ -139,13 +139,13 @@ STEPS = [
 @pytest.fixture(scope="module")
 def happened(spark):
     queues, groups, clients, stats = [], [], [], []
-    asks = {"topic": "orders", "expression_type": "TAG", "tags": []}
+    subscription = {"topic": "orders", "expression_type": "TAG", "tags": []}
     for name, (before, now, _, members, online, client, broker) in CASES.items():
         pair = {"consumer_group": name, "topic": "orders"}
         one = pair | {"broker": broker, "queue_id": 3, "client_id": client}
         counted = {"stats_name": "GROUP_GET_NUMS", "stats_window": "minute", "tps": 0.5}
         stats += [pair | counted | {"at": 1, "broker": "a", "broker_id": each} for each in (0, 1)]
-        for at, held in ((0, before), (1, now)):
+        for at, owners in ((0, before), (1, now)):
             groups.append(pair | {"at": at, "online": online[at]})
             clients += [
                 {
@@ -153,12 +153,14 @@ def happened(spark):
                     "consumer_group": name,
                     "client_id": member,
                     "started_at": None if start is None else minute(start),
-                    "subscriptions": [asks | {"expression": "A" if member == "tags" else "*"}],
+                    "subscriptions": [
+                        subscription | {"expression": "A" if member == "tags" else "*"}
+                    ],
                 }
                 for member, start in members[at].items()
             ]
-            if held is not None:
-                queues.append(one | {"at": at} | held)
+            if owners is not None:
+                queues.append(one | {"at": at} | owners)
         if before and now:
             queues[-1]["previous_consumer_offset"] = before["consumer_offset"]
             queues[-1]["previous_max_offset"] = before["max_offset"]
@@ -186,9 +188,9 @@ def happened(spark):
 def test_a_transition_is_one_event_with_its_numbers(happened, name):
     _, _, expected, *_, client, broker = CASES[name]
     mine = [row for row in happened if row["consumer_group"] == name]
-    told = ("kind", "from_offset", "to_offset", "messages", "likely_cause")
+    columns = ("kind", "from_offset", "to_offset", "messages", "likely_cause")
     key = lambda event: event[0]  # noqa: E731
-    assert sorted((tuple(row[each] for each in told) for row in mine), key=key) == sorted(
+    assert sorted((tuple(row[each] for each in columns) for row in mine), key=key) == sorted(
         expected, key=key
     )
     for row in mine:

@@ -16,7 +16,7 @@ A, B = 65, 66
 NOW = 70
 
 
-def asks(expression, kind="TAG"):
+def subscribes(expression, kind="TAG"):
     return {"topic": "orders", "expression_type": kind, "expression": expression, "tags": []}
 
 
@@ -114,7 +114,7 @@ CASES = {
     "of later": (["A"], [queue(0)], sample((9, A), at=71), [], None, None),
     "no hashes": (["A"], [queue(0)], sample((9, None), (10, -(2**40))), [], None, None),
     "SQL": (
-        [asks("x > 1", "SQL92")],
+        [subscribes("x > 1", "SQL92")],
         [queue(0)],
         HALF,
         [served(45, 1.0)],
@@ -158,9 +158,9 @@ def placed(rows, name, **more):
     return [{"at": NOW, **row, "topic": name, **more} for row in rows]
 
 
-def members(name, asked):
-    for number, each in enumerate(asked):
-        each = each if isinstance(each, dict) else asks(each)
+def members(name, subscriptions):
+    for number, each in enumerate(subscriptions):
+        each = each if isinstance(each, dict) else subscribes(each)
         yield {
             "at": NOW,
             "consumer_group": "g",
@@ -178,12 +178,12 @@ def sum_of(rows):
 @pytest.fixture(scope="module")
 def computed(spark):
     groups, queues, clients, tags, counters = [], [], [], [], []
-    for name, (asked, lines, sampled, told, _, _) in CASES.items():
+    for name, (subscriptions, lines, sampled, delivered, _, _) in CASES.items():
         groups += placed([{"readable_lag": sum_of(lines)}], name, consumer_group="g")
         queues += placed(lines, name, consumer_group="g")
-        clients += members(name, asked)
+        clients += members(name, subscriptions)
         tags += placed(sampled, name)
-        counters += placed(told, name, consumer_group="g", stats_key=f"{name}@g")
+        counters += placed(delivered, name, consumer_group="g", stats_key=f"{name}@g")
     earlier = [row for row in queues if row["at"] != NOW]
     queues = [row for row in queues if row["at"] == NOW]
     evidence = Evidence(
@@ -240,7 +240,9 @@ def test_the_interval(computed, name, expected):
 
 def test_a_broadcasting_row_uses_its_own_clients_filter(spark):
     row = {"at": NOW, "consumer_group": "g", "topic": "orders"}
-    clients = [row | {"client_id": name, "subscriptions": [asks("A")]} for name in ("far", "near")]
+    clients = [
+        row | {"client_id": name, "subscriptions": [subscribes("A")]} for name in ("far", "near")
+    ]
     for client in clients:
         del client["topic"]
     queues = [row | queue(0, client_id="far"), row | queue(75, client_id="near")]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 def compute(
     spark: SparkSession,
     *,
-    silent: Sequence[UnreachableBroker] = (),
+    unreachable: Sequence[UnreachableBroker] = (),
     window: tuple[float, float] = (0, 60),
     quarantined: Sequence[dict[str, Any]] = (),
     acknowledged: Sequence[tuple[str, str, float]] = (),
@@ -45,7 +45,7 @@ def compute(
     found = groups(
         queues(raw, minutes(*window)),
         raw,
-        unreachable_frame(spark, silent),
+        unreachable_frame(spark, unreachable),
         minutes(*window),
         Evidence(throughput=throughput),
         listed=raw.queue_offsets.unionByName(frame(spark, QUEUE_OFFSETS, quarantined)),
@@ -132,7 +132,7 @@ def test_an_unreachable_broker_hides_its_last_known_queues(spark):
             read(7, broker="broker-b", consumer_group="only-there"),
         ],
         snapshots=[{"at": 1, "status": "PARTIAL"}],
-        silent=[UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))],
+        unreachable=[UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))],
         window=(1, 2),
     )
     seen = rows["billing", "orders"]
@@ -198,10 +198,10 @@ def test_members_and_their_lowest_version(spark):
 
 
 @pytest.mark.parametrize("asked", ["billing", "another billing third"])
-def test_nobody_known_online_where_the_question_failed(spark, asked):
+def test_nobody_known_online_where_the_question_failed(spark, requested):
     problem = {
         "endpoint": "127.0.0.1:1",
-        "operation": f"GET_CONSUMER_CONNECTION_LIST {asked}",
+        "operation": f"GET_CONSUMER_CONNECTION_LIST {requested}",
         "code": None,
         "message": "timed out",
     }
@@ -370,7 +370,7 @@ def test_an_empty_snapshot_has_no_zero_retries(spark):
     row = compute(
         spark,
         snapshots=[SNAPSHOT, {"at": 1, "status": "COMPLETE"}],
-        silent=[UnreachableBroker(snapshot_id(1), "broker-a", snapshot_id(0))],
+        unreachable=[UnreachableBroker(snapshot_id(1), "broker-a", snapshot_id(0))],
         window=(1, 2),
         queue_offsets=[written(100)],
         consumer_offsets=[read(60)],

@@ -108,10 +108,10 @@ STORED = minute(-2)
         pytest.param((0, 100, 99), minute(1), None, None, None, id="the broker's clock is ahead"),
     ],
 )
-def test_delay(spark, offsets, stored, asked, delay, source):
+def test_delay(spark, offsets, stored, requested, delay, source):
     minimum, maximum, committed = offsets
     written = [{"min_offset": minimum, "max_offset": maximum, "newest_stored_at": stored}]
-    read = [{"consumer_offset": committed, "first_unconsumed_at": asked}]
+    read = [{"consumer_offset": committed, "first_unconsumed_at": requested}]
     (row,) = compute(spark, written, read)
     assert (row["delay_ms"], row["delay_source"]) == (delay, source)
     assert row["delay_error_ms"] == (0 if source == "exact" else None)
@@ -209,11 +209,11 @@ def test_system_topics_and_groups_stay_in_raw(spark):
 )
 def test_loss_in_seconds(spark, retention_hours, disk_ratio, config, expected):
     written = [{"min_offset": 0, "max_offset": 100}]
-    asked = minute(0) - timedelta(hours=1)
+    requested = minute(0) - timedelta(hours=1)
     (row,) = compute(
         spark,
         written,
-        [{"consumer_offset": 60, "first_unconsumed_at": asked}],
+        [{"consumer_offset": 60, "first_unconsumed_at": requested}],
         [
             {"broker_id": 0, "retention_hours": retention_hours, "disk_ratio": disk_ratio}
             | {"config": config}
@@ -252,11 +252,11 @@ def test_the_skew_of_the_brokers_clock_is_removed(spark, skew):
     """Store times are by the broker's clock; delays are by ours, with half of the round trip."""
     by_broker = timedelta(milliseconds=skew)
     written = [{"min_offset": 0, "max_offset": 100, "newest_stored_at": minute(-1) + by_broker}]
-    asked = {"consumer_offset": 60, "first_unconsumed_at": minute(-2) + by_broker}
+    requested = {"consumer_offset": 60, "first_unconsumed_at": minute(-2) + by_broker}
     newest = {"consumer_offset": 99, "consumer_group": "newest"}
     nothing = {"consumer_offset": 100, "consumer_group": "nothing"}
     clock = {"clock_skew_ms": skew, "clock_error_ms": 7}
-    rows = compute(spark, written, [asked, newest, nothing], [clock])
+    rows = compute(spark, written, [requested, newest, nothing], [clock])
     found = {row["consumer_group"]: row for row in rows}
     delays = ("delay_ms", "delay_source", "delay_error_ms")
     assert [found["billing"][name] for name in delays] == [120_000, "exact", 7]

@@ -111,9 +111,11 @@ LIMIT = "the master serves reads within 40 % of its memory"
         ),
     ],
 )
-def test_reason_names_how_far_behind_and_which_share(reasons, group, behind_mib, cause, evidence):
+def test_reason_names_how_far_behind_and_which_share(
+    reasons, group, behind_mib, likely_cause, evidence
+):
     row = reasons[group]
-    assert (row["likely_cause"], row["evidence"]) == (cause, evidence)
+    assert (row["likely_cause"], row["evidence"]) == (likely_cause, evidence)
     assert row["behind_bytes"] == (None if behind_mib is None else behind_mib * MIB)
 
 

@@ -9,7 +9,7 @@ from tests.support.table_rows import frame, minutes
 pytestmark = pytest.mark.spark
 
 
-def asks(topic, expression="*", kind="TAG", tags=()):
+def subscribes(topic, expression="*", kind="TAG", tags=()):
     return {
         "topic": topic,
         "expression_type": kind,
@@ -30,52 +30,58 @@ def member(client_id, *subscriptions, **other):
     return row | other
 
 
-ORDERS = asks("orders")
+ORDERS = subscribes("orders")
 GROUPS = {
     "one member": ([member("a", ORDERS)], True, []),
     "the same": ([member("a", ORDERS), member("b", ORDERS)], True, []),
     "the order of tags": (
-        [member("a", asks("orders", "A || B")), member("b", asks("orders", " B||A "))],
+        [member("a", subscribes("orders", "A || B")), member("b", subscribes("orders", " B||A "))],
         True,
         [],
     ),
     "no tags are all tags": (
         [
-            member("a", asks("orders", "*")),
-            member("b", asks("orders", None)),
-            member("c", asks("orders", " ", None)),
+            member("a", subscribes("orders", "*")),
+            member("b", subscribes("orders", None)),
+            member("c", subscribes("orders", " ", None)),
         ],
         True,
         [],
     ),
     "tags without their text": (
-        [member("a", asks("orders", None, tags=["A", "B"])), member("b", asks("orders", "B||A"))],
+        [
+            member("a", subscribes("orders", None, tags=["A", "B"])),
+            member("b", subscribes("orders", "B||A")),
+        ],
         True,
         [],
     ),
     "retry topics": (
-        [member("a", ORDERS, asks("%RETRY%retry topics")), member("b", ORDERS)],
+        [member("a", ORDERS, subscribes("%RETRY%retry topics")), member("b", ORDERS)],
         True,
         [],
     ),
     "tags": (
-        [member("a", asks("orders", "A")), member("b", asks("orders", "A||B"))],
+        [member("a", subscribes("orders", "A")), member("b", subscribes("orders", "A||B"))],
         False,
         ["EXPRESSION"],
     ),
-    "topics": ([member("a", ORDERS), member("b", ORDERS, asks("bills"))], False, ["TOPICS"]),
+    "topics": ([member("a", ORDERS), member("b", ORDERS, subscribes("bills"))], False, ["TOPICS"]),
     "topics and tags": (
-        [member("a", ORDERS), member("b", asks("orders", "A"), asks("bills"))],
+        [member("a", ORDERS), member("b", subscribes("orders", "A"), subscribes("bills"))],
         False,
         ["TOPICS", "EXPRESSION"],
     ),
     "the type of the same text": (
-        [member("a", asks("orders", "a")), member("b", asks("orders", "a", "SQL92"))],
+        [member("a", subscribes("orders", "a")), member("b", subscribes("orders", "a", "SQL92"))],
         False,
         ["EXPRESSION_TYPE"],
     ),
     "SQL": (
-        [member("a", asks("orders", "x>1", "SQL92")), member("b", asks("orders", "x>2", "SQL92"))],
+        [
+            member("a", subscribes("orders", "x>1", "SQL92")),
+            member("b", subscribes("orders", "x>2", "SQL92")),
+        ],
         False,
         ["EXPRESSION"],
     ),
@@ -95,14 +101,14 @@ GROUPS = {
         [],
     ),
     "one did not tell": (
-        [member("a", ORDERS), member("b", asks("bills"), subscriptions_source="group")],
+        [member("a", ORDERS), member("b", subscribes("bills"), subscriptions_source="group")],
         None,
         [],
     ),
     "one did not tell, others differ": (
         [
             member("a", ORDERS),
-            member("b", asks("orders", "A")),
+            member("b", subscribes("orders", "A")),
             member("c", ORDERS, subscriptions_source="group"),
         ],
         False,

@@ -16,7 +16,7 @@ that moment lies a quarter of the way from minute 8 to minute 16."""
 LOGS = {name: f"{snapshot_id(NOW)}-{name}" for name in ("broker-a", "broker-b")}
 """Ids of lines of stats.log printed at the instant of the look: one snapshot per broker."""
 
-LOOKS = {"minute": (69, 69, 0.0), "hour": (8, 16, 0.25)}
+WINDOWS = {"minute": (69, 69, 0.0), "hour": (8, 16, 0.25)}
 
 
 def counter(key, sum=None, tps=None, avgpt=None, **other):
@@ -149,7 +149,7 @@ def computed(spark):
     ]
     starts = [
         (snapshot_id(NOW), "broker-a", name, snapshot_id(before), snapshot_id(after), share)
-        for name, (before, after, share) in LOOKS.items()
+        for name, (before, after, share) in WINDOWS.items()
     ]
     starts += [(snapshot_id(NOW), "broker-b", "minute", None, None, None)]
     away = counter("orders@away", 0, 0.0, 0.0)

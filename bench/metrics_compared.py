@@ -1,6 +1,6 @@
 """Our metrics beside those of rocketmq-exporter and of the broker itself, at the same minute.
 
-``python -m bench.metrics_beside CHECKOUT [--version V]`` boots one broker with the whole workload
+``python -m bench.metrics_compared CHECKOUT [--version V]`` boots one broker with the whole workload
 and its own metrics endpoint, lets the exporter of a built checkout collect, stops the producers
 and reads all three between two of the exporter's cycles. Ours are the rows of `tidemark lag`.
 """
@@ -62,9 +62,9 @@ def main() -> None:
     text = "\n\n".join(
         [
             "## Metrics beside the exporter's",
-            f"`python -m bench.metrics_beside`: RocketMQ {options.version}, one broker, producers "
-            "stopped, all read within one cycle of the exporter. Messages, and seconds of delay; "
-            "empty is no sample.",
+            f"`python -m bench.metrics_compared`: RocketMQ {options.version}, one broker, "
+            "producers stopped, all read within one cycle of the exporter. Messages, and "
+            "seconds of delay; empty is no sample.",
             report.table(head, rows),
             "The broker has no sample of a group with nobody online (g-gone), the exporter none of "
             "a group that never committed (g-hung).",
@@ -159,8 +159,8 @@ def _exporter(jar: Path, namesrv: str, folder: Path) -> Iterator[str]:
 
 
 def _text(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=60) as answer:
-        return answer.read().decode()
+    with urllib.request.urlopen(address, timeout=60) as response:
+        return response.read().decode()
 
 
 def _until(is_so: Callable[[], bool], what: str) -> None:
