@@ -44,7 +44,7 @@ soak: setup ## kill -9 a tick at 50 random moments, compact after every third, c
 endurance: setup ## collect every 2 s for an hour while brokers are killed, stopped and restarted
 	$(BIN)/python -m bench.endurance $(ARGS)
 
-notifier: setup ## kill -9 the notifier at 50 random moments and count what was told
+notifier: setup ## kill -9 the notifier at 50 random moments and count the notifications
 	$(BIN)/python -m bench.notifier $(ARGS)
 
 bench: setup ## what an answer and a tick cost, beside mqadmin

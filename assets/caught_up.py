@@ -1,4 +1,4 @@
-"""What Dagster is told of the hours that a tick computed beside its own.
+"""What Dagster records of hours that a tick computed besides its own.
 
 Dagster records a run under the partitions that it was started with, and a tick learns only by
 loading which hours it computes. Without this the hours that it catches up would stay missing.

@@ -25,7 +25,7 @@ COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
 
 REMEMBERED = HOUR
-"""How long a reader may still ask for an older state of a table."""
+"""How long a reader may still read an older state of a table."""
 
 
 @dg.asset(
@@ -80,7 +80,7 @@ def maintenance(
 
 
 def _thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:
-    """Thins the hours of the timeline that have come of age within a day; tells how many."""
+    """Thins the hours of the timeline that have come of age within a day; returns how many."""
 
     def by_hour(rows: DataFrame) -> dict[datetime, int]:
         hour = F.date_trunc("hour", "observed_at")

@@ -27,8 +27,8 @@ way: collect, raw, quality, progress, alerting, record, maintain."""
 EVERY_TICK = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(minutes=5), fail_window=timedelta(minutes=15)
 )
-"""Of what every tick writes. It looks at when, not at which hour: a past that was computed again is
-fresh too. People are told by the rules `collection_late` and `run_failed`, not by this."""
+"""Of what every tick writes. It depends on when, not on which hour: a backfilled past is fresh
+too. People are notified by the rules `collection_late` and `run_failed`, not by this."""
 
 EVERY_HOUR = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=2), fail_window=timedelta(hours=3)

@@ -39,7 +39,7 @@ def landing(
 ) -> dg.MaterializeResult:
     """One snapshot of every configured cluster, landed as Parquet files.
 
-    Only now can be asked for: brokers have no history. A cluster that cannot be read has a
+    Only the present can be read: brokers have no history. A cluster that cannot be read has a
     ``FAILED`` snapshot; the others are not touched by it.
     """
     _refuse_the_past(context)
@@ -79,7 +79,7 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
     keys = context.partition_keys
     if keys[0] < partition_key(oldest) or keys[-1] > partition_key(now):
         raise dg.Failure(
-            f"brokers cannot be asked about {keys[0]}: they have no history. Materialize the hour "
+            f"brokers cannot report {keys[0]}: they have no history. Materialize the hour "
             f"under way ({partition_key(now)}), or recompute the past from what was landed: "
             "progress.*, alerting.*",
             allow_retries=False,

@@ -27,7 +27,7 @@ def replay(
 ) -> list[Incident]:
     """The incidents that rules would have made in a window, by opening.
 
-    Rules about the pipeline are not asked: they look at the clock.
+    Rules about the pipeline are not evaluated: they depend on the clock.
 
     Args:
         lake: the tables; only computed snapshots count.

@@ -1,7 +1,7 @@
 """A snapshot that Spark tasks share: for a cluster that one process cannot read in its interval.
 
-Every task reads some of the brokers, types and checks what they say, and returns rows as Arrow;
-landing them makes the same files as a look of one process does.
+Every task reads some of the brokers, types and checks their responses, and returns rows as Arrow;
+landing them makes the same files as a snapshot of one process does.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class SharedSnapshots:
         return await asyncio.to_thread(self._collect, cluster, target)
 
     def _collect(self, cluster: Cluster, target: ClusterTarget) -> Snapshot:
-        # Secrets are not sent: a task finds them where the settings say, as this process did.
+        # Secrets are not sent: a task finds them where the settings point, as this process did.
         work = partial(_part, cluster, replace(target, security=PLAIN))
         try:
             found = together(self.spark.spark_session, cluster.spark_tasks, work, SCHEMA)

@@ -2,5 +2,5 @@
 
 What belongs here: what an answer and a tick cost beside their peers (`bench.tick`), and how ticks
 survive being killed again and again (`bench.soak`). What does not: anything the product needs, and
-tests that say yes or no within the test command.
+tests that pass or fail within the test command.
 """

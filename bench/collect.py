@@ -134,7 +134,7 @@ def _peers(options: argparse.Namespace, namesrv: str, folder: Path) -> list[list
 def _rounds(
     large: Large, namesrv: str, masters: list[str], folder: Path, rounds: int
 ) -> tuple[list[list[object]], str]:
-    """Rows of the table for what we and the bare loop took, and what there is to say of them."""
+    """Rows of the table for what we and the bare loop took, and the text about them."""
     home, target = Home.of(folder / "home"), ClusterTarget((namesrv,), total_timeout=60)
     bare, snapshots, landings, far = Cost(), Cost(), Cost(), Cost()
     taken: list[Snapshot] = []
@@ -178,7 +178,7 @@ def _cells(cost: Cost) -> list[str]:
 
 
 async def _request_all(masters: list[str], large: Large) -> list[bytes]:
-    """The requests of one look, nothing made of the answers."""
+    """The requests of one snapshot; the responses are not parsed."""
     received = await asyncio.gather(*(exchange(address, _requests(large)) for address in masters))
     return [response for of_one_broker in received for response in of_one_broker]
 
@@ -207,7 +207,7 @@ def _frame(response: bytes) -> Frame:
 
 
 def _wait_until_stored(large: Large, target: ClusterTarget) -> None:
-    """A broker tells of a message when it is dispatched to its queue, a moment after storing it."""
+    """A broker reports a message when it is dispatched to its queue, a moment after storing it."""
     until = time.monotonic() + 30
     while True:
         rows = collect_snapshot(target).queue_offsets
@@ -235,7 +235,7 @@ def _require_right(snapshot: Snapshot, path: Path, large: Large) -> None:
 
 
 def _decoding(received: list[bytes]) -> str:
-    """How fast the two bodies that make up a look are read into typed values."""
+    """How fast the two bodies that make up a snapshot are read into typed values."""
     bodies = [_frame(response).body for response in received]
     offsets = max((body for body in bodies if b'"offsetTable"' in body), key=len)
     stats = [body for body in bodies if b'"maxOffset"' in body and b'"large_0001"' in body][:1]
@@ -264,7 +264,7 @@ def _speed(read: Callable[[bytes], object], body: bytes) -> float:
 
 
 def _without_brokers() -> str:
-    """Memory of a process that looks and lands."""
+    """Memory of a process that collects and lands."""
     command = [sys.executable, "-m", "bench.memory"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     before, after, rows = done.stdout.split()

@@ -1,9 +1,9 @@
 """What computing costs: one question in three engines, whole hours of the past, a large tick.
 
 ``make bench-compute`` or ``python -m bench.compute [--parts question ticks hours] [--rounds N]
-[--hours 1 6 24]``. All of it is about `bench.past.Past`, 16,000 group queues looked at every
-minute, and each part is written into its section of ``docs/benchmarks.md``. Engines answer in
-turns, because machines drift; that they answer the same is checked.
+[--hours 1 6 24]``. All of it is about `bench.past.Past`, 16,000 group queues observed every
+minute, and each part is written into its section of ``docs/benchmarks.md``. Engines run in
+turns, because machines drift; that their results are the same is checked.
 """
 
 import argparse

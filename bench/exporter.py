@@ -26,7 +26,7 @@ def built(checkout: str) -> Path:
     """The jar of a checkout, for an argument parser.
 
     Raises:
-        argparse.ArgumentTypeError: there is none; says how to make it.
+        argparse.ArgumentTypeError: there is none; names how to make it.
     """
     found = sorted(Path(checkout).glob("target/*-exec.jar"))
     if not found:
@@ -37,7 +37,7 @@ def built(checkout: str) -> Path:
 
 
 def cycles(jar: Path, namesrv: str, folder: Path, count: int) -> Iterator[tuple[float, float]]:
-    """Let it collect every minute, as it comes; its first cycle warms it and is not told.
+    """Let it collect every minute, as it comes; its first cycle warms it and is not counted.
 
     Args:
         jar: see `built`.

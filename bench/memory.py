@@ -20,11 +20,11 @@ SIZE = Large(topics=2000, groups=1563, topics_per_group=8)
 """On two brokers some 200,000 rows of progress."""
 
 SNAPSHOTS = 3
-"""One after the other: memory that a look leaves behind would show."""
+"""One after the other: memory that a snapshot leaves behind would show."""
 
 
 def main() -> None:
-    """Looks, lands and prints."""
+    """Collect, land and print."""
     rows = 0
     with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
         target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)

@@ -1,6 +1,6 @@
-"""kill -9 of the notifier at random moments: every transition is told, at most one twice per kill.
+"""kill -9 of the notifier at random moments: each transition is notified, one twice a kill at most.
 
-Each round raises a few incidents and ends others, lets a process tell them to a real HTTP server,
+Each round raises a few incidents and ends others, lets a process send them to a real HTTP server,
 and kills it at a random moment of that. In the end one that nobody kills delivers the rest.
 ``python -m bench.notifier [--kills 50]``
 """
@@ -29,7 +29,7 @@ from settings.home import Home
 from tests.support.notification_servers import serve
 
 RAISED = 3
-"""Incidents a round; few enough that a message tells all of them in full."""
+"""Incidents a round; few enough that one message has all of them in full."""
 
 SECONDS = 0.6
 """A delivery takes about a third of that, so kills fall before, into and after it."""
@@ -43,9 +43,9 @@ class Result:
 
     Attributes:
         expected: transitions there were.
-        missing: of them, those nobody was told of.
-        repeated: messages that told something once more.
-        disordered: incidents whose end was told before their beginning.
+        missing: of them, those that were never notified.
+        repeated: messages that repeated something.
+        disordered: incidents that resolved before they fired.
     """
 
     expected: int
@@ -61,7 +61,7 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
         folder: an empty folder for the home.
         kills: how many.
         seed: of the moments.
-        report: told what happens, one line each.
+        report: called with what happens, one line each.
     """
     lake, chance = Lake(Home.of(folder)), random.Random(seed)
     standing: list[Incident] = []
@@ -158,8 +158,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = notifier(Path(folder), options.kills, options.seed, print_line)
     print_line(
-        f"{options.kills} kills, {found.expected} transitions: {found.missing} not told, "
-        f"{found.repeated} messages told something again, {found.disordered} in the wrong order"
+        f"{options.kills} kills, {found.expected} transitions: {found.missing} not notified, "
+        f"{found.repeated} messages repeated something, {found.disordered} in the wrong order"
     )
     if found.missing or found.disordered or found.repeated > options.kills:
         sys.exit(1)

@@ -20,10 +20,10 @@ CLUSTER = "large"
 
 @dataclass(frozen=True)
 class Past:
-    """A cluster of two brokers that is looked at every minute.
+    """A cluster of two brokers that is observed every minute.
 
     Attributes:
-        start: instant of the first look.
+        start: instant of the first snapshot.
         topics: on each broker.
         queues: of a topic on each broker.
         groups: each on `topics_per_group` topics, with two members.
@@ -38,7 +38,7 @@ class Past:
 
     @property
     def group_queues(self) -> int:
-        """Rows of progress in a look."""
+        """Rows of progress in a snapshot."""
         return self.groups * self.topics_per_group * self.queues * 2
 
     def rows(self, first: int, last: int) -> Iterator[tuple[Table, pa.Table]]:
@@ -58,7 +58,7 @@ class Past:
             (lake.upsert if table is raw.SNAPSHOTS else lake.append)(table, rows)
 
     def instant(self, minute: int) -> datetime:
-        """When the look of a minute began."""
+        """When the snapshot of a minute began."""
         return self.start + timedelta(minutes=minute)
 
     def _world(self, first: int, last: int) -> dict[str, str]:

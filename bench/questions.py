@@ -1,8 +1,8 @@
-"""One question asked of Spark, DuckDB and Polars over the same Parquet files.
+"""One query by Spark, DuckDB and Polars over the same Parquet files.
 
 How fast is every group on every topic written and read at each minute, how far is it behind and how
 late? From plain observations that takes each queue's observation before; rows that hold it already
-(as ``progress.queues`` does) only have to be added up. Both forms are asked.
+(as ``progress.queues`` does) only have to be added up. Both forms are run.
 
 A process of its own answers for one engine: ``python -m bench.questions ENGINE FORM FOLDER`` reads
 a line and writes seconds and totals, again and again.
@@ -47,7 +47,7 @@ QUERY = f"""
             ELSE span END) AS delay_ms
     FROM (SELECT *, unix_millis(observed_at) - unix_millis(previous_at) AS span FROM steps)
     GROUP BY {", ".join(PAIR)}"""
-"""A row per minute and pair; ``delay_ms`` of the part of the lag that the last step tells of."""
+"""A row per minute and pair; ``delay_ms`` of the part of the lag of the last step."""
 
 TOTALS = ("count(*)", "sum(lag)", "sum(produce_tps)", "sum(consume_tps)", "sum(delay_ms)")
 """What must be the same whoever answers."""

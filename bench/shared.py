@@ -1,8 +1,8 @@
 """One snapshot that Spark tasks share, beside the same snapshot of one process, in the same run.
 
 ``make bench-shared`` or ``python -m bench.shared [--brokers N] [--tasks N] [--rounds N]``. It boots
-brokers that hold `lab.large.Large` and a warm engine, looks in turns, compares every row of what
-the two landed, and writes its section of ``docs/benchmarks.md``.
+brokers that hold `lab.large.Large` and a warm engine, takes snapshots in turns, compares every row
+that the two landed, and writes its section of ``docs/benchmarks.md``.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def _measure(
 
 
 def _rows(folder: Path, table: str) -> list[str]:
-    """The rows of a landed table, in no order, without what differs from look to look."""
+    """The rows of a landed table, in no order, without what differs between snapshots."""
     path = folder / f"{table}.parquet"
     if not path.exists():
         return []

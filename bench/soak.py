@@ -47,7 +47,7 @@ def soak(
         undisturbed: one in which nobody kills anything.
         kills: how many ticks to kill.
         seed: of the moments.
-        report: told what happens, one line each.
+        report: called with what happens, one line each.
 
     Returns:
         Names of the tables that differ from those of the undisturbed run, at best none.
@@ -57,7 +57,7 @@ def soak(
         CalledProcessError: a compaction failed.
     """
     start = floor_hour(datetime.now(UTC)) - 6 * HOUR
-    # A broker falls silent now and then, so that there are unknowns, quarantine and alerts too.
+    # A broker is unreachable now and then, so that there are unknowns, quarantine and alerts too.
     minutes = [
         Minute(
             5 * number,
@@ -136,7 +136,7 @@ def _finish(process: subprocess.Popen[str]) -> float:
 
 
 def print_line(text: str) -> None:
-    """Says a line at once, also into a pipe."""
+    """Print a line at once, also into a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

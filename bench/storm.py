@@ -2,7 +2,7 @@
 
 ``make bench-storm`` or ``python -m bench.storm [--rounds N]``. Two homes hold the same past,
 `bench.past.Past`; in one of them ten rules are true of every group and topic, in the other one the
-same ten are true of none. Ticks go in turns, because machines drift. Then all is told to a webhook.
+same ten are true of none. Ticks go in turns, because machines drift. Then all is sent to a webhook.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def _ticks(past: Past, storm: Side, pairs: list[tuple[tuple[float, float], ...]]
 
 
 def _notifying(lake: Lake) -> str:
-    """Tells all of it to a webhook, at once."""
+    """Notify a webhook of all of it, at once."""
     with serve() as hook:
         started = time.perf_counter()
         delivered = deliver(lake, [AppriseChannel(hook.url)])

@@ -23,7 +23,7 @@ class Memory:
     Attributes:
         path: the file it is kept in.
         cluster: the name the cluster was last seen under, None before the first snapshot.
-        brokers: when each (broker, broker id, address) last answered.
+        brokers: when each (broker, broker id, address) last responded.
         deep_at: when its last deep snapshot started, None before.
     """
 
@@ -54,7 +54,7 @@ class Memory:
             return cls(path)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
-        """The brokers that answered within the last 24 hours."""
+        """The brokers that responded within the last 24 hours."""
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
 
     def kin(self, now: datetime) -> tuple[tuple[Remembered, ...], ...]:
@@ -66,7 +66,7 @@ class Memory:
         return tuple(self._read(path).remembered(now) for path in others)
 
     def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
-        """Takes in who answered, and forgets an address whose broker answers at a new one.
+        """Takes in who responded, and forgets an address whose broker responds at a new one.
 
         Members of a broker group can swap their ids, so an address is known by its group; it keeps
         the id it was last expected under.

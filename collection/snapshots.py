@@ -30,7 +30,7 @@ class NeverReachedError(Exception):
 
 
 class ReadError(Exception):
-    """The reader of a cluster cannot read it; one line that says why."""
+    """The reader of a cluster cannot read it; one line with the reason."""
 
 
 TURN_SECONDS = 60.0

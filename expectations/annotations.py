@@ -2,7 +2,7 @@
 
 An annotated frame has a few more columns, so that every expectation is a condition on one row and
 none has a code path of its own. Columns that need rows of other tables are added only where an
-expectation uses them. `expectations.annotation_columns` says what each column holds.
+expectation uses them. `expectations.annotation_columns` describes each column.
 """
 
 from collections.abc import Callable, Mapping, Sequence

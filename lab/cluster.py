@@ -87,11 +87,11 @@ class LabCluster:
             slaves: give each master one slave.
             port_base: the name server's port; for the others see `lab.layout`.
             config: broker configuration that wins over the lab's own.
-            secure: ask for an account and for TLS in both directions, see `security`; the workload
+            secure: require an account and TLS in both directions, see `security`; the workload
                 knows neither.
             files: written into each broker's folder before it starts, text by relative path; what
                 it loads then, see `lab.large`.
-            report: told what goes on, one line each.
+            report: called with what goes on, one line each.
 
         Raises:
             LabError: a lab runs there already, a port is taken, no Java, no jars, or it did not
@@ -374,7 +374,7 @@ class LabCluster:
             lines = log.read_text(errors="replace").split("\n") if log.exists() else []
             first_line = next((line.strip() for line in lines if line.strip()), "nothing")
             raise LabError(
-                f"{node.name} ended while it started, it said: {first_line[:200]} (see {log})"
+                f"{node.name} ended while it started, it printed: {first_line[:200]} (see {log})"
             )
 
     def _stop_all(self, graceful_seconds: float) -> None:

@@ -125,7 +125,7 @@ def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> d
         else broker_config(node, namesrv, folder, extra)
     )
     logging = logback(folder)
-    # 4.9 reads conf/logback_<role>.xml under ROCKETMQ_HOME and dies without; 5.x is told a file.
+    # 4.9 reads conf/logback_<role>.xml under ROCKETMQ_HOME and dies without; 5.x gets a file.
     names = ("logback.xml", "conf/logback_namesrv.xml", "conf/logback_broker.xml")
     return {
         "node.properties": config,

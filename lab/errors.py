@@ -1,4 +1,4 @@
-"""The one error of the lab: a line that says what failed, where and what to do."""
+"""The one error of the lab: a line with what failed, where and what to do."""
 
 
 class LabError(Exception):

@@ -41,7 +41,7 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
 
     Args:
         version: one of `VERSIONS`.
-        report: told in one line before a download starts, which takes 20 s to 2 minutes.
+        report: called with one line before a download starts, which takes 20 s to 2 minutes.
 
     Raises:
         LabError: unknown version, no Java, or the download failed.
@@ -120,7 +120,7 @@ def _ivy_jar() -> Path:
 
 
 def _reason(log: str) -> str:
-    """The line of an Ivy log that says why it failed."""
+    """The line of an Ivy log with why it failed."""
     for sign in (
         "UnknownHost",
         "timed out",

@@ -13,8 +13,8 @@ its slave (``broker-a-slave``) S = L + 5                   S - 2, S + 1
 That the VIP channel is ``listenPort - 2`` is fixed in RocketMQ (``BrokerController``,
 ``fastRemotingServer``); the HA port is ours to choose (``haListenPort``).
 
-Nodes announce 127.0.0.1 and are told to bind to it. What listens on every interface all the same,
-because RocketMQ cannot be told otherwise: HA ports, and with 4.9 every port (seen with ``ss``).
+Nodes announce 127.0.0.1 and are set to bind to it. What listens on every interface all the same,
+because RocketMQ has no setting for it: HA ports, and with 4.9 every port (seen with ``ss``).
 """
 
 import random

@@ -9,7 +9,7 @@ from rocketmq.wire.security import PLAIN, Security
 
 
 def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:
-    """(broker, broker_id) of every broker the name server knows; None when it does not answer."""
+    """(broker, broker_id) of every broker the name server knows; None when it does not respond."""
 
     async def request() -> set[tuple[str, int]]:
         async with RemotingClient(total_timeout=3, security=security) as client:
@@ -23,7 +23,7 @@ def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]]
 
 
 def unreachable(brokers: list[str], security: Security = PLAIN) -> list[str]:
-    """Those of these broker addresses that do not answer now."""
+    """Those of these broker addresses that do not respond now."""
 
     async def request() -> list[BaseException | object]:
         async with RemotingClient(total_timeout=3, security=security) as client:

@@ -29,7 +29,7 @@ class Process(BaseModel, frozen=True):
 
     Attributes:
         pid: its id.
-        started_at: its start, seconds since 1970, as psutil tells it.
+        started_at: its start, seconds since 1970, as psutil reports it.
     """
 
     pid: int

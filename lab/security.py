@@ -46,7 +46,7 @@ def write_certificates(folder: Path) -> None:
 
 
 def broker_properties(version: str) -> Mapping[str, str]:
-    """What makes a broker ask for an account: ACL 1 up to 4.x, ACL 2 since 5.3."""
+    """What makes a broker require an account: ACL 1 up to 4.x, ACL 2 since 5.3."""
     if version.startswith("4."):
         return {"aclEnable": "true"}
     name, secret = ACCOUNT.access_key, ACCOUNT.secret_key

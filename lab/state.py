@@ -15,7 +15,7 @@ class State(BaseModel):
     Attributes:
         version: RocketMQ version of every node.
         nodes: in the order they start.
-        secure: whether it asks for an account and TLS.
+        secure: whether it requires an account and TLS.
         processes: by node name, and ``workload``; a name is absent when it was never started.
     """
 
@@ -42,7 +42,7 @@ class StateFile:
         return self._path.exists()
 
     def read(self) -> State:
-        """What the file says now.
+        """What the file holds now.
 
         Raises:
             LabError: there is none, or it cannot be read.

@@ -28,7 +28,7 @@ GROUPS = (
     "g-pull",
     "g-gone",
 )
-"""Every consumer group that any version can run; ``workload/Groups.java`` says what each does."""
+"""Every consumer group that any version can run; ``workload/Groups.java`` describes each."""
 
 WORKLOADS: dict[str, tuple[str, ...]] = {
     "all": GROUPS,
@@ -55,7 +55,7 @@ def require_known(name: str) -> None:
 
 
 class Workload:
-    """A workload's folder: how its process is told what to do, and says what it did.
+    """A workload's folder: how its process gets commands, and reports what it did.
 
     The process writes ``ready`` once it produces. It stops producing while ``pause`` exists and
     answers with ``paused``, which holds the messages sent by topic.

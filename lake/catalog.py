@@ -183,7 +183,7 @@ class Lake:
             self._commit(table, change)
 
     def _commit(self, table: Table, change: Callable[[IcebergTable, Transaction], None]) -> None:
-        """Commit a change; make it anew from fresh rows where another writer was first."""
+        """Commit a change; make it again from fresh rows where another writer was first."""
 
         @retry(
             retry=retry_if_exception_type(OVERTAKEN),

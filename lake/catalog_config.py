@@ -125,7 +125,7 @@ def _password_line(url: URL) -> str | None:
 
 
 def _python_store(store: ObjectStore) -> dict[str, str]:
-    # Without a region PyArrow asks the store for the bucket's, which takes seconds.
+    # Without a region PyArrow requests the bucket's, which takes seconds.
     found = {"s3.region": store.region}
     if store.endpoint:
         found["s3.endpoint"] = store.endpoint

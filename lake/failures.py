@@ -1,4 +1,4 @@
-"""One line that explains a failure, from an exception and its causes."""
+"""One line about a failure, from an exception and its causes."""
 
 import re
 

@@ -1,6 +1,6 @@
 """Statements that keep a table small: removal of old rows, compaction, expiry of old states.
 
-Iceberg's own procedures do the work; which rows and snapshots they may touch is said here.
+Iceberg's own procedures do the work; which rows and snapshots they may touch is decided here.
 """
 
 from datetime import datetime

@@ -67,7 +67,7 @@ def around_files(lake: Lake, table: Table, window: Window) -> Window:
 
 
 def _span(schema: Schema, table: Table, file: DataFile) -> Window:
-    """Return the window from the first to the last row of a file, as its metadata tell."""
+    """Return the window from the first to the last row of a file, by its metadata."""
     instant = schema.find_field(table.instant)
     first, last = (
         _EPOCH + timedelta(microseconds=from_bytes(instant.field_type, bounds[instant.field_id]))

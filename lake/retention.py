@@ -15,7 +15,7 @@ from lake.window import floor_hour
 from settings.home import Home, write_whole
 
 FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENTS.name)
-"""Tables of few rows that people look up much later: nothing is removed from them."""
+"""Tables of few rows that people read much later: nothing is removed from them."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ ALL_RAW = frozenset(table.name for table in raw.ALL)
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What the computation of a window needs to know; no computation looks it up for itself.
+    """What the computation of a window needs to know; no computation reads it for itself.
 
     Attributes:
         window: the instants that the run computes and replaces.

@@ -1,4 +1,4 @@
-"""The versions of all tables, cheap enough to look at every second."""
+"""The versions of all tables, cheap enough to read every second."""
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from sqlalchemy import select
@@ -11,7 +11,7 @@ from lake.tables import TABLES
 def versions(lake: Lake) -> dict[str, str]:
     """Return the place of each table's metadata, which every change gives a new one.
 
-    A catalog in SQL tells all places at once. Another one is asked for every table.
+    A catalog in SQL gives all places at once. Another one gets a request for every table.
 
     Raises:
         DamagedError: the catalog cannot be read.

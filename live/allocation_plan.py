@@ -29,7 +29,7 @@ Owners = dict[tuple[str, str, int], str | None]
 
 
 class PlanError(Exception):
-    """An allocation cannot be planned; the text says why and what to do."""
+    """An allocation cannot be planned; the text has why and what to do."""
 
 
 @dataclass(frozen=True)

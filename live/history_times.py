@@ -63,7 +63,7 @@ GROUP BY number
 """
 """Of each message's queue: its newest step, the newest that holds the message, the oldest above it.
 
-A step that begins a queue anew (a fall of ``max_offset``) holds all messages below its end.
+A step that restarts a queue (a fall of ``max_offset``) holds all messages below its end.
 """
 
 

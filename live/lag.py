@@ -35,7 +35,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
         times: store times that the snapshot does not hold.
 
     Returns:
-        Rows with the names of ``progress.groups``. ``delay_source`` and ``delay_error_ms`` say how
+        Rows with the names of ``progress.groups``. ``delay_source`` and ``delay_error_ms`` show how
         ``delay_ms`` is known; an unknown value is None.
     """
     times = times or StoreTimes()

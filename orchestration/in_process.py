@@ -133,15 +133,15 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
     """
     for event in result.all_events:
         if event.is_step_failure:
-            return f"{event.step_key}: {_reason(event.step_failure_data.error)}"
+            return f"{event.step_key}: {_error_text(event.step_failure_data.error)}"
         if event.is_failure and event.event_specific_data:
             error = getattr(event.event_specific_data, "error", None)
             if error:
-                return _reason(error)
+                return _error_text(error)
     return "the run failed; see it in the Dagster UI"
 
 
-def _reason(error: SerializableErrorInfo | None) -> str:
+def _error_text(error: SerializableErrorInfo | None) -> str:
     if _was_interrupted(error):
         raise KeyboardInterrupt
     while error:

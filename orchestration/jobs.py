@@ -1,7 +1,7 @@
 """The jobs, and the schedules that start them.
 
 Runs that change tables follow each other by the home's lock. Collecting needs no lock: a tick
-collects before it asks for the lock, and while no tick can begin, `COLLECT` does it in its place.
+collects before it requests the lock, and while no tick can begin, `COLLECT` does it in its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +122,7 @@ def runs_under_way(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 
 def is_recomputation(run: dg.DagsterRun) -> bool:
-    """Return whether a run computes given hours: a person asked for it, and it may take long."""
+    """Return whether a run computes given hours: a person started it, and it may take long."""
     return run_hours(run.tags) > 0 and run.job_name != COLLECT.name
 
 

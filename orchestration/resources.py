@@ -60,7 +60,7 @@ def resources(settings: Settings) -> dict[str, Any]:
 
 
 def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
-    """Return how a run finds its Spark, or a command, which may ask while a run is at work.
+    """Return how a run finds its Spark, or a command, which may need one while a run is at work.
 
     That is the Spark of the settings; without one the engine, when it runs; without that a Spark in
     the process itself.

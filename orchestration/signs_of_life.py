@@ -32,7 +32,7 @@ def sign_of_life(url: str) -> Iterator[list[str]]:
 def beat_of_ticks(
     context: dg.SensorEvaluationContext, url: str, warn: Callable[[str], None]
 ) -> None:
-    """Send a heartbeat when a tick has ended since the last evaluation; the cursor says which.
+    """Send a heartbeat when a tick has ended since the last evaluation; the cursor holds which.
 
     A tick that failed sends the sign of failure.
     """

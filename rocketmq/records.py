@@ -99,7 +99,7 @@ class QueueOffset:
 class ConsumerOffset:
     """The progress of one group on one queue; ``consumer_offset`` is None if it never committed.
 
-    ``request_mode`` is how the broker was told to serve the group: ``pull`` | ``pop`` (402).
+    ``request_mode`` is how the broker was set to serve the group: ``pull`` | ``pop`` (402).
     """
 
     broker: str

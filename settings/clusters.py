@@ -129,7 +129,7 @@ class Cluster:
         """What the collector is given, with the secrets as they are now.
 
         Raises:
-            SettingsError: the account is not where the settings say.
+            SettingsError: the account is not where the settings point.
         """
         target = ClusterTarget(
             name_servers=self.namesrv,
@@ -146,7 +146,7 @@ class Cluster:
         """Account and encryption, with the secrets as they are now.
 
         Raises:
-            SettingsError: the account is not where the settings say.
+            SettingsError: the account is not where the settings point.
         """
         credentials = self.acl.credentials(environment) if self.acl else None
         return Security(credentials, self.tls)

@@ -117,7 +117,7 @@ class Limits(_Strict):
 
 
 class DeepLimits(_Strict):
-    """What deep snapshots may cost; `rocketmq.snapshot.deep_options.DeepOptions` explains each."""
+    """What deep snapshots may cost; `rocketmq.snapshot.deep_options.DeepOptions` describes each."""
 
     max_clients: Limit | None = None
     max_stats: Limit | None = None
@@ -180,7 +180,7 @@ def read_credentials(file: Path, place: str) -> Credentials:
     """The account in a file with ``accessKey``, ``secretKey`` and perhaps ``securityToken``.
 
     Raises:
-        SettingsError: it is not there; nothing of what the file holds is told.
+        SettingsError: it is not there; the message holds nothing of the file.
     """
     where = f"{place}.secret_file: {file}"
     try:

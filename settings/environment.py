@@ -181,7 +181,7 @@ class Settings(BaseSettings):
         "", "File of who logs in with a password: NAME:HASH:read or NAME:HASH:act a line."
     )
     serve_header: str = _setting(
-        "", "Header in which a trusted proxy names who asks, e.g. X-Forwarded-User."
+        "", "Header in which a trusted proxy names the person, e.g. X-Forwarded-User."
     )
     serve_proxies: str = _setting(
         "127.0.0.1", "Addresses of proxies whose header is believed, separated by blanks."

@@ -88,7 +88,7 @@ Globs = Annotated[
     BeforeValidator(_one_or_many, json_schema_input_type=str | list[str]),
     Field(min_length=1),
 ]
-"""One glob or a list of which one must fit: ``*`` is any text, ``?`` any character, case counts."""
+"""One glob, or a list of which one must match: ``*`` any text, ``?`` a character, case counts."""
 
 
 @cache

@@ -9,7 +9,7 @@
     - match: {}                            # all others
       rise_seconds: 5m
 
-The first entry that fits a group on a topic counts; what it does not say is as `Thresholds` has it.
+The first entry that matches a group on a topic counts; what it omits is as `Thresholds` has it.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class HealthSettings(Strict, frozen=True):
     standing_for: Seconds | None = None
 
     def override(self) -> Override:
-        """What it says, with the defaults for what it does not."""
+        """Its thresholds, with the defaults for what it omits."""
         given = self.model_dump(exclude={"match", "standing_for"}, exclude_none=True)
         if self.standing_for is not None:
             given["standing_for"] = timedelta(seconds=self.standing_for)

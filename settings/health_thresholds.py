@@ -33,7 +33,7 @@ class Override:
     """Thresholds of some groups.
 
     Attributes:
-        match: column name (``cluster, consumer_group, topic``) to globs, of which one must fit.
+        match: column name (``cluster, consumer_group, topic``) to globs, of which one must match.
         thresholds: theirs.
     """
 

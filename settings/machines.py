@@ -24,7 +24,7 @@ class MachineOverride:
     """The machine of some groups.
 
     Attributes:
-        match: column name (``cluster, consumer_group, topic``) to globs, of which one must fit.
+        match: column name (``cluster, consumer_group, topic``) to globs, of which one must match.
         machine: theirs; what it leaves out is as configured for every group.
     """
 

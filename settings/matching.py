@@ -31,11 +31,11 @@ class ClusterMatch(Strict, frozen=True):
 
 
 class TableMatch(Strict, frozen=True):
-    """Which verdicts of ``quality.results`` a rule is about."""
+    """Which results of ``quality.results`` a rule is about."""
 
     table: Globs = ("*",)
     expectation: Globs = ("*",)
 
 
 Match = Mapping[str, tuple[str, ...]]
-"""Column name to globs, of which one must fit."""
+"""Column name to globs, of which one must match."""

@@ -175,7 +175,7 @@ def item_at(
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
 ) -> Iterator[Item[T] | str]:
-    """What one part of a document says, or a line for each mistake in it; see `items_of`."""
+    """The content of one part of a document, or a line for each mistake in it; see `items_of`."""
     try:
         yield Item(validate(value), file, document, base)
     except ValidationError as error:

@@ -34,7 +34,7 @@ WORKSPACE = Path(orchestration.__file__).parent / "workspace.yaml"
 Report = Callable[[str], None]
 
 CHECK_SECONDS = 1.0
-"""How often the supervisor looks at what it started."""
+"""How often the supervisor checks what it started."""
 
 FIRST_TICK_SECONDS = 300
 """So long the first tick may take to begin; the schedule has it within a minute."""

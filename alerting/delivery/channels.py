@@ -47,8 +47,8 @@ class Channel(Protocol):
         every: the period of its digests; None = each notification at once.
         one_by_one: whether each notification is a message of its own, which pagers need.
         pages: whether it opens pages, which wake people.
-        receiver: the receiver that it belongs to; None where it gets everything, whatever routes
-            say.
+        receiver: the receiver that it belongs to; None where it gets everything, whatever the
+            routes.
         acknowledges: whether it is notified that a person acknowledged an incident.
     """
 

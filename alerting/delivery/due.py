@@ -117,7 +117,7 @@ def _due_of_incident(
     """Return what is due of one incident; see `due`.
 
     `firing_sent` is whether the channel's last delivered notification reports the incident as
-    firing, `firing_told` the same without those that are due now, `blocked` whether an earlier
+    firing, `firing_notified` the same without those that are due now, `blocked` whether an earlier
     transition still waits.
     """
     notifications: list[Notification] = []

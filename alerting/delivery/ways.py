@@ -121,7 +121,7 @@ def _escalates(node: Node, receiver: str | None, incident: Incident, now: dateti
 
 
 def unheld(entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
-    """Return entries without the instants that their groups gave them, which are found anew."""
+    """Return entries without the instants that their groups gave them, which are computed again."""
     return {
         key: replaced(entry, next_attempt_at=None)
         if entry.status == "PENDING" and not entry.attempts

@@ -20,10 +20,10 @@ def metrics_page() -> str:
     return page(
         "Metrics",
         "`GET /metrics` of `tidemark serve` answers in Prometheus text, or in OpenMetrics where a "
-        "client asks for it. All values are of the newest computed snapshot of each cluster. An "
+        "client requests it. All values are of the newest computed snapshot of each cluster. An "
         "unknown value is no sample, never 0; sums over queues that are not all known are unknown. "
-        "Samples have no timestamps: `tidemark_snapshot_age_seconds` tells their age. "
-        "[Prometheus and Grafana](../metrics.md) says how to use them.",
+        "Samples have no timestamps: `tidemark_snapshot_age_seconds` is their age. "
+        "[Prometheus and Grafana](../metrics.md) shows how to use them.",
         *parts,
         *_expressions(),
     )

@@ -184,7 +184,7 @@ CONSUMER_OFFSETS = Table(
         Column(
             "request_mode",
             STRING,
-            "pull | pop, as the broker was told to serve the group; NULL = nobody told it",
+            "pull | pop, as the broker was set to serve the group; NULL = nobody set it",
         ),
     ),
     key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id", "client_id"),

@@ -24,18 +24,18 @@ NO_RUN = ""
 """The id of the run of events that belong to none, as those of sensors and of freshness."""
 
 AT_A_TIME = 2000
-"""Rows that are looked at for forgetting at a time; a day of ticks has thirty thousand checks."""
+"""Rows that are checked for removal at a time; a day of ticks has thirty thousand checks."""
 
 KEPT = 8
-"""Databases kept open: that of all runs, and those of the runs that were asked about last."""
+"""Databases kept open: that of all runs, and those of the runs that were read last."""
 
 
 class EventLog(SqliteEventLogStorage):
     """Dagster's own, but for when it opens and closes its databases.
 
-    That does so for each of the hundreds of statements of a tick, prepares each statement anew,
+    That does so for each of the hundreds of statements of a tick, prepares each statement again,
     and with a database's last connection SQLite writes its journal back: 3 ms an event, 0.6 so.
-    The journal is where the newest events stay now, so who watches a run asks for them, where
+    The journal is where the newest events stay now, so who watches a run reads them, where
     Dagster's own waits for the file to change.
     """
 

@@ -48,7 +48,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _Server:
-    """Forks for each request and tells each asker how its process ended."""
+    """Forks for each request and reports to each client how its process ended."""
 
     def __init__(self, path: str) -> None:
         self._selector = selectors.DefaultSelector()

@@ -2,7 +2,7 @@
 
 Importing Dagster, pyspark and Great Expectations takes longer than most of what a tick does with
 them. Every run still is a process of its own, with the environment, the folder and the streams of
-whoever asked for it; killed, its askers' run is killed with it. Like the Spark engine it is an
+whoever requested it; killed, its clients' run is killed with it. Like the Spark engine it is an
 accelerator: without it a run does its own imports.
 """
 
@@ -88,7 +88,7 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
     """Runs a module's ``main()`` in a forked process to its end, as if it were this process.
 
     Args:
-        home: whose server to ask.
+        home: whose server to use.
         module: a module with a function ``main`` that reads ``sys.argv``.
         arguments: of the command.
 

@@ -29,10 +29,10 @@ SECONDS = 5.0
 """How long one call forgets at most: a sensor that others wait for makes it."""
 
 SPARE_BYTES = 64 * 2**20
-"""Free space inside a database from which it is written anew, when that is half of it."""
+"""Free space inside a database from which it is vacuumed, when that is half of it."""
 
 LOG_BYTES = 16 * 2**20
-"""Size from which a log is set aside; one older log stays beside it."""
+"""Size from which a log is rotated; one older log stays."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _forget(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def shrink(home: Home) -> list[Path]:
-    """Write the databases anew that are half empty; return which.
+    """Vacuum the databases that are half empty; return which.
 
     Forgotten rows leave space that new ones take, so this happens after a great change only.
     """
@@ -112,7 +112,7 @@ def shrink(home: Home) -> list[Path]:
 
 
 def rotate_logs(home: Home) -> list[Path]:
-    """Set aside the logs of daemons and runs that have grown large; return which.
+    """Rotate the logs of daemons and runs that have grown large; return which.
 
     Their processes keep them open to append, so a log is copied and emptied in its place. A line
     that is written between the two is lost.

@@ -31,9 +31,9 @@ def decode_request_modes(body: bytes) -> RequestModes:
 def request_mode(
     topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str
 ) -> str | None:
-    """Return ``pull`` or ``pop`` as a broker was told to serve a group; None where nobody told it.
+    """Return ``pull`` or ``pop`` as a broker was set to serve a group; None where nobody set it.
 
-    gRPC clients pop whatever it was told.
+    gRPC clients pop whatever it was set to.
 
     Args:
         topic: a topic.

@@ -147,7 +147,7 @@ class BrokerReading:
         )
 
     def request_mode(self, topic: str, group: str) -> str | None:
-        """Return how this broker was told to serve a group, see `rocketmq.admin.pop`."""
+        """Return how this broker was set to serve a group, see `rocketmq.admin.pop`."""
         default = (self.config or {}).get("defaultMessageRequestMode", PULL)
         return request_mode(topic, group, self.request_modes, default)
 

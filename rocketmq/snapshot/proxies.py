@@ -23,7 +23,7 @@ class ProxyMembers:
     """What proxies reported.
 
     Attributes:
-        answered: proxies that reported; None when none is configured.
+        responded: proxies that reported; None when none is configured.
         online: by group the members at the proxy that reported.
     """
 

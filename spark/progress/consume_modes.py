@@ -1,6 +1,6 @@
 """How brokers hand messages of a topic to a group, queue by queue or by POP: ``consume_mode``.
 
-A broker can be told to (402), but gRPC clients pop without it. Then other signs show it: counters
+A broker can be set to (402), but gRPC clients pop without it. Then other signs show it: counters
 of acknowledgements, POP retry topics, and subscriptions without the group's retry topic. A member
 that pulls in cluster mode subscribes to that.
 """

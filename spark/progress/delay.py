@@ -138,7 +138,7 @@ def _delay() -> dict[str, Column]:
     """Return the age of the first readable message, 0 where there is none.
 
     Interpolation may give this very instant, so an age of 0 with its error. A store time that a
-    broker reports is cut at this instant where its clock runs ahead, and then says nothing.
+    broker reports is cut at this instant where its clock runs ahead, and then shows nothing.
     """
     age = milliseconds("consumer_at", "observed_at")
     zero = F.lit(0).cast("bigint")

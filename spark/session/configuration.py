@@ -46,7 +46,7 @@ ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
 }
 """Of a local master only: executors elsewhere must reach the driver, at an address that the
-cluster's own ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` says."""
+cluster's own ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` sets."""
 
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",

@@ -140,7 +140,7 @@ def _brokers(namesrv: str) -> str:
     home = invocation().home
     basics = invocation().basics
     if not (namesrv or basics.namesrv) and clusters_file(home, basics.clusters) is None:
-        return "not asked: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
+        return "no request: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
     snapshots = [collect_snapshot(target_of(home, cluster)) for cluster in clusters(home, namesrv)]
     failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]
     if failed:

@@ -31,7 +31,7 @@ def down() -> None:
 
 @app.command()
 def status() -> None:
-    """Tell whether the engine runs; exit 1 when it does not."""
+    """Show whether the engine runs; exit 1 when it does not."""
     from spark.session import engine
 
     found = engine.running(invocation().home)

@@ -62,7 +62,7 @@ def up(
         str | None, typer.Option(help="Start a workload, e.g. all or steady.")
     ] = None,
     secure: Annotated[
-        bool, typer.Option("--secure", help="Ask for an account and TLS; without a workload.")
+        bool, typer.Option("--secure", help="Require an account and TLS; without a workload.")
     ] = False,
     rate: Annotated[float, typer.Option(help="Messages a second of the workload.")] = 20.0,
 ) -> None:

@@ -77,7 +77,7 @@ def serve(
 
 
 def login_of(settings: "Settings") -> "Login":
-    """Return how persons log in, as settings say.
+    """Return how persons log in, by the settings.
 
     Raises:
         SettingsError: the file of users cannot be used.
