@@ -46,8 +46,8 @@ def read_hours(session: SparkSession, table: Table, window: Window) -> DataFrame
 
     Files are picked by whole hours, so that Spark runs the same compiled code at every tick.
     """
-    rows = read_window(session, table, window.whole_hours())
-    return rows.where(inside(window, table.instant))
+    of_hours = stored_in(window.whole_hours(), table.instant)
+    return session.table(table.name).where(of_hours).where(inside(window, table.instant))
 
 
 def read_loaded(

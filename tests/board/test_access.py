@@ -64,8 +64,8 @@ def test_reading_and_acting_are_separate(
     guarded: TestClient, headers: dict[str, str], reads: int, acts: int
 ) -> None:
     assert guarded.get(GROUPS, headers=headers).status_code == reads
-    answer = guarded.post("/api/v1/silences", json=SILENCE, headers=headers)
-    assert answer.status_code == acts
+    response = guarded.post("/api/v1/silences", json=SILENCE, headers=headers)
+    assert response.status_code == acts
     if reads == 401:
         assert "Basic" in guarded.get(GROUPS, headers=headers).headers["www-authenticate"]
 
@@ -97,14 +97,14 @@ def test_health_needs_no_login(guarded: TestClient) -> None:
     ],
 )
 def test_another_site_changes_nothing(client: TestClient, headers: dict[str, str]) -> None:
-    answer = client.post("/api/v1/silences", json=SILENCE, headers=headers)
-    assert answer.status_code == 403
+    response = client.post("/api/v1/silences", json=SILENCE, headers=headers)
+    assert response.status_code == 403
 
 
 def test_the_api_takes_json_alone(client: TestClient) -> None:
     plain = {"Content-Type": "text/plain"}
-    answer = client.post("/api/v1/silences", content='{"match":{}}', headers=plain)
-    assert answer.status_code == 415
+    response = client.post("/api/v1/silences", content='{"match":{}}', headers=plain)
+    assert response.status_code == 415
 
 
 def test_without_a_login_only_names_of_this_machine_work(client: TestClient) -> None:
@@ -115,11 +115,11 @@ def test_without_a_login_only_names_of_this_machine_work(client: TestClient) -> 
 
 
 def test_every_answer_is_strict(client: TestClient, guarded: TestClient) -> None:
-    for answer in (client.get(GROUPS), client.get("/none"), guarded.get(GROUPS)):
-        policy = answer.headers["content-security-policy"]
+    for response in (client.get(GROUPS), client.get("/none"), guarded.get(GROUPS)):
+        policy = response.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["cache-control"] == "no-store"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("line", ["ann", "ann:plain:act", "ann:scrypt$aa$bb:rule"])

@@ -54,9 +54,9 @@ def test_a_step_gives_the_last_and_the_largest(client: TestClient, past: list[da
     "query", ["?from=soon", "?columns=size", "?step=never", "?step=1s&from=2026-01-01", "?x=1"]
 )
 def test_a_wrong_history_is_a_problem(client: TestClient, query: str) -> None:
-    answer = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}")
-    assert answer.status_code == 400
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}")
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_queues_as_of_an_instant(client: TestClient, past: list[datetime]) -> None:
@@ -65,8 +65,8 @@ def test_queues_as_of_an_instant(client: TestClient, past: list[datetime]) -> No
     assert [row["queue_id"] for row in rows] == [0, 1, 2, 3]
     assert {row["observed_at"] for row in rows} == {iso(past[3])}
     before = iso(past[0] - timedelta(days=30))
-    answer = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={before}")
-    assert answer.status_code == 404
+    response = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={before}")
+    assert response.status_code == 404
 
 
 def test_a_group_as_of_an_instant(client: TestClient, past: list[datetime]) -> None:
@@ -84,8 +84,8 @@ def test_a_name_may_hold_anything(client: TestClient, filled: Lake) -> None:
     part = "a%2Fb%20%3Cscript%3Ealert(1)%3C%2Fscript%3E%25%3F%23"
     body = client.get(f"/api/v1/groups/{CLUSTER}/{part}").json()
     assert body["consumer_group"] == name
-    answer = client.get(f"/api/v1/groups/{CLUSTER}/{part}/..%2Fx/history")
-    assert answer.json()["topic"] == "../x"
+    response = client.get(f"/api/v1/groups/{CLUSTER}/{part}/..%2Fx/history")
+    assert response.json()["topic"] == "../x"
 
 
 def test_topics_events_and_quality_answer(client: TestClient) -> None:

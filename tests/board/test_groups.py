@@ -54,11 +54,11 @@ def test_pages_hold_every_row_once(client: TestClient, sort: str) -> None:
     whole = names(client, f"?sort={sort}")
     found, cursor = [], ""
     for _ in range(len(whole)):
-        answer = client.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
-        found += [f"{row['consumer_group']}/{row['topic']}" for row in answer["items"]]
-        cursor = f"&cursor={answer['next_cursor']}"
+        response = client.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
+        found += [f"{row['consumer_group']}/{row['topic']}" for row in response["items"]]
+        cursor = f"&cursor={response['next_cursor']}"
     assert found == whole
-    assert answer["next_cursor"] is None
+    assert response["next_cursor"] is None
 
 
 def test_a_cursor_survives_the_removal_of_its_row(client: TestClient, filled: Lake) -> None:
@@ -82,16 +82,16 @@ def test_a_cursor_survives_the_removal_of_its_row(client: TestClient, filled: La
     ],
 )
 def test_a_wrong_request_is_a_problem(client: TestClient, query: str, word: str) -> None:
-    answer = client.get(f"/api/v1/groups{query}")
-    assert answer.status_code == 400
-    assert answer.headers["content-type"] == "application/problem+json"
-    body = answer.json()
+    response = client.get(f"/api/v1/groups{query}")
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
     assert body["status"] == 400 and word in body["detail"]
 
 
 def test_an_address_that_is_not_there_is_a_problem(client: TestClient) -> None:
-    answer = client.get("/api/v1/nothing")
-    assert (answer.status_code, answer.json()["title"]) == (404, "Not Found")
+    response = client.get("/api/v1/nothing")
+    assert (response.status_code, response.json()["title"]) == (404, "Not Found")
 
 
 def test_clusters_have_snapshot_brokers_and_freshness(client: TestClient, filled: Lake) -> None:

@@ -42,8 +42,8 @@ def test_an_incident_with_evidence_transitions_and_notifications(
 
 
 def test_acknowledging_records_who_and_why(firing: str, client: TestClient, filled: Lake) -> None:
-    answer = client.post(f"/api/v1/incidents/{firing}/acknowledge", json={"reason": "on it"})
-    assert answer.status_code == 200 and answer.json()["state"] == "ACKNOWLEDGED"
+    response = client.post(f"/api/v1/incidents/{firing}/acknowledge", json={"reason": "on it"})
+    assert response.status_code == 200 and response.json()["state"] == "ACKNOWLEDGED"
     after = one_incident(filled, firing)
     assert (after.acknowledged_by, after.acknowledge_reason) == ("somebody", "on it")
     (row,) = client.get("/api/v1/incidents?state=ACKNOWLEDGED").json()["items"]
@@ -59,9 +59,9 @@ def test_resolving_twice_is_a_conflict(firing: str, client: TestClient) -> None:
 
 def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     wanted = {"match": {"consumer_group": ["mail*"]}, "duration": "2h", "comment": "upgrade"}
-    answer = client.post("/api/v1/silences", json=wanted)
-    assert answer.status_code == 201
-    made = answer.json()
+    response = client.post("/api/v1/silences", json=wanted)
+    assert response.status_code == 201
+    made = response.json()
     assert (made["author"], made["comment"], made["state"]) == ("somebody", "upgrade", "ACTIVE")
     assert [each.silence_id for each in silences(filled.home)] == [made["silence_id"]]
     assert client.get("/api/v1/silences").json()["items"] == [made]
@@ -79,9 +79,9 @@ def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     ],
 )
 def test_a_wrong_silence_is_a_problem(client: TestClient, wanted: dict[str, object]) -> None:
-    answer = client.post("/api/v1/silences", json=wanted)
-    assert answer.status_code == 400
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = client.post("/api/v1/silences", json=wanted)
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_a_cluster_that_is_not_configured_gets_no_request(client: TestClient) -> None:

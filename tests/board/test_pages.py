@@ -32,10 +32,10 @@ def firing(filled: Lake) -> str:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_page_is_whole_and_holds_no_script(client: TestClient, path: str) -> None:
-    answer = client.get(path, headers=HTML)
-    assert answer.status_code == 200
-    assert answer.text.rstrip().endswith("</html>")
-    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=", answer.text)
+    response = client.get(path, headers=HTML)
+    assert response.status_code == 200
+    assert response.text.rstrip().endswith("</html>")
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=", response.text)
 
 
 def test_the_overview_shows_what_is_wrong(firing: str, client: TestClient) -> None:
@@ -90,8 +90,8 @@ def form_of(text: str, action: str) -> dict[str, str]:
 def test_a_person_acknowledges_in_a_form(firing: str, client: TestClient, filled: Lake) -> None:
     text = client.get(f"/incident?id={firing}", headers=HTML).text
     form = form_of(text, "/incident/act") | {"action": "acknowledge", "reason": "on it"}
-    answer = client.post("/incident/act", data=form, headers=HTML)
-    assert answer.status_code == 200 and "on it" in answer.text
+    response = client.post("/incident/act", data=form, headers=HTML)
+    assert response.status_code == 200 and "on it" in response.text
     assert one_incident(filled, firing).state == "ACKNOWLEDGED"
 
 
@@ -153,9 +153,9 @@ def test_a_page_as_of_an_instant(client: TestClient, filled: Lake) -> None:
     text = client.get("/groups", params={"at": then.isoformat()}, headers=HTML).text
     assert "ancient" in text and "mailer" not in text
     assert "back to now" in text
-    answer = client.get("/as-of", params={"back": "/groups?q=a", "at": "2026-11-19T08:00"},
+    response = client.get("/as-of", params={"back": "/groups?q=a", "at": "2026-11-19T08:00"},
                         headers=HTML, follow_redirects=False)  # fmt: skip
-    assert answer.headers["location"] == "/groups?q=a&at=2026-11-19T08%3A00%3A00Z"
+    assert response.headers["location"] == "/groups?q=a&at=2026-11-19T08%3A00%3A00Z"
     assert client.get("/groups?at=soon", headers=HTML).status_code == 400
 
 
@@ -171,13 +171,13 @@ def test_chinese_by_browser_and_by_switch(client: TestClient) -> None:
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "/\\evil.example"])
 def test_nobody_is_sent_elsewhere(client: TestClient, back: str) -> None:
-    answer = client.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
-    assert answer.headers["location"] == "/"
+    response = client.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
+    assert response.headers["location"] == "/"
 
 
 def test_a_mistake_at_a_page_is_a_page(client: TestClient) -> None:
-    answer = client.get(f"/group?cluster={CLUSTER}&group=nobody", headers=HTML)
-    assert answer.status_code == 404 and "<h1>Not Found</h1>" in answer.text
+    response = client.get(f"/group?cluster={CLUSTER}&group=nobody", headers=HTML)
+    assert response.status_code == 404 and "<h1>Not Found</h1>" in response.text
     assert client.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
 
 

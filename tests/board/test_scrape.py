@@ -39,9 +39,9 @@ def test_prometheus_text_unless_openmetrics_is_requested(client: TestClient) -> 
 
 
 def test_the_page_is_compressed_once(client: TestClient) -> None:
-    with client.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as answer:
-        packed = b"".join(answer.iter_raw())
-    assert answer.headers["content-encoding"] == "gzip"
+    with client.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as response:
+        packed = b"".join(response.iter_raw())
+    assert response.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed).startswith(b"# HELP")
     plain = client.get("/metrics", headers={"accept-encoding": "identity"})
     assert plain.content.startswith(b"# HELP")

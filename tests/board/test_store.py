@@ -49,8 +49,8 @@ def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake
     assert store.problem and "catalog" in store.problem
     assert store.newest.of(progress.GROUPS).num_rows == len(board_home.GROUPS)
     with TestClient(application(store), base_url="http://127.0.0.1") as client:
-        answer = client.get("/readyz")
-        assert answer.status_code == 503 and "catalog" in answer.json()["reasons"][0]
+        response = client.get("/readyz")
+        assert response.status_code == 503 and "catalog" in response.json()["reasons"][0]
         assert client.get("/healthz").status_code == 200
         assert client.get("/api/v1/groups").status_code == 200
     filled.home.catalog.write_bytes(board_home_catalog)
@@ -61,15 +61,15 @@ def test_an_empty_home_is_served_and_not_touched(tmp_path: Path) -> None:
     store = Store(Lake(home), home.catalog.exists)
     with TestClient(application(store), base_url="http://127.0.0.1") as client:
         assert client.get("/api/v1/groups").json() == {"items": [], "next_cursor": None}
-        answer = client.get("/readyz")
-        assert answer.status_code == 503 and "tidemark tick" in answer.json()["reasons"][0]
+        response = client.get("/readyz")
+        assert response.status_code == 503 and "tidemark tick" in response.json()["reasons"][0]
     assert not home.path.exists()
 
 
 def test_a_stale_home_is_not_ready(lake: Lake) -> None:
     board_home.add_snapshot(lake, board_home.now() - timedelta(hours=2))
     with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
-        answer = client.get("/readyz")
-        assert answer.status_code == 503 and "s old" in answer.json()["reasons"][0]
+        response = client.get("/readyz")
+        assert response.status_code == 503 and "s old" in response.json()["reasons"][0]
         (row,) = client.get("/api/v1/clusters").json()["items"]
         assert row["fresh"] is False

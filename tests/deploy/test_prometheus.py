@@ -67,8 +67,8 @@ def test_the_scrape_is_without_fault(prometheus: Prometheus) -> None:
 
 def test_promtool_finds_fault_only_with_names_of_others(board: str) -> None:
     """Names of the exporter and of brokers are theirs; our own follow Prometheus' conventions."""
-    with urllib.request.urlopen(f"http://{board}/metrics", timeout=60) as answer:
-        page = answer.read().decode()
+    with urllib.request.urlopen(f"http://{board}/metrics", timeout=60) as response:
+        page = response.read().decode()
     found = run(installed("promtool"), "check", "metrics", text=page)
     faults = [line for line in (found.stdout + found.stderr).splitlines() if line.strip()]
     others = {

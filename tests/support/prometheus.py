@@ -73,8 +73,8 @@ class Prometheus:
         try:
             with urllib.request.urlopen(
                 f"{self._address}/api/v1/{path}", timeout=SECONDS
-            ) as answer:
-                return json.load(answer)
+            ) as response:
+                return json.load(response)
         except urllib.error.HTTPError as error:
             if error.code == 503:  # it is still starting
                 raise

@@ -47,8 +47,8 @@ def refused(home, arguments, code, **settings):
 
 
 @contextmanager
-def server(answer):
-    """A TCP server that is not RocketMQ: says `answer` to whoever connects, and nothing else."""
+def server(payload):
+    """A TCP server that is not RocketMQ: sends `payload` to whoever connects, and nothing else."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         taken = []
 
@@ -59,10 +59,10 @@ def server(answer):
                 except OSError:
                     return
                 taken.append(connection)
-                if answer:
+                if payload:
                     try:
                         connection.recv(65536)
-                        connection.sendall(answer)
+                        connection.sendall(payload)
                         connection.close()
                     except OSError:
                         pass

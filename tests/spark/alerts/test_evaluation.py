@@ -425,9 +425,9 @@ def test_never_committed_is_about_those_online(spark: SparkSession) -> None:
     assert_alerts(found, [(0, "never_committed", "lab/billing/hung", 40.0)])
 
 
-def broker(at: float, name: str, **answer: Any) -> dict[str, Any]:
+def broker(at: float, name: str, **reported: Any) -> dict[str, Any]:
     port = {"broker-a": 10911, "broker-b": 10921}[name]
-    return {"at": at, "broker": name, "broker_id": 0, "address": f"10.0.0.1:{port}"} | answer
+    return {"at": at, "broker": name, "broker_id": 0, "address": f"10.0.0.1:{port}"} | reported
 
 
 def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:

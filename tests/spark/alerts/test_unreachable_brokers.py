@@ -108,8 +108,8 @@ def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> N
             ("broker-b", 0, B),
         ):
             names = {"broker": broker, "broker_id": broker_id, "address": address}
-            answer = {} if address in unreachable else {"version": "V5_3_3"}
-            brokers.append({"at": at} | names | answer)
+            reported = {} if address in unreachable else {"version": "V5_3_3"}
+            brokers.append({"at": at} | names | reported)
     rules, window = named("collection_incomplete"), minutes(0, 60)
     assert [table.name for table, _ in tables_to_read(rules, window)] == [
         "raw.snapshots",

@@ -9,8 +9,8 @@ from lake.decisions import decisions, quarantined_rows
 from lake.tables import quality, raw
 from lake.window import HOUR, Window
 from settings.home import Home
+from tests.support import commands
 from tests.support.table_rows import NOON, arrow, minute, snapshot_id
-from tests.tidemark import conftest
 
 HOUR_OF_ROWS = Window(NOON, NOON + HOUR)
 
@@ -65,8 +65,8 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return filled(Lake(Home.of(tmp_path_factory.mktemp("home"))))
 
 
-def answer(home, *arguments: str, code: int = 0) -> str:
-    return conftest.answer(home, "quarantine", *arguments, code=code)
+def output_of(home, *arguments: str, code: int = 0) -> str:
+    return commands.output_of(home, "quarantine", *arguments, code=code)
 
 
 def row_id(lake, **wanted):
@@ -77,7 +77,7 @@ def row_id(lake, **wanted):
 
 
 def listed(home, *arguments):
-    return json.loads(answer(home, "list", "--format", "json", *arguments))
+    return json.loads(output_of(home, "list", "--format", "json", *arguments))
 
 
 def test_quarantined_rows_are_listed_with_their_reasons(standing):
@@ -86,19 +86,21 @@ def test_quarantined_rows_are_listed_with_their_reasons(standing):
     assert len(listed(home, "--limit", "2")) == 2
     (topic,) = listed(home, "--table", "raw.topics")
     assert (topic["reason"], topic["key"]) == ("read_queues_ge_0", "broker=broker-a, topic=gone")
-    assert topic["row_id"] in answer(home, "list")
+    assert topic["row_id"] in output_of(home, "list")
 
-    shown = answer(home, "show", row_id(lake, queue_id=2)[:6])
+    shown = output_of(home, "show", row_id(lake, queue_id=2)[:6])
     assert "Violates max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)\n" in shown
     assert '  "max_offset": -1,\n' in shown
-    conflict = json.loads(answer(home, "show", row_id(lake, max_offset=9), "--format", "json"))
+    conflict = json.loads(output_of(home, "show", row_id(lake, max_offset=9), "--format", "json"))
     assert sorted(row["max_offset"] for row in conflict["same_key"]) == [8, 9]
     assert conflict["row"]["max_offset"] == 9
 
 
 def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
     chosen = row_id(lake, max_offset=9)
-    printed = answer(home, "release", chosen, "--comment", "as the broker says", "--author", "eve")
+    printed = output_of(
+        home, "release", chosen, "--comment", "as the broker says", "--author", "eve"
+    )
     assert printed == (
         f"{chosen} raw.queue_offsets broker=broker-a, topic=orders, queue_id=1: "
         "released by eve: as the broker says\n"
@@ -109,21 +111,21 @@ def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
     assert (found.row_id, found.decision, found.author) == (chosen, "released", "eve")
     assert (found.observed_at, found.comment) == (NOON, "as the broker says")
     assert chosen not in {row["row_id"] for row in listed(home)}
-    assert "Released by eve: as the broker says\n" in answer(home, "show", chosen)
+    assert "Released by eve: as the broker says\n" in output_of(home, "show", chosen)
 
-    assert "recompute" in answer(home, "drop", chosen), "it was computed on"
+    assert "recompute" in output_of(home, "drop", chosen), "it was computed on"
     (row,) = listed(home, "--decided")
     assert (row["row_id"], row["decision"]) == (chosen, "dropped")
-    assert "recompute" in answer(home, "undo", chosen)
+    assert "recompute" in output_of(home, "undo", chosen)
     assert listed(home, "--decided") == []
     assert chosen in {row["row_id"] for row in listed(home)}
 
 
 def test_decisions_can_change_after_rows_left_the_quarantine(home, lake):
     chosen = row_id(lake, queue_id=2)
-    assert "recompute" not in answer(home, "drop", chosen), "no number changes"
+    assert "recompute" not in output_of(home, "drop", chosen), "no number changes"
     lake.replace(quality.QUARANTINE, HOUR_OF_ROWS, [])
-    answer(home, "release", chosen, "--comment", "after all")
+    output_of(home, "release", chosen, "--comment", "after all")
     (found,) = decisions(lake)
     assert (found.decision, found.reason) == ("released", "max_offset_ge_0")
 
@@ -139,7 +141,9 @@ def test_decisions_can_change_after_rows_left_the_quarantine(home, lake):
     ],
 )
 def test_bad_use_is_one_line(standing, arguments, code, line):
-    assert line in " ".join(answer(standing.home, *arguments, code=code).replace("│", " ").split())
+    assert line in " ".join(
+        output_of(standing.home, *arguments, code=code).replace("│", " ").split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_bad_use_is_one_line(standing, arguments, code, line):
 )
 def test_no_release_makes_a_key_double(standing, chosen, line):
     ids = [row_id(standing, **columns) for columns in chosen]
-    printed = answer(standing.home, "release", *ids, "--comment", "why", code=1)
+    printed = output_of(standing.home, "release", *ids, "--comment", "why", code=1)
     assert printed.startswith(f"tidemark: {ids[-1]} cannot be released: ")
     assert printed.endswith(f"{line}\n")
     assert decisions(standing) == (), "all of them or none"
@@ -161,14 +165,16 @@ def test_no_release_makes_a_key_double(standing, chosen, line):
 
 def test_rows_without_raw_rows_cannot_be_released(home, lake):
     lake.replace(raw.QUEUE_OFFSETS, HOUR_OF_ROWS, [])
-    printed = answer(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
+    printed = output_of(home, "release", row_id(lake, queue_id=2), "--comment", "why", code=1)
     assert "its raw rows have been removed" in printed
 
 
 def test_one_copy_is_released_when_another_is_undone(home, lake):
     first, second = (row_id(lake, max_offset=high) for high in (8, 9))
-    answer(home, "release", first, "--comment", "why")
-    assert f"{first} of the same key" in answer(home, "release", second, "--comment", "w", code=1)
-    answer(home, "undo", first)
-    answer(home, "release", second, "--comment", "why")
+    output_of(home, "release", first, "--comment", "why")
+    assert f"{first} of the same key" in output_of(
+        home, "release", second, "--comment", "w", code=1
+    )
+    output_of(home, "undo", first)
+    output_of(home, "release", second, "--comment", "why")
     assert [each.row_id for each in decisions(lake)] == [second]

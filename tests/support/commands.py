@@ -14,8 +14,8 @@ from tests.support.homes import environment
 from tidemark.cli import main
 
 
-def answer(home: Home, *arguments: str, code: int = 0) -> str:
-    """What a command that ends with this code prints: its answer, or why there is none."""
+def output_of(home: Home, *arguments: str, code: int = 0) -> str:
+    """Return what a command that ends with this code prints: its output, or why there is none."""
     out, err, found = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.dict(os.environ, environment(home), clear=True),

@@ -6,7 +6,7 @@ import pytest
 
 from settings.environment import Settings, variable_of
 from settings.home import Home
-from tests.tidemark.conftest import answer
+from tests.support.commands import output_of
 from tidemark.commands.config import setting_rows
 
 
@@ -16,7 +16,7 @@ def home(tmp_path) -> Home:
 
 
 def test_every_setting_has_a_row(home):
-    rows = {row["name"]: row for row in json.loads(answer(home, "config", "--format", "json"))}
+    rows = {row["name"]: row for row in json.loads(output_of(home, "config", "--format", "json"))}
     assert list(rows) == [variable_of(name) for name in Settings.model_fields]
     assert rows["TIDEMARK_HOME"]["value"] == str(home.path)
     assert rows["TIDEMARK_HOME"]["source"] == "environment"
@@ -56,5 +56,5 @@ def test_secrets_are_masked(home, monkeypatch):
 
 
 def test_the_table_names_values_and_descriptions(home):
-    table = answer(home, "config")
+    table = output_of(home, "config")
     assert "TIDEMARK_GAP_MINUTES" in table and "minutes" in table
