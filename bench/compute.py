@@ -30,7 +30,7 @@ from bench.soak import TIDEMARK
 from bench.tick import STAGES, stage_seconds, step_seconds
 from lake.catalog import Lake
 from lake.window import HOUR, Window, floor_hour
-from orchestration.instance import warm
+from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from settings.environment import Settings
 from settings.home import Home
@@ -60,7 +60,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             _write("compute ticks", _ticks(Path(folder)))
     if "hours" in options.parts:
-        with tempfile.TemporaryDirectory() as folder, warm_home(Path(folder)) as home:
+        with tempfile.TemporaryDirectory() as folder, home_with_engine(Path(folder)) as home:
             _write("compute hours", _hours(home, options.hours))
 
 
@@ -202,16 +202,16 @@ def _require_same(totals: Sequence[Sequence[float]]) -> None:
 
 
 @contextmanager
-def warm_home(path: Path) -> Iterator[Home]:
+def home_with_engine(path: Path) -> Iterator[Home]:
     """A home with a warm engine."""
     home = Home.of(path)
     _use(home)
     prepare(home)
-    warm.up(Settings(home=home))
+    run_services.up(Settings(home=home))
     try:
         yield home
     finally:
-        warm.down(home)
+        run_services.down(home)
 
 
 def _ticks(folder: Path) -> str:
@@ -225,7 +225,7 @@ def _ticks(folder: Path) -> str:
     seen: dict[str, list[tuple[float, dict[str, float]]]] = {name: [] for name in begins}
     with ExitStack() as stack:
         lakes = {
-            name: Lake(stack.enter_context(warm_home(folder / str(minute))))
+            name: Lake(stack.enter_context(home_with_engine(folder / str(minute))))
             for name, minute in begins.items()
         }
         for number in range(WARMING + 10):

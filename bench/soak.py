@@ -22,7 +22,7 @@ from lake.catalog import Lake
 from lake.schema import Table
 from lake.tables import alerting, progress, raw
 from lake.window import HOUR, floor_hour
-from orchestration.instance import warm
+from orchestration.instance import run_services
 from settings.environment import Settings
 from settings.home import Home
 from tests.support.cluster_history import COMPUTED, Minute, put, text_of
@@ -151,12 +151,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         disturbed, undisturbed = (Lake(Home.of(Path(folder) / name)) for name in ("kills", "calm"))
         try:
-            warm.up(Settings(home=disturbed.home))
-            warm.up(Settings(home=undisturbed.home))
+            run_services.up(Settings(home=disturbed.home))
+            run_services.up(Settings(home=undisturbed.home))
             differing = soak(disturbed, undisturbed, options.kills, options.seed, print_line)
         finally:
-            warm.down(disturbed.home)
-            warm.down(undisturbed.home)
+            run_services.down(disturbed.home)
+            run_services.down(undisturbed.home)
     if differing:
         sys.exit(f"differ from an undisturbed run: {', '.join(differing)}")
     print_line(f"{options.kills} kills; {len(COMPARED)} tables equal those of an undisturbed run")

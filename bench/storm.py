@@ -20,7 +20,7 @@ from pathlib import Path
 from alerting.delivery.channels import AppriseChannel
 from alerting.delivery.outbox import deliver
 from bench import report
-from bench.compute import tick, warm_home
+from bench.compute import home_with_engine, tick
 from bench.past import Past
 from bench.tick import STAGES, stage_seconds
 from lake.catalog import Lake
@@ -80,7 +80,7 @@ def _side(path: Path, threshold: int) -> Iterator[Side]:
         f"  - {{name: lag-{number}, kind: lag, threshold: {threshold}, for: 1}}\n"
         for number in range(RULES)
     ]
-    with warm_home(path) as home:
+    with home_with_engine(path) as home:
         rules.write_text("rules:\n" + "".join(lines))
         yield Side(Lake(home), rules)
 

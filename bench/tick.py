@@ -24,7 +24,7 @@ from lab import jars, java
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from lake.tables import progress
-from orchestration.instance import warm
+from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from settings.environment import Settings
 from settings.home import Home
@@ -67,7 +67,7 @@ def main() -> None:
             _lag(options.version, cluster.namesrv, environment, options.rounds)
             _ticks(home, environment, options.rounds)
         finally:
-            warm.down(home)
+            run_services.down(home)
             cluster.down(graceful=False)
 
 
@@ -88,7 +88,7 @@ def _ticks(home: Home, environment: Mapping[str, str], rounds: int) -> None:
     _row("tick with a Spark of its own, s", [cold])
     _stages("  ", [step_seconds()], [cold])
     started = time.monotonic()
-    warm.up(Settings(home=home))
+    run_services.up(Settings(home=home))
     _row("engine start, s", [time.monotonic() - started])
     _row("first tick on the engine, s", [_tick(environment)])
     walls, steps = [], []

@@ -68,8 +68,10 @@ def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
     spark = settings.spark
     remote = spark.remote or None
     if not spark.remote and not spark.master:
-        warm = engine.running(settings.home)
-        remote = (warm.shared if of_run else warm.remote) if warm else None
+        engine_of_home = engine.running(settings.home)
+        remote = (
+            (engine_of_home.shared if of_run else engine_of_home.remote) if engine_of_home else None
+        )
     catalog = CatalogConfig.of(settings.home, settings.catalog)
     if not remote:
         os.environ.update(password_file(settings.home, catalog))

@@ -22,7 +22,7 @@ import psutil
 import orchestration
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
-from orchestration.instance import warm
+from orchestration.instance import run_services
 from orchestration.instance.files import prepare
 from orchestration.jobs import TICK
 from settings.environment import Settings
@@ -116,7 +116,7 @@ def _running(
         report("starting the workload, a group of every kind")
         cluster.start_workload("all")
         report("starting the Spark engine")
-        warm.up(settings)
+        run_services.up(settings)
         prepare(home)
         environment = {
             **os.environ,
@@ -129,7 +129,7 @@ def _running(
     finally:
         report("stopping")
         _stop(running.processes.values())
-        warm.down(home)
+        run_services.down(home)
         cluster.down(graceful=False)
 
 
@@ -156,9 +156,9 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
                     f"no tick began within {FIRST_TICK_SECONDS} s; see "
                     f"{_log(running.home, 'dagster-daemon')}"
                 )
-            if not warm.is_up(running.home):
+            if not run_services.is_up(running.home):
                 report("the Spark engine is gone, starting it again")
-                warm.up(running.settings)
+                run_services.up(running.settings)
             for record in _finished(instance, running.since):
                 if record.dagster_run.run_id not in finished:
                     finished.add(record.dagster_run.run_id)

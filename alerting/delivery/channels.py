@@ -17,9 +17,9 @@ import apprise
 
 from alerting.delivery import apprise_patches
 from alerting.delivery.digests import digest_body, digest_title
+from alerting.delivery.log_filter import ADDRESS_FILTER
 from alerting.delivery.messages import Notification, as_json, worst
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
-from alerting.delivery.quiet import HUSH
 from alerting.delivery.templates import Words
 from alerting.rules.routes import DEFAULT_RECEIVER
 
@@ -147,7 +147,7 @@ class AppriseChannel:
         self._words = words
         self._secrets = _parts(url)
         apprise_patches.apply()
-        HUSH.install()
+        ADDRESS_FILTER.install()
         service = opened(url, keeps_alerts=not every)
         if service is None:
             raise ChannelError(f"apprise cannot use this {scheme}:// address")
@@ -163,7 +163,7 @@ class AppriseChannel:
         """
         headline, write = self._written(notifications)
         room = self._service.body_maxlen - len(headline.encode()) - _JOINED
-        with HUSH.warnings() as reasons:
+        with ADDRESS_FILTER.warnings() as reasons:
             if self.one_by_one:
                 (notification,) = notifications
                 about(self._service, notification.incident.incident_id)

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import requests
 
-from alerting.delivery.quiet import HUSH
+from alerting.delivery.log_filter import ADDRESS_FILTER
 
 TIMEOUT = 5.0
 """Seconds; nothing waits longer for whoever listens."""
@@ -22,8 +22,8 @@ def heartbeat(url: str, *, succeeded: bool) -> str | None:
     """
     if not url:
         return None
-    HUSH.install()
-    with HUSH.warnings():
+    ADDRESS_FILTER.install()
+    with ADDRESS_FILTER.warnings():
         try:
             response = requests.get(url if succeeded else _failure(url), timeout=TIMEOUT)
         except requests.RequestException as error:

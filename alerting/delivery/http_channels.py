@@ -10,8 +10,8 @@ import msgspec
 import requests
 
 from alerting.delivery.channels import ChannelError
+from alerting.delivery.log_filter import ADDRESS_FILTER
 from alerting.delivery.messages import Notification, observed
-from alerting.delivery.quiet import HUSH
 from alerting.incidents.incident import Incident
 from lake.typed_rows import plain_rows
 
@@ -31,7 +31,7 @@ def _request(method: str, url: str, **options: Any) -> requests.Response:
     Raises:
         ChannelError: it failed or was refused; the line holds no part of the address.
     """
-    with HUSH.warnings():
+    with ADDRESS_FILTER.warnings():
         try:
             response = requests.request(
                 method, url, timeout=TIMEOUT, allow_redirects=False, **options
@@ -88,7 +88,7 @@ class WebhookChannel:
         self.receiver: str | None = receiver
         self._url = url
         self._secret = secret
-        HUSH.install()
+        ADDRESS_FILTER.install()
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Post each notification.
@@ -132,7 +132,7 @@ class AlertmanagerChannel:
         self.name = f"{receiver}.alertmanager-{_fingerprint(url)}"
         self.receiver: str | None = receiver
         self._api = f"{url.rstrip('/')}/api/v2"
-        HUSH.install()
+        ADDRESS_FILTER.install()
 
     def send(self, notifications: Sequence[Notification]) -> None:
         """Post the newest state of each incident.

@@ -1,4 +1,4 @@
-"""The warm engine: a Spark Connect server on this machine that outlives the runs it serves.
+"""The engine: a Spark Connect server on this machine that outlives the runs it serves.
 
 It is found by the state file in its home. A run that finds it answering uses it, one that does not
 starts a Spark of its own, so the engine is an accelerator and never a condition.

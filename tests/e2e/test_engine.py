@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lake.catalog import Lake
-from orchestration.instance import warm
+from orchestration.instance import run_services
 from settings.environment import Settings
 from settings.home import Home
 from tests.support.cluster_history import Minute, put, rows
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kills]
 def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
     """The next tick starts its own Spark, which gives the same results as the engine so far."""
     home = Home.of(tmp_path / "home")
-    lake, engine = Lake(home), warm.up(Settings(home=home))
+    lake, engine = Lake(home), run_services.up(Settings(home=home))
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     put(home, start, [Minute(0, impossible=True)])
     process = subprocess.Popen(
@@ -39,7 +39,7 @@ def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
         _, printed = process.communicate(timeout=120)
     finally:
         process.kill()
-        warm.down(home)
+        run_services.down(home)
     lines = [line for line in printed.splitlines() if line.startswith("tidemark: ")]
     assert process.returncode == 1 and len(lines) == 1 and "Traceback" not in printed, printed
 

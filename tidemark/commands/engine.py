@@ -11,22 +11,22 @@ app = typer.Typer(no_args_is_help=True)
 def up() -> None:
     """Start the engine of this home, unless it runs."""
     from lab import java
-    from orchestration.instance import warm
+    from orchestration.instance import run_services
     from tidemark.progress_line import steps
 
     java.find("java")
     with steps("engine") as report:
         report("starting Spark Connect")
-        started = warm.up(invocation().settings)
+        started = run_services.up(invocation().settings)
     typer.echo(f"engine {started.remote} pid {started.pid}")
 
 
 @app.command()
 def down() -> None:
     """Stop the engine of this home."""
-    from orchestration.instance import warm
+    from orchestration.instance import run_services
 
-    typer.echo("engine stopped" if warm.down(invocation().home) else "no engine runs")
+    typer.echo("engine stopped" if run_services.down(invocation().home) else "no engine runs")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What makes runs short, up and down together: the Spark engine and the fork server."""
+"""The services that make runs short, up and down together: Spark engine and fork server."""
 
 from concurrent.futures import ThreadPoolExecutor
 

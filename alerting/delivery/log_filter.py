@@ -1,4 +1,4 @@
-"""Keeps addresses, which hold secrets, out of every log while messages are sent."""
+"""A log filter that keeps addresses, which hold secrets, out of every log during a send."""
 
 import logging
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 
-class Hush(logging.Filter):
+class AddressFilter(logging.Filter):
     """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
 
     apprise reports the reason of a failure only in its log, which also holds addresses; urllib3
@@ -43,5 +43,5 @@ class Hush(logging.Filter):
         return not ours and lines is None
 
 
-HUSH = Hush()
-"""The one of this process."""
+ADDRESS_FILTER = AddressFilter()
+"""The filter of this process."""
