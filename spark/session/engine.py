@@ -131,7 +131,17 @@ def _state_file(home: Home) -> Path:
     return home.engine / "engine.json"
 
 
-def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
+def foreground(
+    home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command of a Connect server on loopback, and the environment that it needs.
+
+    Args:
+        home: where the file with the catalog's password lies.
+        catalog: where the tables are.
+        settings: its master, memory and jars.
+        port: where it listens.
+    """
     # Imported here: commands that do not use pyspark call `running`.
     import pyspark
 
@@ -151,6 +161,11 @@ def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: in
         "PYSPARK_PYTHON": sys.executable,
         **password_file(home, catalog),
     }
+    return command, environment
+
+
+def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
+    command, environment = foreground(home, catalog, settings, port)
     with log_file(home).open("ab") as log:
         process = subprocess.Popen(
             command,

@@ -1,5 +1,9 @@
 """`tidemark engine`: what ticks share, a warm Spark Connect server and imported libraries."""
 
+import os
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from tidemark.invocation import invocation
@@ -39,3 +43,45 @@ def status() -> None:
         typer.echo("no engine runs; ticks start a Spark of their own")
         raise typer.Exit(1)
     typer.echo(f"engine {found.remote} pid {found.pid}")
+
+
+@app.command()
+def run(
+    port: Annotated[
+        int, typer.Option(help="Port of loopback to listen at.", min=1, max=65535)
+    ] = 15002,
+) -> None:
+    """Be the engine, in the foreground: for a container, or a service of the machine.
+
+    Runs find it by TIDEMARK_SPARK_REMOTE=sc://localhost:PORT. Both sides take the token of
+    SPARK_CONNECT_AUTHENTICATE_TOKEN.
+    """
+    from lab import java
+    from lake.catalog import Lake
+    from lake.catalog_config import CatalogConfig
+    from spark.session import engine
+    from tidemark.errors import CommandError
+
+    if not os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN"):
+        raise CommandError(
+            "whoever reaches the engine runs code as its user: set "
+            "SPARK_CONNECT_AUTHENTICATE_TOKEN, here and where runs are"
+        )
+    java.find("java")
+    settings = invocation().settings
+    catalog = CatalogConfig.of(settings.home, settings.catalog)
+    Lake(settings.home, catalog).catalog  # noqa: B018  the engine reads tables that exist
+    settings.home.engine.mkdir(parents=True, exist_ok=True)
+    command, environment = engine.foreground(settings.home, catalog, settings.spark, port)
+    # Spark writes artifacts into its working folder.
+    os.chdir(settings.home.engine)
+    os.execve(command[0], command, environment)
+
+
+@app.command()
+def jars(folder: Annotated[Path, typer.Argument(help="Where they go.")]) -> None:
+    """Fetch the jars that Spark needs into a folder, for TIDEMARK_SPARK_JARS."""
+    from tidemark.spark_jars import fetch
+
+    for package in fetch(folder):
+        typer.echo(package)
