@@ -13,6 +13,7 @@ from tidemark.progress_line import complain
 from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines
 
 if TYPE_CHECKING:
+    from collection.continuous import Report
     from collection.snapshots import Read
     from settings.clusters import Cluster
 
@@ -23,12 +24,16 @@ _CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rock
 _LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
 _ID = typer.Option(metavar="N", min=0, help="Broker id of the replica that wrote the files.")
 _EVERY = typer.Option(metavar="SPAN", help="Repeat at this interval, e.g. 10s or 1m.")
+_ALIVE = typer.Option(
+    metavar="FILE", help="Touched with each snapshot of --every: a probe reads its age."
+)
 
 
 @app.command()
 def collect(
     namesrv: NamesrvOption = "",
     every: Annotated[str, _EVERY] = "",
+    alive_file: Annotated[Path | None, _ALIVE] = None,
     store: Annotated[Path | None, _FOLDER] = None,
     local_offsets: Annotated[Path | None, _CLIENTS] = None,
     stats_log: Annotated[list[Path] | None, _LOGS] = None,
@@ -50,6 +55,8 @@ def collect(
         raise typer.BadParameter(f"{files[0]}: files are for --stats-log")
     if broker_id is not None and not (store or stats_log):
         raise typer.BadParameter("--broker-id is for --store and --stats-log")
+    if alive_file and not every:
+        raise typer.BadParameter("--alive-file is for --every")
     if given and every:
         raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
     from tidemark import land_files as from_files
@@ -62,10 +69,10 @@ def collect(
     elif stats_log:
         from_files.land_stats_log([*stats_log, *(files or ())], cluster, broker, broker_id or 0)
     else:
-        _collect_clusters(namesrv, every)
+        _collect_clusters(namesrv, every, alive_file)
 
 
-def _collect_clusters(namesrv: str, every: str) -> None:
+def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None:
     from collection.continuous import collect_every, snapshot_line
     from collection.snapshots import take_snapshots
     from lake.landing import land
@@ -74,7 +81,8 @@ def _collect_clusters(namesrv: str, every: str) -> None:
     chosen = clusters(home, namesrv)
     read = _read(chosen)
     if every:
-        asyncio.run(collect_every(home, chosen, _seconds(every), typer.echo, complain, read))
+        report, warn = _alive(typer.echo, alive_file), _alive(complain, alive_file)
+        asyncio.run(collect_every(home, chosen, _seconds(every), report, warn, read))
         return
     snapshots = take_snapshots(home, chosen, read=read)
     for snapshot in snapshots:
@@ -83,6 +91,18 @@ def _collect_clusters(namesrv: str, every: str) -> None:
     if all(snapshot.status == "FAILED" for snapshot in snapshots):
         first = snapshots[0]
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
+
+
+def _alive(report: "Report", file: Path | None) -> "Report":
+    """Return what also touches a file: the collector goes on, whatever the snapshot was worth."""
+    if not file:
+        return report
+
+    def reported(line: str) -> None:
+        file.touch()
+        report(line)
+
+    return reported
 
 
 def _read(chosen: "Sequence[Cluster]") -> "Read":

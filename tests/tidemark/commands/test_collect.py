@@ -1,6 +1,8 @@
 """`tidemark collect` of files: what lands, what is said, how it ends."""
 
 import shutil
+import subprocess
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +14,9 @@ from lake.tables import raw
 from rocketmq.files.store_snapshot import read_store
 from settings.home import Home
 from tests.rocketmq.files.conftest import StoreBuilder
-from tests.support.homes import run
+from tests.support.homes import TIDEMARK, environment, run
 from tests.support.recorded import FIXTURES
+from tests.support.servers import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -143,3 +146,24 @@ def test_what_is_refused(home, tmp_path, arguments, code, expected):
     if code == 1:
         assert len(done.stderr.splitlines()) == 1
     assert list(landed(home)) == []
+
+
+def test_a_collector_that_reaches_nobody_is_alive(home, tmp_path):
+    alive = tmp_path / "alive"
+    options = ["--every", "1s", "--namesrv", f"127.0.0.1:{free_port()}", "--alive-file", alive]
+    command = [TIDEMARK, "collect", *options]
+    with subprocess.Popen(command, env=environment(home), stderr=subprocess.PIPE) as collector:
+        try:
+            until = time.monotonic() + 60
+            while not alive.exists() and collector.poll() is None and time.monotonic() < until:
+                time.sleep(0.1)
+        finally:
+            collector.terminate()
+    assert alive.exists(), collector.stderr
+    assert collector.returncode == 0
+
+
+def test_a_sign_of_life_is_for_a_collector_that_goes_on(home):
+    refused = collect(home, "--alive-file", "alive")
+    assert refused.returncode == 2
+    assert "--alive-file is for --every" in refused.stderr
