@@ -1,60 +1,18 @@
 """The wheel works outside the checkout: package data, definitions and the command line."""
 
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from tests.test_repository import ROOT, tracked
+from tests.support.wheel import installed_wheel, run
+from tests.test_repository import ROOT
 
 pytestmark = pytest.mark.wheel
 
 
-def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, without the checkout on its path."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name != "PYTHONPATH" and not name.startswith(("TIDEMARK_", "DAGSTER_"))
-    }
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Return the bin folder of a new environment that holds the wheel and sees the locked rest."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for path in tracked():
-        copy = folder / "source" / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
-    build = ["-m", "build", "--wheel", "--no-isolation", "--outdir", folder, folder / "source"]
-    built = run(sys.executable, *build, folder=folder)
-    assert built.returncode == 0, built.stdout + built.stderr
-    shutil.rmtree(folder / "source")
-    (wheel,) = folder.glob("tidemark-*.whl")
-    environment = folder / "environment"
-    made = run(sys.executable, "-m", "venv", "--without-pip", environment, folder=folder)
-    assert made.returncode == 0, made.stderr
-    python = environment / "bin" / "python"
-    install = ["-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel]
-    got = run(sys.executable, *install, folder=folder)
-    assert got.returncode == 0, got.stderr
-    (site,) = (environment / "lib").glob("python*/site-packages")
-    # A plain path: files like the one of an editable install are not followed from there.
-    (site / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return environment / "bin"
+    return installed_wheel(tmp_path_factory)
 
 
 def test_the_version_is_that_of_the_project(installed, tmp_path):
