@@ -1,0 +1,89 @@
+"""The compose file: its commands, variables and health checks are real, its secrets elsewhere."""
+
+import re
+
+import yaml
+
+from tests.support.command_lines import DEPLOY, SETTINGS, mistake
+from tests.test_repository import ROOT
+
+FILE = DEPLOY / "compose.yaml"
+COMPOSE = yaml.safe_load(FILE.read_text())
+SERVICES = COMPOSE["services"]
+OURS = {name: it for name, it in SERVICES.items() if str(it["image"]).startswith("tidemark:")}
+SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|CREDENTIAL|CATALOG_URI|PG_URL|NOTIFY")
+
+
+def variables(file: str) -> dict[str, str]:
+    lines = (DEPLOY / f"{file}.example").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_all_processes_are_there():
+    assert OURS.keys() == {"collector", "code", "engine", "daemon", "webserver", "board"}
+    assert SERVICES.keys() - OURS.keys() == {"postgres", "s3"}
+
+
+def test_every_command_is_taken_by_its_program():
+    for name, service in OURS.items():
+        assert mistake(service["command"]) is None, name
+
+
+def test_health_checks_call_programs_of_the_image():
+    for name, service in OURS.items():
+        kind, *command = service["healthcheck"]["test"]
+        if kind == "CMD" and command[0].startswith("dagster"):
+            assert mistake(command) is None, name
+        else:
+            assert kind == "CMD-SHELL" or command[0] in ("python3", "bash"), name
+
+
+def test_every_variable_is_a_setting():
+    known = set(re.findall(r"\bTIDEMARK_\w+", FILE.read_text()))
+    assert known <= SETTINGS
+    assert set(it for it in variables("compose/secrets.env") if it.startswith("TIDE")) <= SETTINGS
+
+
+def test_no_secret_stands_in_the_file():
+    for name, service in SERVICES.items():
+        assert not [it for it in service.get("environment", {}) if SECRET.search(it)], name
+        for file in service["env_file"]:
+            assert file.removeprefix("compose/") in ("secrets.env", "postgres.env", "s3.env")
+            assert variables(file)
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert "deploy/compose/*.env" in ignored
+
+
+def test_the_file_systems_of_our_processes_are_read_only():
+    for name, service in OURS.items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        written = [it.split(":")[1] for it in service["volumes"] if not it.endswith(":ro")]
+        assert written == ["/var/lib/tidemark"], name
+
+
+def test_ports_are_published_on_loopback_only():
+    published = [port for it in SERVICES.values() for port in it.get("ports", ())]
+    assert sorted(published) == ["127.0.0.1:3000:3000", "127.0.0.1:8080:8080"]
+
+
+def test_who_depends_on_whom_exists():
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert other in SERVICES, name
+            healthy = how["condition"] == "service_healthy"
+            assert not healthy or "healthcheck" in SERVICES[other], name
+    assert SERVICES["engine"]["network_mode"] == "service:code"
+    mounts = {it.split(":")[0] for s in SERVICES.values() for it in s.get("volumes", ())}
+    named = {it for it in mounts if not it.startswith(".")}
+    assert named == COMPOSE["volumes"].keys()
+    for path in mounts - named:
+        assert any((DEPLOY / f"{path}{end}").exists() for end in ("", ".example")), path
+
+
+def test_the_engine_is_where_runs_seek_it():
+    command = OURS["engine"]["command"]
+    remote = OURS["code"]["environment"]["TIDEMARK_SPARK_REMOTE"]
+    assert remote == f"sc://localhost:{command[command.index('--port') + 1]}"
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in variables("compose/secrets.env")
