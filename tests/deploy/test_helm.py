@@ -1,0 +1,165 @@
+"""The chart: what helm makes of it is valid, restricted, and calls real commands."""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from settings.clusters_file import load_clusters
+from tests.support.command_lines import DEPLOY, SETTINGS, mistake
+
+CHART = DEPLOY / "helm" / "tidemark"
+VALUES = sorted((CHART / "ci").glob("*.yaml"))
+KUBERNETES = ("1.29", "1.35")
+HELM = os.environ.get("HELM") or shutil.which("helm")
+
+needs_helm = pytest.mark.skipif(
+    not HELM, reason="no helm here: go install helm.sh/helm/v3/cmd/helm@v3.19.5, or set HELM"
+)
+each_values = pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(HELM), *map(str, arguments)], capture_output=True, text=True)
+
+
+@cache
+def rendered(values: Path, version: str = KUBERNETES[-1]) -> tuple[dict[str, Any], ...]:
+    """The resources that helm makes with these values."""
+    cluster = ("--kube-version", f"{version}.0", "--namespace", "tide")
+    done = helm("template", "tide", CHART, "--values", values, *cluster)
+    assert done.returncode == 0, done.stderr
+    return tuple(it for it in yaml.safe_load_all(done.stdout) if it)
+
+
+def kinds(values: Path, kind: str) -> dict[str, dict[str, Any]]:
+    return {it["metadata"]["name"]: it for it in rendered(values) if it["kind"] == kind}
+
+
+def pods(values: Path) -> dict[str, dict[str, Any]]:
+    found = kinds(values, "Deployment")
+    return {name: it["spec"]["template"]["spec"] for name, it in found.items()}
+
+
+def test_files_of_the_chart_are_those_of_the_image():
+    for name in ("dagster.yaml", "workspace.yaml"):
+        assert (CHART / "files" / name).read_text() == (DEPLOY / "dagster" / name).read_text()
+
+
+@needs_helm
+@each_values
+def test_helm_finds_no_mistake(values):
+    done = helm("lint", "--strict", CHART, "--values", values)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize("wrong", ["secret=", "catalog.type=hive", "spark.remote=spark://x"])
+def test_helm_refuses_wrong_values(wrong):
+    done = helm("lint", CHART, "--values", VALUES[0], "--set", wrong)
+    assert done.returncode != 0
+    assert wrong.split("=")[0].split(".")[-1] in done.stdout + done.stderr
+
+
+@needs_helm
+@each_values
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_resources_are_valid(values, version):
+    resources = rendered(values, version)
+    assert len(resources) > 10
+    for resource in resources:
+        kubernetes_validate.validate(resource, version, strict=True)
+
+
+@needs_helm
+@each_values
+def test_pods_meet_the_restricted_standard(values):
+    """As Kubernetes' pod security standard `restricted` asks, and with a read-only root."""
+    for name, pod in pods(values).items():
+        context = pod["securityContext"]
+        assert context["runAsNonRoot"], name
+        assert context["runAsUser"] > 0, name
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        kinds_of_volumes = {kind for it in pod["volumes"] for kind in it if kind != "name"}
+        assert kinds_of_volumes <= {"configMap", "emptyDir", "persistentVolumeClaim"}, name
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False, name
+            assert own["capabilities"] == {"drop": ["ALL"]}, name
+            assert own["readOnlyRootFilesystem"], name
+
+
+@needs_helm
+@each_values
+def test_commands_are_taken_by_their_programs(values):
+    for name, pod in pods(values).items():
+        for container in pod["containers"]:
+            assert mistake(container["args"]) is None, name
+            assert container["livenessProbe"], name
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
+            assert "memory" in container["resources"]["limits"], name
+
+
+@needs_helm
+@each_values
+def test_variables_are_settings(values):
+    names = re.findall(r"\bTIDEMARK_\w+", yaml.safe_dump_all(rendered(values)))
+    assert len(set(names)) > 5
+    assert set(names) <= SETTINGS
+
+
+@needs_helm
+@each_values
+def test_the_file_of_clusters_can_be_read(values, tmp_path, monkeypatch):
+    for variable in ("ORDERS_ACCESS_KEY", "ORDERS_SECRET_KEY"):
+        monkeypatch.setenv(variable, "x")
+    file = tmp_path / "clusters.yaml"
+    file.write_text(kinds(values, "ConfigMap")["tide-files"]["data"]["clusters.yaml"])
+    assert [it.name for it in load_clusters(file)] == ["orders"]
+
+
+@needs_helm
+@each_values
+def test_secrets_come_by_reference_only(values):
+    assert kinds(values, "Secret") == {}
+    for pod in pods(values).values():
+        for container in pod["containers"]:
+            assert {"secretRef": {"name": "tidemark"}} in container["envFrom"]
+
+
+@needs_helm
+@each_values
+def test_services_and_policies_select_pods_that_exist(values):
+    deployments = kinds(values, "Deployment").values()
+    labels = [it["spec"]["template"]["metadata"]["labels"] for it in deployments]
+    for name, service in kinds(values, "Service").items():
+        wanted = service["spec"]["selector"].items()
+        assert [it for it in labels if wanted <= it.items()], name
+    for name, policy in kinds(values, "NetworkPolicy").items():
+        wanted = policy["spec"]["podSelector"].get("matchLabels", {}).items()
+        assert [it for it in labels if wanted <= it.items()], name
+
+
+@needs_helm
+def test_an_engine_runs_unless_spark_is_outside():
+    by_name = {path.stem: path for path in VALUES}
+    inside, outside = pods(by_name["one-cluster"]), pods(by_name["outside"])
+    assert [it["name"] for it in inside["tide-code"]["containers"]] == ["code", "engine"]
+    assert [it["name"] for it in outside["tide-code"]["containers"]] == ["code"]
+    assert kinds(by_name["outside"], "PersistentVolumeClaim") == {}
+
+
+@needs_helm
+def test_only_an_engine_with_executors_may_start_pods():
+    for path in VALUES:
+        expected = path.stem == "executors"
+        assert bool(kinds(path, "Role")) == expected, path.stem
+        assert pods(path)["tide-code"]["automountServiceAccountToken"] == expected, path.stem
+        assert not pods(path)["tide-board"]["automountServiceAccountToken"], path.stem
