@@ -45,7 +45,7 @@ def maintenance(
 
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
-    lake.lock()
+    lake.alone(context.log.info)
     now = datetime.now(UTC)
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
@@ -63,7 +63,7 @@ def maintenance(
         oldest = lake.lake.oldest_hour(table)
         if before and oldest and oldest < before:
             if table is raw.SNAPSHOTS:
-                remember_raw_since(lake.lake.home, before)
+                remember_raw_since(lake.lake.shared.state, before)
             session.sql(removal(table, before)).collect()
         session.sql(compaction(table, young)).collect()
         session.sql(expiry(table, now - REMEMBERED)).collect()

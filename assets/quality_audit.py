@@ -64,7 +64,7 @@ def audit(
     spark: SparkResource,
 ) -> Iterator[dg.AssetCheckResult]:
     """Validate all rows of an hour."""
-    lake.lock()
+    lake.alone(context.log.info)
     now = datetime.now(UTC)
     plan = plan_run(lake.lake, config.window(now), lake.history_settings)
     suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)

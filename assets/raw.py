@@ -43,10 +43,11 @@ def landing(
     ``FAILED`` snapshot; the others are not touched by it.
     """
     _refuse_the_past(context)
-    home = lake.lake.home
-    snapshots = collector.collect(home, groups_with_incidents(lake.lake), SharedSnapshots(spark))
+    groups = groups_with_incidents(lake.lake)
+    report = context.log.info
+    snapshots = collector.collect(lake.lake, groups, SharedSnapshots(spark), report)
     for snapshot in snapshots:
-        land(home, snapshot)
+        land(lake.lake.home, snapshot)
         for problem in snapshot.problems:
             context.log.warning(f"{snapshot.cluster}: {problem.line}")
     return dg.MaterializeResult(metadata=_described(snapshots))
@@ -60,7 +61,7 @@ def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
     return {
         "status": ", ".join(f"{name}: {header['status']}" for name, header in headers.items()),
         **{name: sum(header[name] for header in headers.values()) for name in sums},
-        "duration_ms": max(header["duration_ms"] for header in headers.values()),
+        "duration_ms": max((each["duration_ms"] for each in headers.values()), default=0),
         "snapshots": {
             name: {key: header[key] for key in shown} for name, header in headers.items()
         },

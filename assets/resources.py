@@ -1,13 +1,12 @@
 """The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
-from filelock import FileLock, Timeout
 from pydantic import Field, PrivateAttr
 
 from alerting.rules.files import RuleSet, read_rule_set, valid_rules
@@ -19,6 +18,7 @@ from expectations import tolerances
 from expectations.declarations import Expectation
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.leases import RUN, HeldError, Lease
 from rocketmq.records import Snapshot
 from settings import health_file, machines_file
 from settings.clusters import configured
@@ -33,8 +33,8 @@ class LakeResource(dg.ConfigurableResource):
     """The tables, which one run at a time may change.
 
     Runs of the daemon and of the command line replace windows of the same tables, so a run holds
-    the home's lock from its first step that loads or computes to its last. Collecting needs no
-    lock. The operating system frees it when a run is killed.
+    the lease of runs from its first step that loads or computes to its last. Collecting needs no
+    lease of a run. It ends when the run is killed.
     """
 
     home: str = Field(description="folder that holds all state, TIDEMARK_HOME")
@@ -42,7 +42,7 @@ class LakeResource(dg.ConfigurableResource):
     history_settings: dg.ResourceDependency[HistorySettings] = DEFAULT_HISTORY  # pyright: ignore
     catalog: dg.ResourceDependency[CatalogConfig | None] = None  # pyright: ignore
     _lake: Lake | None = PrivateAttr(default=None)
-    _lease: FileLock | None = PrivateAttr(default=None)
+    _lease: Lease | None = PrivateAttr(default=None)
 
     @property
     def lake(self) -> Lake:
@@ -51,29 +51,36 @@ class LakeResource(dg.ConfigurableResource):
             self._lake = Lake(Home.of(self.home), self.catalog)
         return self._lake
 
-    def lock(self) -> None:
+    def alone(self, waiting: Callable[[str], None] = lambda _: None) -> None:
         """Wait until no other run changes the tables, and keep others waiting until the run's end.
+
+        Called again it makes sure that this run still is the only one.
+
+        Args:
+            waiting: receives a line that says for whom it waits, where it does.
 
         Raises:
             Failure: another run did not end in the longest time that a run may take.
+            LeaseError: leases cannot be had, or this run lost its own.
         """
         if self._lease:
+            self._lease.confirm()
             return
-        home = Home.of(self.home)
-        home.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(home.path / "run.lock", thread_local=False)
+
+        def say(holder: str) -> None:
+            waiting(f"waiting for the run of {holder}, which changes the tables")
+
         try:
-            lock.acquire(timeout=60 * self.run_minutes)
-        except Timeout as error:
+            self._lease = self.lake.shared.leases.acquire(RUN, 60 * self.run_minutes, say)
+        except HeldError as error:
             raise dg.Failure(
-                f"another run has held {lock.lock_file} for {self.run_minutes} minutes; "
-                "wait for it or terminate it in the Dagster UI"
+                f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "
+                "Dagster UI"
             ) from error
-        self._lease = lock
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
-        """Tag the run that has the resource, and release its lock when it ends."""
+        """Tag the run that has the resource, and release its lease when it ends."""
         if context.run and context.instance:
             run_id, tags = context.run.run_id, context.run.tags
             longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
@@ -93,13 +100,20 @@ class CollectorResource(dg.ConfigurableResource):
     cluster: str = Field(default="", description="which cluster, or what to call it")
     clusters: str = Field(default="", description="settings file, TIDEMARK_CLUSTERS")
 
-    def collect(self, home: Home, priority_groups: Sequence[str], read: Read) -> list[Snapshot]:
+    def collect(
+        self,
+        lake: Lake,
+        priority_groups: Sequence[str],
+        read: Read,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> list[Snapshot]:
         """Takes one snapshot of every cluster at the same time.
 
         Args:
-            home: where the clusters and what is remembered of them are.
+            lake: whose home names the clusters, and whose state remembers them.
             priority_groups: groups whose clients a deep snapshot always requests.
             read: who reads a cluster.
+            report: receives a line for each cluster that another process collects.
 
         Raises:
             Failure: when no cluster is configured, the settings are wrong, or the only one was
@@ -107,14 +121,14 @@ class CollectorResource(dg.ConfigurableResource):
                 nothing to write down.
         """
         try:
-            clusters = configured(home, self.namesrv, self.cluster, self.clusters)
+            clusters = configured(lake.home, self.namesrv, self.cluster, self.clusters)
             if clusters:
-                return take_snapshots(home, clusters, priority_groups, read)
+                return take_snapshots(lake.shared, clusters, priority_groups, read, report)
         except (SettingsError, NeverReachedError) as error:
             raise dg.Failure(str(error)) from error
         raise dg.Failure(
             "no cluster to collect: set TIDEMARK_NAMESRV to the name server's HOST:PORT, or write "
-            f"{home.path / 'clusters.yaml'}"
+            f"{lake.home.path / 'clusters.yaml'}"
         )
 
 

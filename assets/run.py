@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from inspect import isgeneratorfunction
 from typing import Any, TypeVar
 
@@ -43,14 +43,14 @@ class Run:
         settings: HistorySettings,
         run_id: str,
         tags: Mapping[str, str],
-        lock: Callable[[], None] = lambda: None,
+        alone: Callable[[], None] = lambda: None,
     ) -> None:
         self.lake = lake
         self.run_id = run_id
         self._spark = spark
         self._settings = settings
         self._tags = tags
-        self._lock = lock
+        self._alone = alone
         self._plan: RunPlan | None = None
 
     @property
@@ -70,8 +70,13 @@ class Run:
         return self._spark.session_for(self.plan.rows)
 
     def begin(self) -> None:
-        """Wait until this run alone changes the tables; what it does before needs no lock."""
-        self._lock()
+        """Make sure that this run alone changes the tables, at first by waiting for others.
+
+        Raises:
+            Failure: another run took too long.
+            LeaseError: leases cannot be had, or this run lost its own.
+        """
+        self._alone()
 
     @property
     def since(self) -> datetime:
@@ -85,11 +90,11 @@ class Run:
             Failure: the run recomputes hours whose raw rows have been removed; it would replace
                 what was computed from them by nothing.
         """
+        self.begin()
         if self._plan is not None:
             return
-        self.begin()
         window = run_window(self._tags, self.lake, self._settings.days)
-        since = raw_since(self.lake.home)
+        since = raw_since(self.lake.shared.state)
         if since and window.start < since and not is_tick(self._tags):
             raise dg.Failure(
                 f"raw rows before {since:%Y-%m-%dT%H:%MZ} have been removed, and what was "
@@ -119,7 +124,9 @@ def run_resource(context: dg.InitResourceContext) -> Run:
     lake, spark = context.resources.lake, context.resources.spark
     assert context.run, "only runs have a plan"
     run_id, tags = context.run.run_id, context.run.tags
-    return Run(lake.lake, spark, lake.history_settings, run_id, tags, lake.lock)
+    report = context.log.info if context.log else lambda _: None
+    alone = partial(lake.alone, report)
+    return Run(lake.lake, spark, lake.history_settings, run_id, tags, alone)
 
 
 def planned(body: Callable[..., _T]) -> Callable[..., _T]:
@@ -188,6 +195,7 @@ def replaced(
         details: more metadata, read when the rows are written.
     """
     window = run.plan.window
+    run.begin()
     if frame is None:
         rows = clear_window(table, window, run.lake)
     else:

@@ -78,7 +78,7 @@ def application(
     )
     app.state.store = store
     app.state.metrics = keeper
-    app.state.live = LiveSnapshots(store.lake.home, configured)
+    app.state.live = LiveSnapshots(store.lake.shared.state, configured)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)

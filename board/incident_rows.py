@@ -13,9 +13,9 @@ from alerting.incidents.incident import OPEN
 from board.as_of import Shown
 from board.responses import ProblemError
 from lake.catalog import Lake
+from lake.state import State
 from lake.tables import alerting
 from lake.typed_rows import plain_rows
-from settings.home import Home
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
@@ -82,14 +82,14 @@ def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
     }
 
 
-def silence_rows(home: Home, now: datetime) -> list[dict[str, Any]]:
+def silence_rows(state: State, now: datetime) -> list[dict[str, Any]]:
     """Return the silences in force, and those planned.
 
     Raises:
         ProblemError: they cannot be read.
     """
     try:
-        found = silences(home)
+        found = silences(state)
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
     return [silence_row(each, now) for each in found if each.until > now]

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from board.responses import ProblemError
 from collection.memory import Memory
+from lake.state import State
 from rocketmq.collector import collect_snapshot
 from rocketmq.records import Snapshot
 from settings.clusters import Cluster
-from settings.home import Home
 
 SECONDS = 5.0
 """Seconds for which one snapshot serves everybody who requests one."""
@@ -27,14 +27,14 @@ class _Last:
 class LiveSnapshots:
     """The newest live snapshot of each configured cluster."""
 
-    def __init__(self, home: Home, configured: Callable[[], Sequence[Cluster]]) -> None:
+    def __init__(self, state: State, configured: Callable[[], Sequence[Cluster]]) -> None:
         """Know how clusters are reached.
 
         Args:
-            home: where the collector remembers brokers.
+            state: where the collector remembers brokers.
             configured: returns the clusters, as they are configured now.
         """
-        self._home = home
+        self._state = state
         self._configured = configured
         self._last: dict[str, _Last] = {}
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class LiveSnapshots:
         with last.lock:
             if last.snapshot is None or time.monotonic() - last.taken_at >= SECONDS:
                 now = datetime.now(UTC)
-                memory = Memory.of(self._home, cluster.key)
+                memory = Memory.of(self._state, cluster.key)
                 target = cluster.target(memory.remembered(now), kin=memory.kin(now))
                 last.snapshot = collect_snapshot(replace(target, counters=False))
                 last.taken_at = time.monotonic()
@@ -64,9 +64,9 @@ class LiveSnapshots:
     def _named(self, name: str) -> Cluster:
         found = self._configured()
         for cluster in found:
-            if name in (cluster.key, Memory.of(self._home, cluster.key).cluster):
+            if name in (cluster.key, Memory.of(self._state, cluster.key).cluster):
                 return cluster
-        unnamed = [each for each in found if Memory.of(self._home, each.key).cluster is None]
+        unnamed = [each for each in found if Memory.of(self._state, each.key).cluster is None]
         if len(found) == len(unnamed) == 1:
             # Its name is not known before its first snapshot; there is nothing to confuse it with.
             return found[0]

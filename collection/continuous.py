@@ -11,9 +11,13 @@ import random
 import signal
 from collections.abc import Callable, Sequence
 
-from collection.snapshots import NeverReachedError, Read, in_this_process, take_snapshot
+from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
+from collection.turns import CollectedElsewhereError
 from lake.failures import one_line
 from lake.landing import land
+from lake.leases import LeaseError
+from lake.shared import Shared
+from lake.state import KeptState
 from rocketmq.records import Snapshot
 from settings.clusters import Cluster
 from settings.home import Home
@@ -32,11 +36,13 @@ were started by the same clock do not send to the same broker in the same instan
 
 async def collect_every(
     home: Home,
+    shared: Shared,
     clusters: Sequence[Cluster],
     every: float,
     report: Report,
     warn: Report,
     read: Read = in_this_process,
+    alive: Callable[[], object] | None = None,
 ) -> None:
     """Collect every cluster until SIGTERM or SIGINT; what is under way then is finished.
 
@@ -44,15 +50,20 @@ async def collect_every(
 
     Args:
         home: where snapshots land.
+        shared: leases of the clusters, and what is remembered of them.
         clusters: what to collect.
         every: seconds between snapshots, of a cluster that sets none itself.
         report: receives a line per snapshot.
         warn: receives a line per snapshot that could not be landed.
         read: who reads a cluster.
+        alive: is called after each interval of a cluster, collected or not.
     """
     stop = asyncio.Event()
+    kept = Shared(shared.leases, KeptState(shared.state, warn))
     watches = [
-        asyncio.create_task(watch(home, cluster, cluster.every or every, stop, report, warn, read))
+        asyncio.create_task(
+            watch(home, kept, cluster, cluster.every or every, stop, report, warn, read, alive)
+        )
         for cluster in clusters
     ]
 
@@ -79,27 +90,62 @@ async def collect_every(
 
 async def watch(
     home: Home,
+    shared: Shared,
     cluster: Cluster,
     every: float,
     stop: asyncio.Event,
     report: Report,
     warn: Report,
     read: Read = in_this_process,
+    alive: Callable[[], object] | None = None,
 ) -> None:
     """Collect one cluster at multiples of the interval, until it is stopped.
 
     A snapshot never starts before the one before is landed; multiples that it overran are left out,
-    so snapshots neither overlap nor drift.
+    so snapshots neither overlap nor drift. While another process collects the cluster, this one
+    stands by; it says so once.
     """
-    clock = asyncio.get_running_loop().time
+    collector = Collector(shared, cluster, every, read)
+    try:
+        await _watch(home, collector, cluster.key, every, stop, report, warn, alive)
+    finally:
+        collector.end()
+
+
+class _Once:
+    """A report that leaves out a line which repeats the one before."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._last = ""
+
+    def __call__(self, line: str) -> None:
+        if line and line != self._last:
+            self._report(line)
+        self._last = line
+
+
+async def _watch(
+    home: Home,
+    collector: Collector,
+    key: str,
+    every: float,
+    stop: asyncio.Event,
+    report: Report,
+    warn: Report,
+    alive: Callable[[], object] | None,
+) -> None:
+    clock, standing_by = asyncio.get_running_loop().time, _Once(warn)
     start, number = clock(), 0
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
-        await _collect_and_land(home, cluster, IN_TIME * every, report, warn, read)
+        await _collect_and_land(home, collector, key, IN_TIME * every, report, warn, standing_by)
+        if alive:
+            alive()
         due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
-            warn(f"{cluster.key}: left out {number - due} snapshots, the one before took too long")
+            warn(f"{key}: left out {number - due} snapshots, the one before took too long")
 
 
 def next_multiple(number: int, seconds: float, every: float) -> int:
@@ -120,20 +166,31 @@ async def _tidy() -> None:
 
 
 async def _collect_and_land(
-    home: Home, cluster: Cluster, seconds: float, report: Report, warn: Report, read: Read
+    home: Home,
+    collector: Collector,
+    key: str,
+    seconds: float,
+    report: Report,
+    warn: Report,
+    standing_by: Report,
 ) -> None:
     try:
-        snapshot = await take_snapshot(home, cluster, seconds, read=read)
+        snapshot = await collector.take_snapshot(seconds)
         await asyncio.to_thread(land, home, snapshot)
+    except CollectedElsewhereError as error:
+        standing_by(f"{one_line(error)}; standing by")
+    except LeaseError as error:
+        standing_by(f"{key}: {one_line(error)}; trying again")
     except NeverReachedError as error:
-        warn(f"{cluster.key}: {one_line(error)}; trying again")
+        warn(f"{key}: {one_line(error)}; trying again")
     except OSError as error:
         warn(
-            f"{cluster.key}: a snapshot could not be landed in {home.landing}: {one_line(error)}; "
+            f"{key}: a snapshot could not be landed in {home.landing}: {one_line(error)}; "
             "trying again"
         )
     else:
         report(snapshot_line(snapshot))
+        standing_by("")
 
 
 async def _stopped_by(stop: asyncio.Event, until: float) -> bool:

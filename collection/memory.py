@@ -8,12 +8,19 @@ import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
+from lake.state import State
 from rocketmq.records import Snapshot
 from rocketmq.snapshot.target import Remembered
 from settings.constants import MEMORY
-from settings.home import Home, write_whole
+
+FOLDER = "collector"
+
+
+def name_of(target: str) -> str:
+    """Return the name of a configured cluster's memory and lease."""
+    text = re.sub(r"[^\w.-]+", "_", target)
+    return f"{FOLDER}/{text}"
 
 
 @dataclass
@@ -21,55 +28,70 @@ class Memory:
     """The memory of one configured cluster.
 
     Attributes:
-        path: the file it is kept in.
+        state: where it is kept.
+        name: its name there.
         cluster: the name the cluster was last seen under, None before the first snapshot.
         brokers: when each (broker, broker id, address) last responded.
         deep_at: when its last deep snapshot started, None before.
+        collected_at: when its last snapshot started, None before.
+        every: seconds between the snapshots of whoever took the last; None for a single one.
     """
 
-    path: Path
+    state: State
+    name: str
     cluster: str | None = None
     brokers: dict[Remembered, datetime] = field(default_factory=dict)
     deep_at: datetime | None = None
+    collected_at: datetime | None = None
+    every: float | None = None
 
     @classmethod
-    def of(cls, home: Home, target: str) -> "Memory":
+    def of(cls, state: State, target: str) -> "Memory":
         """The memory of the cluster configured as `target`; empty when there is none to read."""
-        return cls._read(home.path / "collector" / (re.sub(r"[^\w.-]+", "_", target) + ".json"))
+        return cls._read(state, name_of(target) + ".json")
 
     @classmethod
-    def _read(cls, path: Path) -> "Memory":
+    def _read(cls, state: State, name: str) -> "Memory":
+        text = state.read(name)
         try:
-            found = json.loads(path.read_text())
+            found = json.loads(text or "{}")
             brokers = {
                 (row["broker"], row["broker_id"], row["address"]): datetime.fromisoformat(
                     row["answered_at"]
                 )
                 for row in found["brokers"]
             }
-            deep_at = found.get("deep_at")
-            deep_at = None if deep_at is None else datetime.fromisoformat(deep_at)
-            return cls(path, found["cluster"], brokers, deep_at)
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls(path)
+            deep_at, collected_at = (
+                datetime.fromisoformat(text) if (text := found.get(at)) else None
+                for at in ("deep_at", "collected_at")
+            )
+            every = found.get("every")
+            return cls(state, name, found["cluster"], brokers, deep_at, collected_at, every)
+        except (ValueError, KeyError, TypeError):
+            return cls(state, name)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
         """The brokers that responded within the last 24 hours."""
         return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
 
     def kin(self, now: datetime) -> tuple[tuple[Remembered, ...], ...]:
-        """What the other memories of this home remember: some may be of the same cluster.
+        """What the other memories remember: some may be of the same cluster.
 
         It can be configured by its name, and by each of its name servers.
         """
-        others = sorted(path for path in self.path.parent.glob("*.json") if path != self.path)
-        return tuple(self._read(path).remembered(now) for path in others)
+        others = [name for name in self.state.names(FOLDER) if name != self.name]
+        return tuple(self._read(self.state, name).remembered(now) for name in others)
 
-    def learn(self, snapshot: Snapshot, is_deep: bool = False) -> None:
+    def learn(self, snapshot: Snapshot, is_deep: bool = False, every: float | None = None) -> None:
         """Takes in who responded, and forgets an address whose broker responds at a new one.
 
         Members of a broker group can swap their ids, so an address is known by its group; it keeps
         the id it was last expected under.
+
+        Args:
+            snapshot: what was read.
+            is_deep: whether it was a deep snapshot.
+            every: seconds until the next one, where the same process takes it.
         """
         responded = {
             (row.broker, row.broker_id, row.address)
@@ -79,6 +101,7 @@ class Memory:
         if responded:
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
+        self.collected_at, self.every = snapshot.observed_at.astimezone(UTC), every
         known = {(broker, address) for broker, _, address in self.brokers}
         moved = {broker for broker, _, address in responded if (broker, address) not in known}
         expected = {(row.broker, row.address): row.broker_id for row in snapshot.brokers}
@@ -100,10 +123,11 @@ class Memory:
             }
             for (broker, broker_id, address), at in sorted(self.brokers.items())
         ]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         found = {
             "cluster": self.cluster,
             "deep_at": self.deep_at.isoformat() if self.deep_at else None,
+            "collected_at": self.collected_at.isoformat() if self.collected_at else None,
+            "every": self.every,
             "brokers": rows,
         }
-        write_whole(self.path, json.dumps(found, indent=1))
+        self.state.write(self.name, json.dumps(found, indent=1))

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from collection.memory import Memory
-from collection.turns import turn
+from collection.turns import CollectedElsewhereError, Standing, turn
+from lake.shared import Shared
+from lake.state import State
 from rocketmq.collector import collect
 from rocketmq.records import Problem, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
@@ -20,7 +22,6 @@ from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.typed_values import whole_milliseconds
 from settings.clusters import Cluster
 from settings.errors import SettingsError
-from settings.home import Home
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class ReadError(Exception):
 
 
 TURN_SECONDS = 60.0
-"""How long a snapshot waits for one of the same cluster by another process."""
+"""How long a snapshot waits for one of the same cluster by another process, which may hang."""
 
 Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
 """Reads a cluster; may raise `ReadError`."""
@@ -46,9 +47,8 @@ async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
 
 
 async def take_snapshot(
-    home: Home,
+    shared: Shared,
     cluster: Cluster,
-    seconds: float | None = None,
     priority_groups: Sequence[str] = (),
     read: Read = in_this_process,
 ) -> Snapshot:
@@ -57,29 +57,74 @@ async def take_snapshot(
     It is a deep one when the last such was long enough ago. One process at a time reads a cluster.
 
     Args:
-        home: where the memory lies.
+        shared: leases, and where the memory lies.
         cluster: what to read.
-        seconds: how long it may take, where its own limit is longer.
         priority_groups: groups whose clients a deep snapshot always requests, see `DeepOptions`.
         read: who reads it.
 
     Raises:
+        CollectedElsewhereError: another process collects the cluster.
         NeverReachedError: it failed and not even the cluster's name is known.
+        LeaseError: leases cannot be had.
         OSError: what was seen cannot be remembered, as on a full disk.
     """
-    path = Memory.of(home, cluster.key).path
-    async with turn(path.with_suffix(".lock"), seconds or TURN_SECONDS):
-        return await _take_snapshot(home, cluster, seconds, priority_groups, read)
+    key = cluster.key
+    lease = await turn(shared.leases, key, TURN_SECONDS, lambda: Memory.of(shared.state, key))
+    try:
+        return await _take_snapshot(shared.state, cluster, None, None, priority_groups, read)
+    finally:
+        if lease:
+            lease.release()
+
+
+class Collector:
+    """Takes snapshots of one cluster again and again, and keeps other processes from it.
+
+    Args:
+        shared: leases, and where the memory lies.
+        cluster: what to read.
+        every: seconds between two snapshots.
+        read: who reads it.
+    """
+
+    def __init__(
+        self, shared: Shared, cluster: Cluster, every: float, read: Read = in_this_process
+    ) -> None:
+        self._state, self._cluster, self._every, self._read = shared.state, cluster, every, read
+        key = cluster.key
+        self._standing = Standing(shared.leases, key, lambda: Memory.of(shared.state, key))
+
+    async def take_snapshot(self, seconds: float) -> Snapshot:
+        """Take the next snapshot.
+
+        Args:
+            seconds: how long it may take, where the cluster's own limit is longer.
+
+        Raises:
+            CollectedElsewhereError: another process collects the cluster.
+            NeverReachedError: it failed and not even the cluster's name is known.
+            LeaseError: leases cannot be had, and this process did not collect before.
+            OSError: what was seen cannot be remembered, as on a full disk.
+        """
+        await self._standing.take(min(seconds, TURN_SECONDS))
+        return await _take_snapshot(
+            self._state, self._cluster, seconds, self._every, (), self._read
+        )
+
+    def end(self) -> None:
+        """Let another process collect the cluster."""
+        self._standing.release()
 
 
 async def _take_snapshot(
-    home: Home,
+    state: State,
     cluster: Cluster,
     seconds: float | None,
+    every: float | None,
     priority_groups: Sequence[str],
     read: Read,
 ) -> Snapshot:
-    memory = Memory.of(home, cluster.key)
+    memory = await asyncio.to_thread(Memory.of, state, cluster.key)
     deep = cluster.deep(memory.deep_at, datetime.now(UTC))
     deep = deep and replace(deep, priority_groups=tuple(priority_groups))
     snapshot = await _collect(cluster, memory, seconds, deep, read)
@@ -88,43 +133,46 @@ async def _take_snapshot(
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-    memory.learn(snapshot, is_deep=deep is not None)
+    await asyncio.to_thread(memory.learn, snapshot, deep is not None, every)
     return snapshot
 
 
 def take_snapshots(
-    home: Home,
+    shared: Shared,
     clusters: Sequence[Cluster],
     priority_groups: Sequence[str] = (),
     read: Read = in_this_process,
+    report: Callable[[str], None] = lambda _: None,
 ) -> list[Snapshot]:
     """Take one snapshot of each cluster at the same time, for code without an event loop.
 
     Args:
-        home: see `take_snapshot`.
+        shared: see `take_snapshot`.
         clusters: what to read.
         priority_groups: see `take_snapshot`.
         read: see `take_snapshot`.
+        report: receives a line for each cluster that another process collects.
 
     Raises:
         NeverReachedError: no cluster gave a snapshot.
+        LeaseError: leases cannot be had.
         OSError: what was seen cannot be remembered.
     """
     found: list[Snapshot | BaseException] = []
 
     async def take_all() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
-        tasks = (
-            take_snapshot(home, cluster, priority_groups=priority_groups, read=read)
-            for cluster in clusters
-        )
+        tasks = (take_snapshot(shared, cluster, priority_groups, read) for cluster in clusters)
         found.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(take_all())
     snapshots = [item for item in found if isinstance(item, Snapshot)]
-    errors = [item for item in found if isinstance(item, BaseException)]
+    elsewhere = [item for item in found if isinstance(item, CollectedElsewhereError)]
+    for error in elsewhere:
+        report(str(error))
+    errors = [item for item in found if isinstance(item, BaseException) and item not in elsewhere]
     fatal = [error for error in errors if not isinstance(error, NeverReachedError)]
-    for error in fatal or (errors if not snapshots else ()):
+    for error in fatal or (errors if not snapshots and not elsewhere else ()):
         raise error
     return snapshots
 
@@ -138,7 +186,8 @@ async def _collect(
 ) -> Snapshot:
     started = datetime.now(UTC)
     try:
-        target = cluster.target(memory.remembered(started), kin=memory.kin(started))
+        kin = await asyncio.to_thread(memory.kin, started)
+        target = cluster.target(memory.remembered(started), kin=kin)
         return await read(cluster, _within(replace(target, deep=deep), seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))

@@ -1,46 +1,109 @@
-"""One process at a time reads a cluster: a tick, a run in its place, `tidemark collect`.
+"""Who collects a cluster: the process that holds its lease.
 
-Nobody waits for a run that computes; that is another lock (`assets.resources`). Two snapshots at
-once would cost the brokers twice and each forget what the other learned.
+A tick holds it for one snapshot, `tidemark collect --every` for as long as it runs. Whoever does
+not get it has nothing to do while the holder's snapshots are fresh: two snapshots at once would
+cost the brokers twice, and each would forget what the other learned. A holder that hangs is not
+waited for: a snapshot too many is better than none.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from filelock import FileLock, Timeout
+from collection.memory import Memory, name_of
+from lake.leases import Lease, LeaseError, Leases, UnreachableError
 
-POLL_SECONDS = 0.05
+FRESH = timedelta(seconds=60)
+"""How old the newest snapshot of a holder may be that collects once."""
+
+INTERVALS = 2
+"""How many intervals old the newest snapshot of a holder may be that collects continuously."""
 
 
-@asynccontextmanager
-async def turn(path: Path, seconds: float) -> AsyncIterator[None]:
-    """Wait until no other process reads the cluster.
+class CollectedElsewhereError(Exception):
+    """Another process collects the cluster, and does not hang; one line."""
+
+
+async def turn(
+    leases: Leases, key: str, seconds: float, memory: Callable[[], Memory]
+) -> Lease | None:
+    """Return the lease of a cluster, or None where its holder hangs.
 
     Args:
-        path: the lock file; the operating system frees it when its process is killed.
-        seconds: the longest wait. Whoever holds it then hangs, and is not waited for any more:
-            a snapshot too many is better than none.
+        leases: of the deployment.
+        key: the configured cluster.
+        seconds: the longest wait for a holder of which no fresh snapshot is known.
+        memory: reads what is remembered of the cluster.
 
     Raises:
-        OSError: the file cannot be made.
+        CollectedElsewhereError: the holder's newest snapshot is fresh.
+        LeaseError: leases cannot be had.
+        OSError: what is remembered cannot be read.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, thread_local=False)
     deadline = monotonic() + seconds
     while True:
+        # In a thread: a server that does not respond must not stop the other clusters.
+        lease = await asyncio.to_thread(leases.attempt, name_of(key))
+        if lease is not None:
+            return lease
+        known = await asyncio.to_thread(memory)
+        if is_fresh(known, datetime.now(UTC)):
+            holder = await asyncio.to_thread(leases.holder, name_of(key))
+            raise CollectedElsewhereError(f"{key} is collected by {holder}")
+        if monotonic() >= deadline:
+            return None
+        await asyncio.sleep(leases.poll_seconds)
+
+
+def is_fresh(memory: Memory, now: datetime) -> bool:
+    """Return whether the newest snapshot of a cluster is as young as its collector makes them."""
+    if memory.collected_at is None:
+        return False
+    longest = max(FRESH, INTERVALS * timedelta(seconds=memory.every or 0))
+    return now - memory.collected_at < longest
+
+
+class Standing:
+    """The lease of a cluster for as long as one process collects it.
+
+    While the server that keeps leases cannot be reached, whoever collected goes on, and nobody else
+    begins: collection needs no database.
+    """
+
+    def __init__(self, leases: Leases, key: str, memory: Callable[[], Memory]) -> None:
+        self._leases, self._key, self._memory = leases, key, memory
+        self._lease: Lease | None = None
+        self._collects = False
+
+    async def take(self, seconds: float) -> None:
+        """Return when this process is to take the next snapshot.
+
+        Args:
+            seconds: see `turn`.
+
+        Raises:
+            CollectedElsewhereError: see `turn`.
+            LeaseError: leases cannot be had, and this process did not collect before.
+        """
+        if self._lease is not None:
+            try:
+                await asyncio.to_thread(self._lease.confirm)
+                return
+            except LeaseError:
+                self.release()
         try:
-            lock.acquire(blocking=False)
-            break
-        except Timeout:
-            if monotonic() >= deadline:
-                break
-            # Not in a thread: many clusters may wait, and landing needs the threads.
-            await asyncio.sleep(POLL_SECONDS)
-    try:
-        yield
-    finally:
-        if lock.is_locked:
-            lock.release()
+            self._lease = await turn(self._leases, self._key, seconds, self._memory)
+        except CollectedElsewhereError:
+            self._collects = False
+            raise
+        except (UnreachableError, OSError):
+            if not self._collects:
+                raise
+        self._collects = True
+
+    def release(self) -> None:
+        """Let another process collect the cluster."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None

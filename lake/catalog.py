@@ -19,6 +19,7 @@ from lake.conditions import any_of, window_filter
 from lake.damaged_files import usable
 from lake.pyiceberg_patches import transaction
 from lake.schema import Table
+from lake.shared import Shared
 from lake.table_creation import ensure
 from lake.tables import TABLES
 from lake.window import HOUR, Window, floor_hour
@@ -39,18 +40,20 @@ class Lake:
     Attributes:
         home: the folder of all state.
         config: how to reach the catalog.
+        shared: leases and small state of all processes that use these tables.
     """
 
     def __init__(self, home: Home, config: CatalogConfig | None = None) -> None:
         self.home = home
         self.config = config or CatalogConfig.of(home)
+        self.shared = self.config.shared or Shared.of_home(home)
         self._catalog: Catalog | None = None
 
     @property
     def catalog(self) -> Catalog:
         """The catalog with every declared table in it, opened once."""
         if self._catalog is None:
-            self.home.path.mkdir(parents=True, exist_ok=True)
+            self.home.make()
             of_home = self.config == CatalogConfig.of(self.home)
             advice = (
                 "free it, or put back a copy of it"

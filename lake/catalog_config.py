@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from lake.shared import Shared
 from settings.catalog import OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
@@ -28,6 +29,8 @@ class CatalogConfig:
             can read them, so no password is among them.
         drivers: what Spark needs beside Iceberg: ``sqlite``, ``postgresql``, ``s3``.
         place: where the catalog is, as an error names it.
+        database: SQLAlchemy's address of the PostgreSQL that keeps leases and shared state, empty
+            where files of the home do.
         password: the line of PostgreSQL's password file, None where the address holds no password.
     """
 
@@ -36,6 +39,7 @@ class CatalogConfig:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     drivers: tuple[str, ...] = ()
     place: str = ""
+    database: str = field(default="", repr=False)
     password: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -50,6 +54,7 @@ class CatalogConfig:
         warehouse = settings.warehouse or home.warehouse.as_uri()
         python, spark, drivers = {"warehouse": warehouse}, {"warehouse": warehouse}, []
         password, place = None, settings.uri
+        database = _with_driver(make_url(settings.state)) if settings.state else ""
         if settings.type == REST:
             python |= {"type": "rest", "uri": settings.uri}
             spark |= {"type": "rest", "uri": settings.uri}
@@ -59,7 +64,8 @@ class CatalogConfig:
             spark |= {**_JDBC, "uri": _jdbc(url), "jdbc.user": url.username or ""}
             drivers.append("postgresql")
             password = _password_line(url)
-            place = f"PostgreSQL at {url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
+            place = place_of(url)
+            database = database or python["uri"]
         else:
             python |= {
                 "type": "sql",
@@ -73,7 +79,19 @@ class CatalogConfig:
             python |= _python_store(settings.store)
             spark |= _spark_store(settings.store)
             drivers.append("s3")
-        return cls(python, spark, tuple(drivers), place, password)
+        return cls(python, spark, tuple(drivers), place, database, password)
+
+    @property
+    def shared(self) -> Shared | None:
+        """The leases and the state of a database; None where they are files of the home."""
+        if not self.database:
+            return None
+        return Shared.of_database(self.database, place_of(make_url(self.database)))
+
+
+def place_of(url: URL) -> str:
+    """Return how an error names a database."""
+    return f"PostgreSQL at {url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
 
 
 def _mistakes(settings: CatalogSettings) -> list[str]:
@@ -86,21 +104,25 @@ def _mistakes(settings: CatalogSettings) -> list[str]:
     if settings.type == REST:
         if not settings.uri.startswith(("http://", "https://")):
             found.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
-    else:
-        try:
-            url = make_url(settings.uri)
-        except ArgumentError:
-            url = None
-        if url is None or not (
-            url.get_backend_name() == "postgresql" and url.host and url.username and url.database
-        ):
-            found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
+    elif not _is_postgresql(settings.uri):
+        found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
+    if settings.state and not _is_postgresql(settings.state):
+        found.append("TIDEMARK_STATE_URI takes postgresql://USER@HOST:PORT/DATABASE")
     if not settings.warehouse:
         found.append(
             "TIDEMARK_WAREHOUSE is not set: a catalog of several homes needs s3://BUCKET/PATH or "
             "file:///PATH"
         )
     return found
+
+
+def _is_postgresql(uri: str) -> bool:
+    try:
+        url = make_url(uri)
+    except ArgumentError:
+        return False
+    named = url.host and url.username and url.database
+    return url.get_backend_name() == "postgresql" and bool(named)
 
 
 def _with_driver(url: URL) -> str:

@@ -80,6 +80,7 @@ def land(home: Home, snapshot: Snapshot) -> Path:
     # A dot hides the unfinished folder from `landed`. It has the parent of its target, so that the
     # rename never crosses a file system.
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    home.make()
     unfinished.mkdir(parents=True)
     try:
         header = {name: [value] for name, value in snapshot.header().items()}

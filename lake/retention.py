@@ -4,18 +4,19 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from lake.catalog import Lake
 from lake.conditions import earlier_than
 from lake.landing import Landed, landed
 from lake.schema import Table
+from lake.state import State
 from lake.tables import alerting, progress
 from lake.window import floor_hour
-from settings.home import Home, write_whole
 
 FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENTS.name)
 """Tables of few rows that people read much later: nothing is removed from them."""
+
+_RAW_SINCE = "raw_since"
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,22 @@ class Retention:
         return floor_hour(now - timedelta(days=days))
 
 
-def raw_since(home: Home) -> datetime | None:
+def raw_since(state: State) -> datetime | None:
     """Return since when raw rows are complete; None while none were removed."""
-    try:
-        return datetime.fromisoformat(_file(home).read_text().strip()).astimezone(UTC)
-    except FileNotFoundError:
-        return None
+    text = state.read(_RAW_SINCE)
+    return datetime.fromisoformat(text.strip()).astimezone(UTC) if text else None
 
 
-def remember_raw_since(home: Home, instant: datetime) -> None:
-    """Record that older raw rows are removed, before they are."""
-    known = raw_since(home)
+def remember_raw_since(state: State, instant: datetime) -> None:
+    """Record that older raw rows are removed, before they are; the caller holds the lease of runs.
+
+    Args:
+        state: where it is recorded.
+        instant: raw rows are complete from then on.
+    """
+    known = raw_since(state)
     if known is None or known < instant:
-        write_whole(_file(home), instant.isoformat())
+        state.write(_RAW_SINCE, instant.isoformat())
 
 
 def remove_landed(lake: Lake, before: datetime) -> int:
@@ -80,7 +84,7 @@ def too_old_to_load(lake: Lake, pending: Sequence[Landed], since: datetime | Non
         since: the instant from which on ticks compute snapshots; None for all.
     """
     found = {item.snapshot_id for item in pending if since and item.observed_at < since}
-    removed = raw_since(lake.home)
+    removed = raw_since(lake.shared.state)
     if removed is None or not any(item.observed_at < removed for item in pending):
         return found
     where = earlier_than(progress.SNAPSHOTS.instant, removed)
@@ -92,7 +96,3 @@ def too_old_to_load(lake: Lake, pending: Sequence[Landed], since: datetime | Non
         for item in pending
         if item.cluster in last and item.observed_at <= last[item.cluster]
     }
-
-
-def _file(home: Home) -> Path:
-    return home.path / "raw_since"

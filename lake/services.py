@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 import psutil
-from filelock import FileLock
 
+from lake.leases import Leases
 from lake.processes import find
 from settings.home import write_whole
 
 STOP_SECONDS = 20
+
+LEASE_SECONDS = 600
+"""Longest wait for another process that starts the same service."""
 
 
 class NotStartedError(Exception):
@@ -101,6 +104,7 @@ S = TypeVar("S", bound=Service)
 
 def bring_up(
     kind: type[S],
+    leases: Leases,
     state: Path,
     start: Callable[[], S],
     down: Callable[[], object],
@@ -112,7 +116,8 @@ def bring_up(
 
     Args:
         kind: of service.
-        state: its state file; the lock lies next to it.
+        leases: of this host.
+        state: its state file, whose name names the lease.
         start: starts its process.
         down: stops what the state file names, and clears up after it.
         seconds: how long it may take.
@@ -120,8 +125,7 @@ def bring_up(
     Raises:
         NotStartedError: when it does not come up.
     """
-    state.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(state.with_suffix(".lock")):
+    with leases.acquire(f"{state.parent.name}/{state.stem}", LEASE_SECONDS):
         found = kind.running(state)
         if found:
             return found

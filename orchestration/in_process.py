@@ -1,4 +1,4 @@
-"""Running a job in this process, as the command line does: same job, same instance, same lock."""
+"""Running a job in this process, as the command line does: same job, same instance, same lease."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -48,7 +48,8 @@ def tick(
         settings: of this process.
         collect: whether to take a snapshot first.
         report: receives the name of each step as it starts.
-        complain: receives what was left out, as a rule that cannot be used.
+        complain: receives what was left out, as a rule that cannot be used, and at once for whom
+            the run waits.
 
     Raises:
         RunError: when it failed.
@@ -93,7 +94,8 @@ def _run(
     from orchestration.definitions import build
 
     complaints: list[str] = []
-    definitions = build(settings, loggers={"console": step_logger(report, complaints.append)})
+    console = step_logger(report, complaints.append, complain)
+    definitions = build(settings, loggers={"console": console})
     resolved = definitions.resolve_job_def(job)
     if without:
         layer = resolved.asset_layer
@@ -163,8 +165,14 @@ def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
     )
 
 
-def step_logger(report: Report, complain: Report) -> dg.LoggerDefinition:
-    """A Dagster logger that reports only which step starts and the errors of our own code."""
+def step_logger(report: Report, complain: Report, notice: Report = _ignore) -> dg.LoggerDefinition:
+    """Return a Dagster logger of what a person at the command line is told.
+
+    Args:
+        report: receives the name of each step as it starts.
+        complain: receives errors of our own code.
+        notice: receives what our own code tells of other processes.
+    """
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -172,8 +180,9 @@ def step_logger(report: Report, complain: Report) -> dg.LoggerDefinition:
             event = meta.get("dagster_event")
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
-            elif event is None and record.levelno >= logging.ERROR:
-                complain(str(meta.get("orig_message") or record.getMessage()))
+            elif event is None and record.levelno in (logging.INFO, logging.ERROR):
+                tell = complain if record.levelno == logging.ERROR else notice
+                tell(str(meta.get("orig_message") or record.getMessage()))
 
     @dg.logger
     def run_logger(_: dg.InitLoggerContext) -> logging.Logger:

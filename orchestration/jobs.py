@@ -1,7 +1,7 @@
 """The jobs, and the schedules that start them.
 
-Runs that change tables follow each other by the home's lock. Collecting needs no lock: a tick
-collects before it requests the lock, and while no tick can begin, `COLLECT` does it in its place.
+Runs that change tables follow each other by a lease. Collecting needs no lease of a run: a tick
+collects before it requests that, and while no tick can begin, `COLLECT` does it in its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence

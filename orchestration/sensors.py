@@ -123,7 +123,7 @@ def _delivered(
     if routing.broadcasts:
         problems += [each for each in declared.mistakes if each not in declared.rule_mistakes]
     try:
-        in_force = silences(lake.home)
+        in_force = silences(lake.shared.state)
     except SilenceError as error:
         problems.append(str(error))
         in_force = []
@@ -155,7 +155,7 @@ def watch(
     now = datetime.now(UTC)
     since = datetime.fromisoformat(context.cursor) if context.cursor else now
     context.update_cursor(since.isoformat())
-    gone = removed_clusters(lake.lake.home, now, collector.clusters)
+    gone = removed_clusters(lake.lake, now, collector.clusters)
     failed = _failed_runs(context.instance)
     at_work = is_at_work(context.instance, now)
     evaluation = pipeline.check_pipeline(

@@ -24,6 +24,7 @@ class BasicSettings:
         cluster: what to call the cluster; without `namesrv`, which one of the file's.
         clusters: the file of clusters, where it is not ``clusters.yaml`` in the home.
         catalog_type: the kind of Iceberg catalog; empty for SQLite in the home.
+        has_state_uri: whether leases and shared state have a database of their own.
         debug: whether a failure shows its traceback.
     """
 
@@ -32,6 +33,7 @@ class BasicSettings:
     cluster: str = ""
     clusters: str = ""
     catalog_type: str = ""
+    has_state_uri: bool = False
     debug: bool = False
 
     @property
@@ -52,5 +54,6 @@ class BasicSettings:
             text("CLUSTER"),
             text("CLUSTERS"),
             text("CATALOG_TYPE"),
+            bool(text("STATE_URI")),
             debug=text("DEBUG").lower() not in OFF,
         )

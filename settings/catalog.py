@@ -31,12 +31,15 @@ class CatalogSettings:
         uri: its address, which may hold a password and is never shown.
         warehouse: where data files lie; empty for the folder in the home.
         store: how a warehouse that is a bucket is reached.
+        state: address of the PostgreSQL that keeps leases and shared state; empty for that of a
+            ``sql`` catalog, or else files of the home. It may hold a password too.
     """
 
     type: str = ""
     uri: str = field(default="", repr=False)
     warehouse: str = ""
     store: ObjectStore = ObjectStore()
+    state: str = field(default="", repr=False)
 
 
 OF_HOME = CatalogSettings()

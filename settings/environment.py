@@ -153,6 +153,10 @@ class Settings(BaseSettings):
         "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
     )
     catalog_uri: SecretStr = _setting(SecretStr(""), "Address of the catalog that CATALOG_TYPE is.")
+    state_uri: SecretStr = _setting(
+        SecretStr(""),
+        "PostgreSQL address of leases and shared state; that of a sql catalog unless set.",
+    )
     warehouse: str = _setting(
         "", "Where data files lie, file:///PATH or s3://BUCKET/PATH; in the home unless set."
     )
@@ -217,7 +221,13 @@ class Settings(BaseSettings):
     def basics(self) -> BasicSettings:
         """Those that every command needs."""
         return BasicSettings(
-            self.home, self.namesrv, self.cluster, self.clusters, self.catalog_type, self.debug
+            self.home,
+            self.namesrv,
+            self.cluster,
+            self.clusters,
+            self.catalog_type,
+            bool(self.state_uri.get_secret_value()),
+            self.debug,
         )
 
     @property
@@ -267,6 +277,7 @@ class Settings(BaseSettings):
             self.catalog_uri.get_secret_value(),
             self.warehouse,
             ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
+            self.state_uri.get_secret_value(),
         )
 
     @property

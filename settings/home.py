@@ -23,6 +23,17 @@ class Home:
         """Return the home at a path."""
         return cls(Path(path).absolute())
 
+    def make(self) -> Path:
+        """Make the folder where it is missing, for its user alone, and return its path.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if not self.path.is_dir():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        return self.path
+
     @property
     def landing(self) -> Path:
         """Landed snapshots."""

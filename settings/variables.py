@@ -44,6 +44,7 @@ NAMES = tuple(
         "DRIVER_MEMORY",
         "CATALOG_TYPE",
         "CATALOG_URI",
+        "STATE_URI",
         "WAREHOUSE",
         "S3_ENDPOINT",
         "S3_REGION",

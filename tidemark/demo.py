@@ -88,7 +88,8 @@ def demo(
                 f"port {number} on 127.0.0.1 is taken; stop what listens there or give {option}"
             )
     home = settings.home
-    home.dagster.mkdir(parents=True, exist_ok=True)
+    home.make()
+    home.dagster.mkdir(exist_ok=True)
     port_base = free_port_base()
     processes = {"board": _start_board(home, board, port_base)}
     try:

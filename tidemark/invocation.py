@@ -11,6 +11,7 @@ from settings.home import Home
 if TYPE_CHECKING:
     from lake.catalog import Lake
     from lake.catalog_config import CatalogConfig
+    from lake.shared import Shared
     from settings.environment import Settings
 
 
@@ -45,6 +46,16 @@ class Invocation:
         from lake.catalog_config import CatalogConfig
 
         return CatalogConfig.of(self.home, self.settings.catalog)
+
+    @cached_property
+    def shared(self) -> "Shared":
+        """Leases and small state of all processes that use the tables."""
+        from lake.shared import Shared
+
+        found = None
+        if self.basics.catalog_type or self.basics.has_state_uri:
+            found = self.catalog().shared
+        return found or Shared.of_home(self.home)
 
     @cached_property
     def lake(self) -> "Lake":

@@ -76,13 +76,13 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
     return found[0]
 
 
-def target_of(home: Home, cluster: Cluster) -> ClusterTarget:
-    """Return what to read of a cluster, with the brokers that this home's ticks remember.
+def target_of(cluster: Cluster) -> ClusterTarget:
+    """Return what to read of a cluster, with the brokers that ticks remember.
 
     A name server forgets a broker the moment it is killed.
     """
     now = datetime.now(UTC)
-    memory = Memory.of(home, cluster.key)
+    memory = Memory.of(invocation().shared.state, cluster.key)
     return cluster.target(memory.remembered(now), kin=memory.kin(now))
 
 
@@ -113,7 +113,7 @@ def targeted_snapshot(
     """
     home = invocation().home
     cluster = one_cluster(home, namesrv)
-    target = replace(target_of(home, cluster), deep=deep, counters=counters)
+    target = replace(target_of(cluster), deep=deep, counters=counters)
     snapshot = collect_snapshot(target)
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":

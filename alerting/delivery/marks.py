@@ -1,29 +1,31 @@
 """How far each channel has been notified: the newest incident that it was considered for.
 
 A process that delivers again after days reads from there, so it misses nothing that opened and
-resolved meanwhile. The marks are a file of the home. Without it every channel is new.
+resolved meanwhile. Without marks every channel is new.
 """
 
 import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from settings.home import Home, write_whole
+from lake.state import State
+
+_NAME = "delivery.json"
 
 Marks = Mapping[str, datetime]
 """Channel to ``alerting.incidents.written_at``; what was written earlier has been considered."""
 
 
-def read_marks(home: Home) -> dict[str, datetime]:
-    """Return the marks; none where the file is missing or damaged, which repeats nothing."""
+def read_marks(state: State) -> dict[str, datetime]:
+    """Return the marks; none where they are missing or damaged, which repeats nothing."""
     try:
-        found = json.loads((home.path / "delivery.json").read_text())
+        found = json.loads(state.read(_NAME) or "{}")
         return {name: datetime.fromisoformat(mark) for name, mark in found["channels"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def write_marks(home: Home, marks: Marks) -> None:
-    """Replace the marks."""
+def write_marks(state: State, marks: Marks) -> None:
+    """Replace the marks; the caller holds the lease of deliveries."""
     channels = {name: mark.isoformat() for name, mark in sorted(marks.items())}
-    write_whole(home.path / "delivery.json", json.dumps({"channels": channels}, indent=1))
+    state.write(_NAME, json.dumps({"channels": channels}, indent=1))

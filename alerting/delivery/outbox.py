@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from alerting.delivery.candidates import candidates, concerns, entries_by_channel
@@ -26,6 +25,7 @@ from alerting.incidents.incident import Incident
 from alerting.rules.routing import Routing
 from lake.catalog import Lake
 from lake.conditions import one_of
+from lake.leases import NOTIFIER, Lease
 from lake.tables.alerting import NOTIFICATIONS
 from lake.typed_rows import plain_rows
 
@@ -96,16 +96,16 @@ def deliver(
         open_notifications: kept by a caller that delivers repeatedly, which saves reading
             ``alerting.notifications`` as a whole; None: read it.
         routing: which channels get an incident, and when; without routes, all at once.
+
+    Raises:
+        LeaseError: leases cannot be had, or this process lost its own.
     """
-    lake.home.path.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(lake.home.path / "notifier.lock", timeout=0):
-            if not channels:
-                return Delivery()
-            remembered = open_notifications or OpenNotifications()
-            return _deliver(lake, channels, mute_reason, clock, remembered, routing)
-    except Timeout:
+    lease = lake.shared.leases.attempt(NOTIFIER) if channels else None
+    if lease is None:
         return Delivery()
+    with lease:
+        remembered = open_notifications or OpenNotifications()
+        return _deliver(lake, channels, mute_reason, clock, remembered, routing, lease)
 
 
 def _deliver(
@@ -115,15 +115,17 @@ def _deliver(
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
     routing: Routing,
+    lease: Lease,
 ) -> Delivery:
     names = {each.name for each in channels}
-    marks = read_marks(lake.home)
+    marks = read_marks(lake.shared.state)
     incidents = candidates(lake, names, open_notifications.pairs(lake), marks, clock())
     if not incidents:
         return Delivery()
     entries = entries_by_channel(lake, incidents)
     delivery = Delivery()
     for channel in channels:
+        lease.confirm()
         mine = entries.get(channel.name, {})
         known = {incident_id for incident_id, _ in mine}
         mark, now = marks.get(channel.name), clock()
@@ -134,7 +136,7 @@ def _deliver(
     # Everything has an entry by now, so the next delivery need not look back as far.
     written = [each.written_at for each in incidents if each.written_at]
     if written and any(marks.get(name) != max(written) for name in names):
-        write_marks(lake.home, marks | dict.fromkeys(names, max(written)))
+        write_marks(lake.shared.state, marks | dict.fromkeys(names, max(written)))
     return delivery
 
 

@@ -10,19 +10,24 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from filelock import FileLock
-
 from alerting.incidents.incident import Incident
 from alerting.rules.base import BaseRule
+from lake.leases import SILENCES
+from lake.shared import Shared
+from lake.state import State
 from settings.fields import fits
-from settings.home import Home, write_whole
 
 COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""
 
+LEASE_SECONDS = 10.0
+"""Longest wait for another person's change, which takes milliseconds."""
+
+_NAME = "silences.json"
+
 
 class SilenceError(ValueError):
-    """A silence does not exist or is not valid, or the file of silences cannot be read."""
+    """A silence does not exist or is not valid, or silences cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +64,21 @@ class Silence:
         return "PLANNED" if self.starts_at and now < self.starts_at else "ACTIVE"
 
 
-def silences(home: Home) -> list[Silence]:
-    """Return all silences of the file, the next to end first.
+def silences(state: State) -> list[Silence]:
+    """Return all silences, the next to end first.
 
     Raises:
-        SilenceError: the file cannot be read.
+        SilenceError: they cannot be read.
     """
-    path = home.path / "silences.json"
     try:
-        found = [_silence(each) for each in json.loads(path.read_text())]
-    except FileNotFoundError:
-        return []
+        found = [_silence(each) for each in json.loads(state.read(_NAME) or "[]")]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SilenceError(f"{path}: cannot be read: {error}; delete it to start over") from error
+        raise SilenceError(f"{_NAME}: cannot be read: {error}; delete it to start over") from error
     return sorted(found, key=lambda each: (each.until, each.silence_id))
 
 
 def silence(
-    home: Home,
+    shared: Shared,
     match: Mapping[str, tuple[str, ...]],
     until: datetime,
     author: str,
@@ -87,7 +89,7 @@ def silence(
     """Add a silence, and remove those that have ended.
 
     Args:
-        home: where silences are kept.
+        shared: where silences are kept.
         match: column (`COLUMNS`) to globs; all columns must match.
         until: when it ends.
         author: who makes it.
@@ -111,23 +113,23 @@ def silence(
         names = ", ".join(sorted(unknown))
         raise SilenceError(f"{names}: unknown, a silence matches {', '.join(COLUMNS)}")
     made = Silence(secrets.token_hex(4), match, until, author, comment, now, starts_at)
-    with _changing(home):
-        _write(home, [*(each for each in silences(home) if each.until > now), made])
+    with shared.leases.acquire(SILENCES, LEASE_SECONDS):
+        _write(shared.state, [*(it for it in silences(shared.state) if it.until > now), made])
     return made
 
 
-def unsilence(home: Home, silence_id: str) -> Silence:
+def unsilence(shared: Shared, silence_id: str) -> Silence:
     """End a silence.
 
     Raises:
         SilenceError: no silence has that id.
     """
-    with _changing(home):
-        found = silences(home)
+    with shared.leases.acquire(SILENCES, LEASE_SECONDS):
+        found = silences(shared.state)
         ended = [each for each in found if each.silence_id == silence_id]
         if not ended:
             raise SilenceError(f"no silence {silence_id!r}: tidemark incidents silences lists them")
-        _write(home, [each for each in found if each not in ended])
+        _write(shared.state, [each for each in found if each not in ended])
     return ended[0]
 
 
@@ -157,12 +159,7 @@ def mute_reasons(
     return lambda incident: mute_reason(incident, in_force, by_name, datetime.now(UTC))
 
 
-def _changing(home: Home) -> FileLock:
-    home.path.mkdir(parents=True, exist_ok=True)
-    return FileLock(home.path / "silences.lock", timeout=10)
-
-
-def _write(home: Home, silences_left: Iterable[Silence]) -> None:
+def _write(state: State, silences_left: Iterable[Silence]) -> None:
     rows = [
         asdict(each)
         | {
@@ -172,7 +169,7 @@ def _write(home: Home, silences_left: Iterable[Silence]) -> None:
         }
         for each in silences_left
     ]
-    write_whole(home.path / "silences.json", json.dumps(rows, indent=1))
+    state.write(_NAME, json.dumps(rows, indent=1))
 
 
 def _silence(row: Mapping[str, Any]) -> Silence:

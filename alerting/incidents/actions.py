@@ -12,7 +12,7 @@ from pyiceberg.expressions import StartsWith
 
 from alerting.incidents.incident import Incident
 from alerting.incidents.life_cycle import acknowledged, closed
-from alerting.incidents.repository import from_rows, incidents_lock, save
+from alerting.incidents.repository import from_rows, incidents_lease, save
 from lake.catalog import Lake
 from lake.tables.alerting import INCIDENTS
 
@@ -64,9 +64,9 @@ def acknowledge(
 
     Raises:
         IncidentError: there is no such incident, or it does not fire.
-        Timeout: see `incidents_lock`.
+        LeaseError: see `incidents_lease`.
     """
-    with incidents_lock(lake):
+    with incidents_lease(lake):
         incident = one_incident(lake, incident_id)
         try:
             after = acknowledged(incident, author, clock(), reason)
@@ -95,9 +95,9 @@ def resolve(
 
     Raises:
         IncidentError: there is no such incident, or it is resolved already.
-        Timeout: see `incidents_lock`.
+        LeaseError: see `incidents_lease`.
     """
-    with incidents_lock(lake):
+    with incidents_lease(lake):
         incident = one_incident(lake, incident_id)
         if not incident.is_open:
             raise IncidentError(f"incident {incident.incident_id} is {incident.state} already")

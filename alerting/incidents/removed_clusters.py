@@ -8,13 +8,13 @@ never count, and neither does any cluster while the file is missing or wrong.
 import json
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from alerting.incidents.incident import OPEN
 from alerting.incidents.life_cycle import closed
-from alerting.incidents.repository import from_rows, incidents_lock, save
+from alerting.incidents.repository import from_rows, incidents_lease, save
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of
+from lake.state import State
 from lake.tables.alerting import INCIDENTS
 from lake.tables.progress import SNAPSHOTS
 from lake.window import Window
@@ -22,7 +22,8 @@ from settings.clusters import clusters_file
 from settings.clusters_file import load_clusters
 from settings.constants import MEMORY
 from settings.errors import SettingsError
-from settings.home import Home, write_whole
+
+_NAME = "watched.json"
 
 REASON = "the cluster is no longer in the settings file and is not monitored"
 
@@ -33,23 +34,22 @@ REMEMBERED_FOR = MEMORY + timedelta(hours=1)
 """How long a removal is remembered: until no rule misses the cluster's snapshots any more."""
 
 
-def removed_clusters(home: Home, now: datetime, clusters: str = "") -> frozenset[str]:
+def removed_clusters(lake: Lake, now: datetime, clusters: str = "") -> frozenset[str]:
     """Return the clusters that were removed from the settings file within `REMEMBERED_FOR`.
 
     Args:
-        home: folder that may hold the file, and remembers the names that it had.
+        lake: whose home may hold the file, and whose state remembers the names that it had.
         now: the present.
         clusters: the settings file, where it is not the one in the home.
     """
-    file = clusters_file(home, clusters)
+    file = clusters_file(lake.home, clusters)
     try:
         named = {cluster.key for cluster in load_clusters(file)} if file else set()
     except SettingsError:
         return frozenset()
     if not named:
         return frozenset()
-    path = home.path / "watched.json"
-    before = _remembered(path)
+    before = _remembered(lake.shared.state)
     after: dict[str, str | None] = dict.fromkeys(sorted(named))
     for name, since in before.items():
         if (
@@ -58,8 +58,7 @@ def removed_clusters(home: Home, now: datetime, clusters: str = "") -> frozenset
         ):
             after[name] = since or now.isoformat()
     if after != before:
-        home.path.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(after, indent=1))
+        lake.shared.state.write(_NAME, json.dumps(after, indent=1))
     return frozenset(after.keys() - named)
 
 
@@ -70,7 +69,7 @@ def close_removed(lake: Lake, clusters: Collection[str], now: datetime) -> int:
         How many incidents changed.
 
     Raises:
-        Timeout: see `incidents_lock`.
+        LeaseError: see `incidents_lease`.
     """
     if not clusters:
         return 0
@@ -78,16 +77,16 @@ def close_removed(lake: Lake, clusters: Collection[str], now: datetime) -> int:
     removed = set(clusters) - set(read["cluster"].to_pylist())
     if not removed:
         return 0
-    with incidents_lock(lake):
+    with incidents_lease(lake):
         where = all_of(one_of("cluster", removed), one_of("state", OPEN))
         before = from_rows(lake.read(INCIDENTS, where))
         after = [closed(each, now, REASON) for each in before]
         return save(lake, before, [each for each in after if each])
 
 
-def _remembered(path: Path) -> dict[str, str | None]:
+def _remembered(state: State) -> dict[str, str | None]:
     """Return the names that the file had, and since when each has been missing."""
     try:
-        return dict(json.loads(path.read_text()))
+        return dict(json.loads(state.read(_NAME) or "{}"))
     except (OSError, ValueError, TypeError):
         return {}

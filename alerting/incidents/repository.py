@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import msgspec
 import pyarrow as pa
-from filelock import FileLock
 from msgspec.structs import replace
 
 from alerting.incidents.incident import OPEN, Evaluation, Incident
@@ -17,25 +16,24 @@ from alerting.rules.base import BaseRule
 from alerting.rules.inhibitions import Inhibition
 from lake.catalog import Lake
 from lake.conditions import any_of, not_before, one_of
+from lake.leases import INCIDENTS as INCIDENTS_LEASE
 from lake.tables.alerting import INCIDENTS
 from lake.typed_rows import plain_rows, typed_rows
 
-LOCK_SECONDS = 60
+LEASE_SECONDS = 60
 
 
 @contextmanager
-def incidents_lock(lake: Lake) -> Iterator[None]:
+def incidents_lease(lake: Lake) -> Iterator[None]:
     """Hold the only right to change incidents.
 
-    A tick and a person at the command line may change incidents at the same time. The lock is held
-    for the milliseconds between reading and writing. The operating system frees it when its holder
-    is killed.
+    A tick and a person at the command line may change incidents at the same time. The lease is held
+    for the milliseconds between reading and writing.
 
     Raises:
-        Timeout: another process has held it for `LOCK_SECONDS`.
+        LeaseError: another process has held it for `LEASE_SECONDS`, or leases cannot be had.
     """
-    lake.home.path.mkdir(parents=True, exist_ok=True)
-    with FileLock(lake.home.path / "incidents.lock", timeout=LOCK_SECONDS):
+    with lake.shared.leases.acquire(INCIDENTS_LEASE, LEASE_SECONDS):
         yield
 
 
@@ -93,10 +91,10 @@ def advance_incidents(
         (the incidents after the evaluations, how many changed).
 
     Raises:
-        Timeout: see `incidents_lock`.
+        LeaseError: see `incidents_lease`.
     """
     by_name = {rule.name: rule for rule in rules}
-    with incidents_lock(lake):
+    with incidents_lease(lake):
         before = current_incidents(lake, evaluations[0].observed_at, known).incidents
         after = advance(before, evaluations, by_name, all_rules=all_rules, inhibitions=inhibitions)
         return after, save(lake, before, after)

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field
 
 from alerting.delivery.silences import Silence, SilenceError, silence, unsilence
@@ -16,6 +15,7 @@ from board.models import page_model
 from board.paging import page_of_list
 from board.responses import ProblemError, json_response
 from board.store import Store
+from lake.leases import HeldError
 from lake.tables import alerting
 from settings.durations import seconds
 
@@ -91,7 +91,7 @@ def resolve_it(
 @router.get("/silences", summary="Silences in force, and planned")
 def all_silences(store: TheStore) -> Response:
     """Return the silences that have not ended."""
-    rows = silence_rows(store.lake.home, datetime.now(UTC))
+    rows = silence_rows(store.lake.shared.state, datetime.now(UTC))
     return json_response({"items": rows, "next_cursor": None})
 
 
@@ -109,7 +109,7 @@ def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Respo
 def end_silence(store: TheStore, silence_id: str) -> Response:
     """End a silence; what it muted and is still open is notified then."""
     try:
-        unsilence(store.lake.home, silence_id)
+        unsilence(store.lake.shared, silence_id)
     except SilenceError as error:
         raise ProblemError(404, str(error)) from error
     return Response(status_code=204)
@@ -128,7 +128,7 @@ def do(store: Store, action: str, incident_id: str, author: str, reason: str) ->
         raise ProblemError(404, f"no incident {incident_id!r}") from None
     except IncidentError as error:
         raise ProblemError(409, str(error)) from error
-    except Timeout as error:
+    except HeldError as error:
         raise ProblemError(503, "a tick is changing incidents; try again in a minute") from error
     store.refresh()
     return after
@@ -148,7 +148,7 @@ def silenced(
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
-        return silence(store.lake.home, match, until, author, comment, starts_at=start)
+        return silence(store.lake.shared, match, until, author, comment, starts_at=start)
     except (ValueError, OverflowError) as error:
         raise ProblemError(400, str(error)) from error
 

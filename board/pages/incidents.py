@@ -26,7 +26,7 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
     return page.render(
         "incidents.html",
         incidents=incident_rows(page.rows, wanted, severity)[:500],
-        silences=silence_rows(page.store.lake.home, datetime.now(UTC)),
+        silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
         state=state,
         severity=severity,
         states=("open", "all", *STATES),
@@ -98,7 +98,7 @@ def end_silence(request: Request, store: TheStore, id: Text, token: Text) -> Res
     """End a silence, then show those that are left."""
     check_form(request, token)
     try:
-        unsilence(store.lake.home, id)
+        unsilence(store.lake.shared, id)
     except ValueError as error:
         raise ProblemError(404, str(error)) from error
     return RedirectResponse("/incidents", 303)

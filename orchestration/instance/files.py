@@ -15,7 +15,7 @@ nux:
   enabled: false
 concurrency:
   runs:
-    # The home's lock lets runs that change tables follow each other; collecting waits for none.
+    # A lease lets runs that change tables follow each other; collecting waits for none.
     max_concurrent_runs: 8
 event_log_storage:
   module: orchestration.instance.event_log
@@ -45,7 +45,8 @@ retention:
 
 def prepare(home: Home) -> Path:
     """Makes Dagster's home in ours and names it in the environment (``DAGSTER_HOME``)."""
-    home.dagster.mkdir(parents=True, exist_ok=True)
+    home.make()
+    home.dagster.mkdir(exist_ok=True)
     config = home.dagster / "dagster.yaml"
     # Where Dagster itself would keep the log; JSON is YAML whatever the folder is called.
     text = CONFIG.format(folder=json.dumps(str(home.dagster / "history" / "runs")))

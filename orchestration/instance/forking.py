@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lake.leases import FileLeases
 from lake.processes import start_of
 from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
@@ -65,6 +66,7 @@ def up(home: Home) -> ForkServer:
     try:
         return bring_up(
             ForkServer,
+            FileLeases(home),
             _state_file(home),
             lambda: _start(home),
             lambda: down(home),

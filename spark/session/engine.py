@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from lake.catalog_config import CatalogConfig
+from lake.leases import FileLeases
 from lake.processes import start_of
 from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
@@ -105,6 +106,7 @@ def up(
         with fetched_once(() if settings.jars else packages_of(catalog.drivers)):
             return bring_up(
                 Engine,
+                FileLeases(home),
                 _state_file(home),
                 lambda: _start(home, catalog, settings, port or _free_port()),
                 lambda: down(home),

@@ -15,7 +15,8 @@ def password_file(home: Home, catalog: CatalogConfig) -> dict[str, str]:
     """
     if catalog.password is None:
         return {}
-    home.engine.mkdir(parents=True, exist_ok=True)
+    home.make()
+    home.engine.mkdir(exist_ok=True)
     file = home.engine / "pgpass"
     file.unlink(missing_ok=True)
     file.touch(mode=0o600)

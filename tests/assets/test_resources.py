@@ -66,8 +66,8 @@ def test_a_run_takes_the_lease_when_it_requests_it(tmp_path):
 
     def body(lake: LakeResource) -> None:
         seen.append(is_leased(tmp_path))
-        lake.lock()
-        lake.lock()
+        lake.alone()
+        lake.alone()
         seen.append(is_leased(tmp_path))
 
     run_of(tmp_path, body)

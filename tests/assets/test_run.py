@@ -78,7 +78,7 @@ def test_validation_changes_nothing_but_the_suspects(lake):
 
 def test_hours_without_raw_rows_are_not_planned(lake):
     load(lake, snapshot(1))
-    remember_raw_since(lake.home, at(0) + timedelta(minutes=30))
+    remember_raw_since(lake.shared.state, at(0) + timedelta(minutes=30))
     with pytest.raises(dg.Failure, match="have been removed"):
         run_of(lake).make_plan()
     run_of(lake, **PENDING).make_plan()

@@ -63,7 +63,7 @@ def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     assert response.status_code == 201
     made = response.json()
     assert (made["author"], made["comment"], made["state"]) == ("somebody", "upgrade", "ACTIVE")
-    assert [each.silence_id for each in silences(filled.home)] == [made["silence_id"]]
+    assert [each.silence_id for each in silences(filled.shared.state)] == [made["silence_id"]]
     assert client.get("/api/v1/silences").json()["items"] == [made]
     assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 204
     assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 404

@@ -18,6 +18,7 @@ from collection import snapshots
 from collection.continuous import next_multiple, watch
 from lake.landing import landed
 from lake.loading import read_landed
+from lake.shared import Shared
 from rocketmq.records import Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from settings.clusters import Account, Cluster
@@ -42,12 +43,13 @@ def headers(home):
 def watching(home, clusters, every, until):
     """Watch clusters until ``until(said, complained)``; what was said and complained of."""
     reported, complained = [], []
+    shared = Shared.of_home(home)
 
     async def main():
         stop = asyncio.Event()
         tasks = [
             asyncio.create_task(
-                watch(home, it, it.every or every, stop, reported.append, complained.append)
+                watch(home, shared, it, it.every or every, stop, reported.append, complained.append)
             )
             for it in clusters
         ]
@@ -83,16 +85,23 @@ def scheduled(monkeypatch):
     """Looks that do nothing but take as long as told; when each began, as multiples of a start."""
     began, lasting, under_way = [], [], []
 
-    async def take_snapshot(home, cluster, seconds, read):
-        assert not under_way, "looks of one cluster overlap"
-        under_way.append(1)
-        began.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(lasting.pop(0) if lasting else 0)
-        under_way.clear()
-        now = datetime.now(UTC)
-        return Snapshot(cluster.name, "remote", now, now)
+    class Collector:
+        def __init__(self, shared, cluster, every, read):
+            self.cluster = cluster
 
-    monkeypatch.setattr("collection.continuous.take_snapshot", take_snapshot)
+        async def take_snapshot(self, seconds):
+            assert not under_way, "snapshots of one cluster overlap"
+            under_way.append(1)
+            began.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(lasting.pop(0) if lasting else 0)
+            under_way.clear()
+            now = datetime.now(UTC)
+            return Snapshot(self.cluster.name, "remote", now, now)
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr("collection.continuous.Collector", Collector)
     return began, lasting
 
 
@@ -152,7 +161,7 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
     monkeypatch.setattr(snapshots, "datetime", Clock)
     cluster = Cluster((GONE,), "past", deep_every=180, client_reports=False)
     for _ in range(8):
-        snapshots.take_snapshots(home, [cluster])
+        snapshots.take_snapshots(Shared.of_home(home), [cluster])
     depth = DeepOptions(client_reports=False)
     without_turns = [each and replace(each, turn=0) for each in given]
     assert without_turns == [depth, depth, None, None, depth, None, None, depth]
@@ -196,7 +205,7 @@ def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
         Cluster((GONE,)),
         Cluster((GONE,), "gone"),
     ]
-    taken = snapshots.take_snapshots(home, clusters)
+    taken = snapshots.take_snapshots(Shared.of_home(home), clusters)
     found = {snapshot.cluster: snapshot.problems[0].message for snapshot in taken}
     assert found["no-account"].endswith(
         "acl.access_key_env: this environment variable is not set, or empty"
@@ -209,7 +218,7 @@ def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
 
 def test_the_only_cluster_without_a_name_is_never_landed(home):
     with pytest.raises(snapshots.NeverReachedError, match=f"{GONE}: GET_BROKER_CLUSTER_INFO"):
-        snapshots.take_snapshots(home, [Cluster((GONE,))])
+        snapshots.take_snapshots(Shared.of_home(home), [Cluster((GONE,))])
 
 
 # The command -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from collection.memory import Memory
+from lake.state import FileState
 from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from rocketmq.records import Broker
 from rocketmq.snapshot.discovery import expected_readings
@@ -19,28 +20,28 @@ ALL = tuple((name, 0, address) for name, address in BROKERS.items())
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home.of(tmp_path)
+def state(tmp_path):
+    return FileState(Home.of(tmp_path))
 
 
 def minutes(number):
     return START + timedelta(minutes=number)
 
 
-def test_at_first_nothing_is_known(home):
-    memory = Memory.of(home, TARGET)
+def test_at_first_nothing_is_known(state):
+    memory = Memory.of(state, TARGET)
     assert (memory.cluster, memory.remembered(START)) == (None, ())
 
 
-def test_who_answered_is_remembered_by_the_next_process(home):
-    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
-    memory = Memory.of(home, TARGET)
+def test_who_answered_is_remembered_by_the_next_process(state):
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    memory = Memory.of(state, TARGET)
     assert memory.cluster == "past"
     assert memory.remembered(minutes(1)) == ALL
 
 
-def test_an_unreachable_broker_is_remembered_for_a_day(home):
-    memory = Memory.of(home, TARGET)
+def test_an_unreachable_broker_is_remembered_for_a_day(state):
+    memory = Memory.of(state, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     memory.learn(snapshot(START, Minute(30, unreachable="broker-b")))
     day = 24 * 60
@@ -48,15 +49,15 @@ def test_an_unreachable_broker_is_remembered_for_a_day(home):
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
 
 
-def test_the_last_deep_snapshot_is_remembered(home):
-    assert Memory.of(home, TARGET).deep_at is None
-    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
-    Memory.of(home, TARGET).learn(snapshot(START, Minute(1)))
-    assert Memory.of(home, TARGET).deep_at == START
+def test_the_last_deep_snapshot_is_remembered(state):
+    assert Memory.of(state, TARGET).deep_at is None
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(1)))
+    assert Memory.of(state, TARGET).deep_at == START
 
 
-def test_a_failed_snapshot_changes_no_memory(home):
-    memory = Memory.of(home, TARGET)
+def test_a_failed_snapshot_changes_no_memory(state):
+    memory = Memory.of(state, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     failed = snapshot(START, Minute(1))
     failed.brokers, failed.cluster = [], "127.0.0.1:9876"
@@ -65,8 +66,8 @@ def test_a_failed_snapshot_changes_no_memory(home):
     assert memory.remembered(minutes(1)) == ALL
 
 
-def test_a_broker_that_moved_has_one_address(home):
-    memory = Memory.of(home, TARGET)
+def test_a_broker_that_moved_has_one_address(state):
+    memory = Memory.of(state, TARGET)
     memory.learn(snapshot(START, Minute(0)))
     moved = snapshot(START, Minute(1))
     moved.brokers[0].address = "10.0.0.9:10911"
@@ -74,9 +75,9 @@ def test_a_broker_that_moved_has_one_address(home):
     assert memory.remembered(minutes(1)) == (("broker-a", 0, "10.0.0.9:10911"), ALL[1])
 
 
-def test_after_a_role_switch_each_address_is_remembered_once(home):
+def test_after_a_role_switch_each_address_is_remembered_once(state):
     """broker-a's slave at :2 was promoted to id 0 when its master at :1 died."""
-    memory = Memory.of(home, TARGET)
+    memory = Memory.of(state, TARGET)
     memory.learn(of_broker_a((0, "a:1", "V5_3_3"), (2, "a:2", "V5_3_3")))
     memory.learn(of_broker_a((0, "a:2", "V5_3_3"), (1, "a:1", None), minute=1))
     both = (("broker-a", 0, "a:2"), ("broker-a", 1, "a:1"))
@@ -85,8 +86,8 @@ def test_after_a_role_switch_each_address_is_remembered_once(home):
     assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it answered"
 
 
-def test_an_old_address_stays_until_the_new_one_responds(home):
-    memory = Memory.of(home, TARGET)
+def test_an_old_address_stays_until_the_new_one_responds(state):
+    memory = Memory.of(state, TARGET)
     memory.learn(of_broker_a((0, "a:1", "V5_3_3")))
     memory.learn(of_broker_a((0, "a:9", None), minute=1))
     assert memory.remembered(minutes(1)) == (("broker-a", 0, "a:1"),)
@@ -104,14 +105,14 @@ def of_broker_a(*members, minute=0):
     return found
 
 
-def test_two_targets_have_two_memories(home):
-    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
-    assert Memory.of(home, "127.0.0.1:9999").cluster is None
+def test_two_targets_have_two_memories(state):
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    assert Memory.of(state, "127.0.0.1:9999").cluster is None
 
 
-def missed(home, target, brokers, now):
+def missed(state, target, brokers, now):
     """Who is expected beside the brokers of one address each that a name server tells."""
-    memory = Memory.of(home, target)
+    memory = Memory.of(state, target)
     groups = {
         broker: BrokerGroup(broker, "past", {0: address}) for broker, address in brokers.items()
     }
@@ -122,22 +123,22 @@ def missed(home, target, brokers, now):
     return tuple(each for each in found if each[2] not in brokers.values())
 
 
-def test_a_renamed_cluster_still_misses_former_brokers(home):
-    Memory.of(home, TARGET).learn(snapshot(START, Minute(0)))
+def test_a_renamed_cluster_still_misses_former_brokers(state):
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
     alone = {"broker-a": BROKERS["broker-a"]}
     elsewhere = {"broker-a": "10.9.9.9:10911"}
     for target in ("localhost:9876", "orders"):
-        assert missed(home, target, alone, minutes(1)) == ALL[1:]
-        assert missed(home, target, alone, minutes(24 * 60 + 1)) == ()
-        assert missed(home, target, elsewhere, minutes(1)) == ()
-        assert missed(home, target, BROKERS, minutes(1)) == ()
-        assert missed(home, target, alone | {"broker-b": "b:9"}, minutes(1)) == (), "it moved"
-    assert missed(home, TARGET, alone, minutes(1)) == ALL[1:], "its own memory tells, once"
+        assert missed(state, target, alone, minutes(1)) == ALL[1:]
+        assert missed(state, target, alone, minutes(24 * 60 + 1)) == ()
+        assert missed(state, target, elsewhere, minutes(1)) == ()
+        assert missed(state, target, BROKERS, minutes(1)) == ()
+        assert missed(state, target, alone | {"broker-b": "b:9"}, minutes(1)) == (), "it moved"
+    assert missed(state, TARGET, alone, minutes(1)) == ALL[1:], "its own memory tells, once"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])
-def test_a_damaged_file_is_an_empty_memory(home, text):
-    memory = Memory.of(home, TARGET)
+def test_a_damaged_file_is_an_empty_memory(state, text):
+    memory = Memory.of(state, TARGET)
     memory.learn(snapshot(START, Minute(0)))
-    memory.path.write_text(text)
-    assert Memory.of(home, TARGET).brokers == {}
+    state.write(memory.name, text)
+    assert Memory.of(state, TARGET).brokers == {}

@@ -1,27 +1,33 @@
-"""One process at a time reads a cluster, and nobody waits for ever or for a run that computes."""
+"""One process at a time collects a cluster, and nobody waits for one that hangs."""
 
 import asyncio
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from filelock import FileLock
 
 from collection import snapshots
-from collection.memory import Memory
-from collection.snapshots import take_snapshot
-from collection.turns import turn
+from collection.continuous import watch
+from collection.memory import Memory, name_of
+from collection.snapshots import Collector, take_snapshot, take_snapshots
+from collection.turns import CollectedElsewhereError
+from lake.leases import FileLeases, LostError, UnreachableError
+from lake.shared import Shared
+from lake.state import FileState, KeptState, StateError
 from settings.clusters import Cluster
 from settings.home import Home
+from tests.support.cluster_history import Minute, snapshot
 from tests.support.homes import environment
 
 GONE = Cluster(("127.0.0.1:1",), "lab")
 
 HOLD = """
 import sys
-from filelock import FileLock
-lock = FileLock(sys.argv[1])
-lock.acquire()
+from lake.leases import FileLeases
+from settings.home import Home
+lease = FileLeases(Home.of(sys.argv[1])).attempt(sys.argv[2])
+assert lease
 print(flush=True)
 input()
 """
@@ -29,18 +35,19 @@ input()
 
 @pytest.fixture
 def home(tmp_path):
-    home = Home.of(tmp_path / "home")
-    home.path.mkdir()
-    return home
+    return Home.of(tmp_path / "home")
+
+
+@pytest.fixture
+def shared(home):
+    return Shared.of_home(home)
 
 
 @pytest.fixture
 def holder(home):
-    """Another process that reads the cluster until its input ends."""
-    path = Memory.of(home, GONE.key).path.with_suffix(".lock")
-    path.parent.mkdir()
+    """Another process that holds the lease of the cluster until its input ends."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)],
+        [sys.executable, "-c", HOLD, str(home.path), name_of(GONE.key)],
         env=environment(home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -52,9 +59,15 @@ def holder(home):
     process.communicate()
 
 
-def test_a_snapshot_waits_for_that_of_another_process(home, holder):
+def remember(shared, age, every=None):
+    """The cluster was collected that many seconds ago."""
+    at = datetime.now(UTC) - timedelta(seconds=age)
+    Memory.of(shared.state, GONE.key).learn(snapshot(at, Minute(0)), every=every)
+
+
+def test_a_snapshot_waits_for_that_of_another_process(shared, holder):
     async def both():
-        taken = asyncio.create_task(take_snapshot(home, GONE))
+        taken = asyncio.create_task(take_snapshot(shared, GONE))
         done, _ = await asyncio.wait([taken], timeout=0.5)
         assert not done
         holder.kill()
@@ -63,17 +76,129 @@ def test_a_snapshot_waits_for_that_of_another_process(home, holder):
     assert asyncio.run(both()).status == "FAILED"
 
 
-def test_a_hanging_process_is_no_longer_waited_for(home, holder, monkeypatch):
+def test_a_fresh_snapshot_of_the_holder_serves_both(shared, holder):
+    remember(shared, age=5)
+    said = []
+    assert take_snapshots(shared, [GONE], report=said.append) == []
+    assert said == [f"lab is collected by process {holder.pid} on {_host()}"]
+
+
+@pytest.mark.parametrize(("age", "every", "is_served"), [(70, 60, True), (130, 60, False)])
+def test_a_holder_is_fresh_for_two_of_its_intervals(
+    shared, holder, monkeypatch, age, every, is_served
+):
     monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
-    assert asyncio.run(take_snapshot(home, GONE)).status == "FAILED"
+    remember(shared, age, every)
+    taken = take_snapshots(shared, [GONE])
+    assert [each.status for each in taken] == ([] if is_served else ["FAILED"])
+
+
+def test_a_process_that_hangs_is_not_waited_for_any_more(shared, holder, monkeypatch):
+    monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
+    assert asyncio.run(take_snapshot(shared, GONE)).status == "FAILED"
     assert holder.poll() is None
 
 
-def test_a_turn_ends_with_its_snapshot(home, tmp_path):
+def test_a_lease_ends_with_its_snapshot(shared):
     async def twice():
         for _ in range(2):
-            async with turn(tmp_path / "x.lock", 0.0):
-                with pytest.raises(TimeoutError):
-                    FileLock(tmp_path / "x.lock", timeout=0).acquire()
+            await take_snapshot(shared, GONE)
 
     asyncio.run(twice())
+    lease = shared.leases.attempt(name_of(GONE.key))
+    assert lease is not None
+    lease.release()
+
+
+def test_of_two_collectors_one_stands_by_until_the_other_ends(home, shared):
+    said = {"a": [], "b": []}
+    warned = {"a": [], "b": []}
+
+    async def main():
+        stops = {name: asyncio.Event() for name in said}
+        tasks = {}
+        for name in said:
+            report, warn = said[name].append, warned[name].append
+            one = watch(home, shared, GONE, 0.2, stops[name], report, warn)
+            tasks[name] = asyncio.create_task(one)
+            while name == "a" and not said["a"]:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            while len(said["a"]) < 4 or not warned["b"]:
+                await asyncio.sleep(0.01)
+        assert not said["b"]
+        stops["a"].set()
+        await tasks["a"]
+        async with asyncio.timeout(20):
+            while not said["b"]:
+                await asyncio.sleep(0.01)
+        stops["b"].set()
+        await tasks["b"]
+
+    asyncio.run(main())
+    standing_by = [line for line in warned["b"] if "standing by" in line]
+    assert len(standing_by) == 1 and standing_by[0].startswith("lab is collected by process ")
+
+
+class AwayLeases(FileLeases):
+    """Leases of a server that can be made to go away."""
+
+    is_away = False
+
+    def attempt(self, name):
+        if self.is_away:
+            raise UnreachableError("leases cannot be had: gone")
+        lease = super().attempt(name)
+        if lease:
+            lease.confirm = lambda: self._confirm()  # pyright: ignore
+        return lease
+
+    def _confirm(self):
+        if self.is_away:
+            raise LostError("lost")
+
+
+class AwayState(FileState):
+    is_away = False
+
+    def read(self, name):
+        if self.is_away:
+            raise StateError("shared state cannot be used: gone")
+        return super().read(name)
+
+    def write(self, name, text):
+        if self.is_away:
+            raise StateError("shared state cannot be used: gone")
+        super().write(name, text)
+
+
+def test_who_collected_goes_on_without_the_server_and_nobody_else_begins(home):
+    leases, state, warned = AwayLeases(home), AwayState(home), []
+    kept = Shared(leases, KeptState(state, warned.append))
+    collector, other = Collector(kept, GONE, 1.0), Collector(kept, GONE, 1.0)
+
+    async def main():
+        await collector.take_snapshot(1.0)
+        leases.is_away = state.is_away = True
+        for _ in range(2):
+            assert (await collector.take_snapshot(1.0)).status == "FAILED"
+        with pytest.raises(UnreachableError):
+            await other.take_snapshot(1.0)
+        leases.is_away = state.is_away = False
+        await collector.take_snapshot(1.0)
+        with pytest.raises(CollectedElsewhereError):
+            await other.take_snapshot(1.0)
+        collector.end()
+        await other.take_snapshot(1.0)
+        other.end()
+
+    asyncio.run(main())
+    assert warned == [
+        "shared state cannot be used: gone; going on with what this process remembers"
+    ]
+
+
+def _host():
+    import socket
+
+    return socket.gethostname()

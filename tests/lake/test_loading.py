@@ -206,7 +206,7 @@ def test_snapshots_older_than_raw_retention_are_not_loaded(lake):
         put(lake.home, START, [Minute(0), Minute(90)], cluster)
     mark = {"snapshot_id": "x", "cluster": "old", "observed_at": START + timedelta(minutes=30)}
     lake.append(progress.SNAPSHOTS, [mark])
-    remember_raw_since(lake.home, START + timedelta(minutes=60))
+    remember_raw_since(lake.shared.state, START + timedelta(minutes=60))
     loaded = load(lake)
     assert loaded.too_old == [snapshot(START, Minute(0), "old").snapshot_id]
     assert len(loaded.snapshots) == 3

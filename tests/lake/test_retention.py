@@ -65,10 +65,10 @@ def test_only_what_is_computed_leaves_the_landing(lake):
 
 def test_since_when_raw_rows_stand_only_moves_on(lake):
     lake.home.path.mkdir()
-    assert raw_since(lake.home) is None
+    assert raw_since(lake.shared.state) is None
     for instant in (NOW, NOW - timedelta(days=1)):
-        remember_raw_since(lake.home, instant)
-        assert raw_since(lake.home) == NOW
+        remember_raw_since(lake.shared.state, instant)
+        assert raw_since(lake.shared.state) == NOW
 
 
 def test_the_oldest_hour_of_a_table_needs_no_data(lake):

@@ -8,7 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lake.leases import FileLeases
 from lake.services import NotStartedError, Service, bring_up
+from settings.home import Home
 
 SLEEPS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)"
 
@@ -47,7 +49,12 @@ def start(tmp_path):
 def up(start, tmp_path, kind=Sleeper, seconds=30.0, **how):
     state = tmp_path / "engine" / "sleeper.json"
     return bring_up(
-        kind, state, lambda: start(kind, **how), lambda: state.unlink(missing_ok=True), seconds
+        kind,
+        FileLeases(Home.of(tmp_path)),
+        state,
+        lambda: start(kind, **how),
+        lambda: state.unlink(missing_ok=True),
+        seconds,
     )
 
 

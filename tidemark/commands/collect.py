@@ -81,28 +81,19 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     chosen = clusters(home, namesrv)
     read = _read(chosen)
     if every:
-        report, warn = _alive(typer.echo, alive_file), _alive(complain, alive_file)
-        asyncio.run(collect_every(home, chosen, _seconds(every), report, warn, read))
+        shared, seconds = invocation().shared, _seconds(every)
+        alive = alive_file.touch if alive_file else None
+        asyncio.run(
+            collect_every(home, shared, chosen, seconds, typer.echo, complain, read, alive)
+        )
         return
-    snapshots = take_snapshots(home, chosen, read=read)
+    snapshots = take_snapshots(invocation().shared, chosen, read=read, report=complain)
     for snapshot in snapshots:
         land(home, snapshot)
         typer.echo(snapshot_line(snapshot))
-    if all(snapshot.status == "FAILED" for snapshot in snapshots):
+    if snapshots and all(snapshot.status == "FAILED" for snapshot in snapshots):
         first = snapshots[0]
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
-
-
-def _alive(report: "Report", file: Path | None) -> "Report":
-    """Return what also touches a file: the collector goes on, whatever the snapshot was worth."""
-    if not file:
-        return report
-
-    def reported(line: str) -> None:
-        file.touch()
-        report(line)
-
-    return reported
 
 
 def _read(chosen: "Sequence[Cluster]") -> "Read":

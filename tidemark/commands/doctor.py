@@ -141,7 +141,7 @@ def _brokers(namesrv: str) -> str:
     basics = invocation().basics
     if not (namesrv or basics.namesrv) and clusters_file(home, basics.clusters) is None:
         return "no request: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
-    snapshots = [collect_snapshot(target_of(home, cluster)) for cluster in clusters(home, namesrv)]
+    snapshots = [collect_snapshot(target_of(cluster)) for cluster in clusters(home, namesrv)]
     failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]
     if failed:
         lines = [f"{item.cluster} {item.status}: {problem_lines(item)[0]}" for item in failed]

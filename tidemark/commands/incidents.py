@@ -171,7 +171,7 @@ def silence(
     starts_at = parse(start) if start else None
     until = (starts_at or datetime.now(UTC)) + length
     try:
-        made = add(invocation().home, match, until, author or me(), comment, starts_at=starts_at)
+        made = add(invocation().shared, match, until, author or me(), comment, starts_at=starts_at)
     except SilenceError as error:
         raise typer.BadParameter(str(error)) from error
     since = f"from {made.starts_at:%Y-%m-%d %H:%M:%S} UTC " if made.starts_at else ""
@@ -187,7 +187,7 @@ def unsilence(
     from alerting.delivery.silences import unsilence as end
 
     try:
-        ended = end(invocation().home, silence_id)
+        ended = end(invocation().shared, silence_id)
     except SilenceError as error:
         raise CommandError(str(error)) from error
     typer.echo(f"{ended.silence_id} ended")
@@ -209,7 +209,7 @@ def silences(format: Format = Format.table) -> None:
             "author": each.author,
             "comment": each.comment,
         }
-        for each in known(invocation().home)
+        for each in known(invocation().shared.state)
         if each.until > now
     ]
     if format is Format.json:
@@ -250,7 +250,7 @@ def _mute_reasons(lake: "Lake") -> Callable[["Incident"], str | None]:
     from alerting.rules.files import rules_path, valid_rules
 
     rules, _ = valid_rules(rules_path(invocation().settings.rules))
-    return mute_reasons(known(lake.home), rules)
+    return mute_reasons(known(lake.shared.state), rules)
 
 
 def _queues(lake: "Lake", incident: "Incident") -> list[dict[str, Any]]:

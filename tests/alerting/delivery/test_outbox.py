@@ -412,32 +412,32 @@ def test_a_bad_address_is_named_by_position_only(
 
 def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
     made = silence(
-        lake.home, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", now=NOON
+        lake.shared, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", now=NOON
     )
-    assert silences(lake.home) == [made]
+    assert silences(lake.shared.state) == [made]
     other = incident(("FIRING", 0), group="audit")
 
     def why(one: Incident, number: float) -> str | None:
-        return mute_reason(one, silences(lake.home), {}, minute(number))
+        return mute_reason(one, silences(lake.shared.state), {}, minute(number))
 
     assert why(FIRING, 1) == "silenced by eve until 2026-11-19T13:00:00+00:00"
     assert why(FIRING, 60) is None
     assert why(other, 1) is None
-    assert unsilence(lake.home, made.silence_id) == made
+    assert unsilence(lake.shared, made.silence_id) == made
     assert why(FIRING, 1) is None
     with pytest.raises(SilenceError, match="no silence"):
-        unsilence(lake.home, made.silence_id)
+        unsilence(lake.shared, made.silence_id)
 
 
 def test_a_silence_needs_a_match_and_a_future_end(lake):
     with pytest.raises(SilenceError, match="name what to silence"):
-        silence(lake.home, {}, minute(60), "eve", now=NOON)
+        silence(lake.shared, {}, minute(60), "eve", now=NOON)
     with pytest.raises(SilenceError, match="has ended already"):
-        silence(lake.home, {"rule": ("lag",)}, minute(-1), "eve", now=NOON)
+        silence(lake.shared, {"rule": ("lag",)}, minute(-1), "eve", now=NOON)
     lake.home.path.mkdir()
     (lake.home.path / "silences.json").write_text("{")
     with pytest.raises(SilenceError, match="cannot be read"):
-        silences(lake.home)
+        silences(lake.shared.state)
 
 
 def test_a_silence_by_a_missing_column_does_not_match():

@@ -29,7 +29,7 @@ def configure(lake: Lake, *names: str) -> None:
 
 
 def gone(lake: Lake, number: float) -> set[str]:
-    return set(removed_clusters(lake.home, minute(number)))
+    return set(removed_clusters(lake, minute(number)))
 
 
 def of(cluster: str, group: str = "billing") -> Incident:

@@ -75,7 +75,7 @@ def test_maintenance_is_planned_ahead(home, lake):
     assert f"from {start:%Y-%m-%d %H:%M:%S} UTC until" in line
     (listed,) = json.loads(output_of(home, "incidents", "silences", "--format", "json"))
     assert (listed["state"], listed["match"]) == ("PLANNED", "severity=crit*")
-    (planned,) = silences(lake.home)
+    (planned,) = silences(lake.shared.state)
     (critical,) = find(lake, ["aab2"])
     covered = [planned.covers(critical, start + timedelta(hours=hours)) for hours in (-1, 0, 1, 2)]
     assert covered == [False, True, True, False]

@@ -1,0 +1,161 @@
+"""Leases: the right of one process to do a thing, on one host or on many.
+
+A lease ends when its holder releases it or dies. `FileLeases` serve the processes of one host that
+share a home, `lake.postgresql.PostgresqlLeases` those of all hosts that share a database.
+"""
+
+import os
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self
+
+from filelock import FileLock, Timeout
+
+from settings.home import Home, write_whole
+
+RUN = "run"
+"""Of runs that change tables, and of upgrades and backups of them."""
+
+INCIDENTS = "incidents"
+NOTIFIER = "notifier"
+SILENCES = "silences"
+
+
+class LeaseError(Exception):
+    """A lease cannot be had or was lost; one line."""
+
+
+class HeldError(LeaseError):
+    """Another process holds the lease."""
+
+
+class LostError(LeaseError):
+    """A lease ended under its holder: the server that keeps leases ended its connection."""
+
+
+class UnreachableError(LeaseError):
+    """The server that keeps leases cannot be reached."""
+
+
+class Lease(ABC):
+    """A lease that this process holds; leaving its context releases it.
+
+    Attributes:
+        name: of the right.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def confirm(self) -> None:
+        """Do nothing while this process holds the lease.
+
+        Raises:
+            LostError: it no longer does, and another may.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the right back; twice does no harm."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Leases(ABC):
+    """The leases of one deployment."""
+
+    poll_seconds: float
+    """Seconds between two attempts of a process that waits."""
+
+    @abstractmethod
+    def attempt(self, name: str) -> Lease | None:
+        """Return the lease, or None where another process holds it; waits for nobody.
+
+        Raises:
+            LeaseError: where leases are kept cannot be reached.
+        """
+
+    @abstractmethod
+    def holder(self, name: str) -> str:
+        """Return in a few words who holds a lease, for a message to a person."""
+
+    def acquire(
+        self, name: str, seconds: float = 0.0, waiting: Callable[[str], None] | None = None
+    ) -> Lease:
+        """Return the lease once no other process holds it.
+
+        Args:
+            name: of the right.
+            seconds: the longest wait.
+            waiting: is called once with who holds it, where it is not free at once.
+
+        Raises:
+            HeldError: another process has held it all that time.
+            LeaseError: where leases are kept cannot be reached.
+        """
+        deadline = time.monotonic() + seconds
+        while (found := self.attempt(name)) is None:
+            if waiting:
+                waiting(self.holder(name))
+                waiting = None
+            if time.monotonic() >= deadline:
+                raise HeldError(f"the lease {name!r} is held by {self.holder(name)}")
+            time.sleep(self.poll_seconds)
+        return found
+
+
+def this_process() -> str:
+    """Return how a lease names its holder."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class FileLeases(Leases):
+    """Leases as locked files of a home; the operating system frees those of a killed process."""
+
+    poll_seconds = 0.05
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def attempt(self, name: str) -> Lease | None:
+        """See `Leases`.
+
+        Raises:
+            OSError: the file cannot be made.
+        """
+        path = self._home.make() / f"{name}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Whoever releases it may be another thread of this process.
+        lock = FileLock(path, thread_local=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        write_whole(path.with_suffix(".holder"), this_process())
+        return _FileLease(name, lock)
+
+    def holder(self, name: str) -> str:
+        """See `Leases`."""
+        try:
+            return (self._home.path / f"{name}.holder").read_text()
+        except OSError:
+            return f"another process ({self._home.path / name}.lock)"
+
+
+class _FileLease(Lease):
+    def __init__(self, name: str, lock: FileLock) -> None:
+        super().__init__(name)
+        self._lock = lock
+
+    def confirm(self) -> None:
+        """A locked file stays locked until its process ends."""
+
+    def release(self) -> None:
+        self._lock.release()

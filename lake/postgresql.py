@@ -1,0 +1,196 @@
+"""Leases and shared state in PostgreSQL, for processes on many hosts.
+
+A lease is an advisory lock of a connection that is open for as long as the lease is held. The
+server frees it when the connection ends: at once when its process is killed, within half a minute
+when its host is lost. A pooler between that hands out connections by transaction breaks this:
+name the server itself.
+"""
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from lake.failures import essence
+from lake.leases import Lease, Leases, LostError, UnreachableError
+from lake.state import State, StateError
+
+CONNECT_SECONDS = 10
+"""Longest wait for a server that does not respond."""
+
+_NAME_LENGTH = 63
+"""Of ``application_name``; the server cuts it there."""
+
+_KEEPALIVE = {
+    "idle_session_timeout": "0",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+"""Parameters by which the server keeps a connection open while its host lives, and only then."""
+
+# Only those that this version of the server knows.
+_SETTLE = sa.text("select set_config(name, :value, false) from pg_settings where name = :name")
+
+_TAKE = sa.text("select pg_try_advisory_lock(:key)")
+
+_HOLDER = sa.text("""
+select a.application_name, l.pid = pg_backend_pid()
+from pg_locks l join pg_stat_activity a using (pid)
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+  and l.database = (select oid from pg_database where datname = current_database())
+  and (l.classid::bigint << 32) | l.objid::bigint = :key
+""")
+"""Who holds a lease, and whether it is the connection that asks."""
+
+_CREATE = sa.text("""
+create table if not exists tidemark_state (
+  name text primary key, content text not null, written_at timestamptz not null default now())
+""")
+
+
+class PostgresqlLeases(Leases):
+    """Leases as advisory locks of a database.
+
+    Args:
+        uri: SQLAlchemy's address of the database.
+        place: how an error names it.
+    """
+
+    poll_seconds = 0.5
+
+    def __init__(self, uri: str, place: str) -> None:
+        self._uri, self._place = uri, place
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return _engine_of(self._uri, poolclass=NullPool)
+
+    def attempt(self, name: str) -> Lease | None:
+        """See `Leases`."""
+        with self._reached():
+            connection = self._engine.connect()
+            try:
+                for parameter, value in _KEEPALIVE.items():
+                    connection.execute(_SETTLE, {"name": parameter, "value": value})
+                if connection.execute(_TAKE, {"key": key_of(name)}).scalar():
+                    return _PostgresqlLease(name, connection, self._place)
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+            return None
+
+    def holder(self, name: str) -> str:
+        """See `Leases`."""
+        with self._reached(), self._engine.connect() as connection:
+            row = connection.execute(_HOLDER, {"key": key_of(name)}).first()
+        return str(row[0]) if row and row[0] else f"another process ({self._place})"
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise UnreachableError(
+                f"leases cannot be had: {self._place}: {essence(str(error))}"
+            ) from error
+
+
+class _PostgresqlLease(Lease):
+    def __init__(self, name: str, connection: Connection, place: str) -> None:
+        super().__init__(name)
+        self._connection, self._place = connection, place
+
+    def confirm(self) -> None:
+        try:
+            row = self._connection.execute(_HOLDER, {"key": key_of(self.name)}).first()
+            is_mine = row is not None and bool(row[1])
+        except SQLAlchemyError:
+            is_mine = False
+        if not is_mine:
+            raise LostError(
+                f"the lease {self.name!r} was lost with the connection to {self._place}; "
+                "another process may hold it by now"
+            )
+
+    def release(self) -> None:
+        with suppress(SQLAlchemyError):
+            self._connection.close()
+
+
+class PostgresqlState(State):
+    """Texts as rows of the table ``tidemark_state``, which the first writer makes.
+
+    Args:
+        uri: SQLAlchemy's address of the database.
+        place: how an error names it.
+    """
+
+    def __init__(self, uri: str, place: str) -> None:
+        self._uri, self._place = uri, place
+
+    @cached_property
+    def _engine(self) -> Engine:
+        engine = _engine_of(self._uri, pool_size=1, max_overflow=4, pool_pre_ping=True)
+        # Two that create it at once: one fails in the server's own tables, and finds it next.
+        with engine.connect() as connection, suppress(SQLAlchemyError):
+            connection.execute(_CREATE)
+        return engine
+
+    def read(self, name: str) -> str | None:
+        """See `State`."""
+        query = sa.text("select content from tidemark_state where name = :name")
+        with self._connected() as connection:
+            return connection.execute(query, {"name": name}).scalar()
+
+    def write(self, name: str, text: str) -> None:
+        """See `State`."""
+        statement = sa.text(
+            "insert into tidemark_state (name, content) values (:name, :content) "
+            "on conflict (name) do update set content = excluded.content, written_at = now()"
+        )
+        with self._connected() as connection:
+            connection.execute(statement, {"name": name, "content": text})
+
+    def names(self, folder: str = "") -> list[str]:
+        """See `State`."""
+        query = sa.text("select name from tidemark_state where starts_with(name, :folder)")
+        with self._connected() as connection:
+            found = connection.execute(query, {"folder": f"{folder}/" if folder else ""})
+            return sorted(found.scalars())
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StateError(
+                f"shared state cannot be used: {self._place}: {essence(str(error))}"
+            ) from error
+
+
+def key_of(name: str) -> int:
+    """Return the number of an advisory lock; the same name has the same on every host."""
+    digest = hashlib.sha256(f"tidemark/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _engine_of(uri: str, **pool: object) -> Engine:
+    arguments = {
+        "application_name": f"process {os.getpid()} on {socket.gethostname()}"[:_NAME_LENGTH],
+        "connect_timeout": CONNECT_SECONDS,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+    }
+    return sa.create_engine(uri, isolation_level="AUTOCOMMIT", connect_args=arguments, **pool)

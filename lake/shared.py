@@ -1,0 +1,38 @@
+"""What the processes of one deployment share beside the tables: leases and small state."""
+
+from dataclasses import dataclass
+
+from lake.leases import FileLeases, Leases
+from lake.state import FileState, State
+from settings.home import Home
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Leases and small state of one deployment.
+
+    Attributes:
+        leases: who may do what.
+        state: what is remembered from one process to the next.
+    """
+
+    leases: Leases
+    state: State
+
+    @classmethod
+    def of_home(cls, home: Home) -> "Shared":
+        """Return those of the processes of one host: files of the home."""
+        return cls(FileLeases(home), FileState(home))
+
+    @classmethod
+    def of_database(cls, uri: str, place: str) -> "Shared":
+        """Return those of the processes of all hosts that use a PostgreSQL database.
+
+        Args:
+            uri: SQLAlchemy's address of it.
+            place: how errors name it.
+        """
+        # Imported here: commands of the embedded size need no SQLAlchemy for it.
+        from lake.postgresql import PostgresqlLeases, PostgresqlState
+
+        return cls(PostgresqlLeases(uri, place), PostgresqlState(uri, place))

@@ -1,0 +1,108 @@
+"""Small state that processes share beside the tables: texts by name.
+
+What a collector remembers, silences, marks of deliveries: a few kilobytes that are replaced as a
+whole. `FileState` keeps them as files of a home, `lake.postgresql.PostgresqlState` as rows.
+Whoever reads and then writes a text holds the lease of its subject.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from settings.home import Home, write_whole
+
+
+class StateError(OSError):
+    """Shared state cannot be read or written; one line."""
+
+
+class State(ABC):
+    """The texts of one deployment."""
+
+    @abstractmethod
+    def read(self, name: str) -> str | None:
+        """Return a text, None where there is none.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def write(self, name: str, text: str) -> None:
+        """Replace a text at one stroke.
+
+        Raises:
+            OSError: it cannot be written; then it is as it was.
+        """
+
+    @abstractmethod
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names of the texts in a folder, or of all; in order."""
+
+
+class KeptState(State):
+    """The texts of another state, which this process goes on with while it cannot be reached.
+
+    Args:
+        state: where the texts are.
+        warn: receives a line when it cannot be reached any more.
+    """
+
+    def __init__(self, state: State, warn: Callable[[str], None]) -> None:
+        self._state, self._warn = state, warn
+        self._is_away = False
+        self._known: dict[str, str | None] = {}
+
+    def read(self, name: str) -> str | None:
+        """See `State`; the text last read or written where it cannot be reached."""
+        try:
+            self._known[name] = self._state.read(name)
+            self._is_away = False
+        except StateError as error:
+            self._say(error)
+        return self._known.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        """See `State`; what cannot be written now is kept for this process."""
+        self._known[name] = text
+        try:
+            self._state.write(name, text)
+            self._is_away = False
+        except StateError as error:
+            self._say(error)
+
+    def names(self, folder: str = "") -> list[str]:
+        """See `State`; those known where it cannot be reached."""
+        try:
+            return self._state.names(folder)
+        except StateError:
+            return sorted(name for name in self._known if name.startswith(f"{folder}/"))
+
+    def _say(self, error: StateError) -> None:
+        if not self._is_away:
+            self._warn(f"{error}; going on with what this process remembers")
+        self._is_away = True
+
+
+class FileState(State):
+    """Texts as files of a home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, name: str) -> str | None:
+        """See `State`."""
+        try:
+            return (self._home.path / name).read_text()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """See `State`."""
+        path = self._home.make() / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+
+    def names(self, folder: str = "") -> list[str]:
+        """See `State`."""
+        found = (self._home.path / folder).glob("*.json") if folder else ()
+        return sorted(f"{folder}/{path.name}" for path in found)

@@ -1,0 +1,145 @@
+"""The right of one process to do a thing, as files of a home and in PostgreSQL."""
+
+import socket
+import subprocess
+import sys
+import time
+
+import psycopg2
+import pytest
+
+from lake.leases import FileLeases, HeldError, LostError, UnreachableError
+from lake.postgresql import PostgresqlLeases, PostgresqlState, key_of
+from lake.shared import Shared
+from lake.state import StateError
+from settings.home import Home
+from tests.support.homes import environment
+from tests.support.servers import PASSWORD, postgresql
+
+pytestmark = pytest.mark.slow
+
+HOLD = """
+import sys, time
+from lake.shared import Shared
+from settings.home import Home
+place = sys.argv[1]
+if place.startswith("postgresql"):
+    shared = Shared.of_database(place, "the database")
+else:
+    shared = Shared.of_home(Home.of(place))
+lease = shared.leases.attempt("x")
+print("held" if lease else "refused", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    with postgresql(tmp_path_factory.mktemp("leases")) as uri:
+        yield uri.replace("postgresql:", "postgresql+psycopg2:")
+
+
+@pytest.fixture(params=["files", "postgresql"])
+def place(request, tmp_path):
+    if request.param == "files":
+        return str(tmp_path / "home")
+    return request.getfixturevalue("database")
+
+
+@pytest.fixture
+def shared(place):
+    if place.startswith("postgresql"):
+        return Shared.of_database(place, "the database")
+    return Shared.of_home(Home.of(place))
+
+
+@pytest.fixture
+def other(place, tmp_path):
+    """Another process that holds the lease ``x``."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, place],
+        env=environment(Home.of(tmp_path)),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_one_holds_a_lease_at_a_time(shared):
+    first = shared.leases.attempt("x")
+    assert first is not None
+    first.confirm()
+    assert shared.leases.attempt("x") is None
+    with shared.leases.acquire("y"):
+        pass
+    first.release()
+    first.release()
+    with shared.leases.acquire("x"), pytest.raises(HeldError, match="the lease 'x' is held by"):
+        shared.leases.acquire("x")
+
+
+def test_another_process_is_named_and_waited_for(shared, other):
+    said = []
+    with pytest.raises(HeldError):
+        shared.leases.acquire("x", 0.1, said.append)
+    assert said == [f"process {other.pid} on {socket.gethostname()}"]
+
+
+def test_a_lease_ends_when_its_holder_is_killed(shared, other):
+    assert shared.leases.attempt("x") is None
+    other.kill()
+    began = time.monotonic()
+    with shared.leases.acquire("x", 20):
+        assert time.monotonic() - began < 5
+
+
+def test_texts_are_replaced_as_a_whole(shared):
+    state = shared.state
+    assert state.read("a/b.json") is None
+    state.write("a/b.json", "{}")
+    state.write("a/c.json", "[]")
+    state.write("a/b.json", "1")
+    assert state.read("a/b.json") == "1"
+    assert state.names("a") == ["a/b.json", "a/c.json"]
+    assert state.names("other") == []
+
+
+def test_a_holder_learns_that_its_connection_ended(database):
+    leases = PostgresqlLeases(database, "the database")
+    lease = leases.attempt("run")
+    assert lease is not None
+    with _connected(database) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' "
+            "and (classid::bigint << 32) | objid::bigint = %s",
+            [key_of("run")],
+        )
+        assert cursor.fetchall() == [(True,)]
+    with pytest.raises(LostError, match="the lease 'run' was lost with the connection"):
+        lease.confirm()
+    with leases.acquire("run", 5):
+        pass
+    lease.release()
+
+
+def test_a_server_that_is_gone_is_one_line():
+    uri = f"postgresql+psycopg2://lake:{PASSWORD[0]}@127.0.0.1:1/x"
+    with pytest.raises(UnreachableError, match="^leases cannot be had: PostgreSQL at x: .*refused"):
+        PostgresqlLeases(uri, "PostgreSQL at x").attempt("run")
+    with pytest.raises(
+        StateError, match="^shared state cannot be used: PostgreSQL at x: .*refused"
+    ):
+        PostgresqlState(uri, "PostgreSQL at x").read("silences.json")
+
+
+def test_a_home_is_for_its_user_alone(tmp_path):
+    home = Home.of(tmp_path / "a" / "home")
+    FileLeases(home).acquire("run").release()
+    assert home.path.stat().st_mode & 0o777 == 0o700
+
+
+def _connected(uri):
+    return psycopg2.connect(uri.replace("+psycopg2", ""))
