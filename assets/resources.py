@@ -19,6 +19,7 @@ from expectations.declarations import Expectation
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.leases import RUN, HeldError, Lease
+from lake.upgrading import upgrade
 from rocketmq.records import Snapshot
 from settings import health_file, machines_file
 from settings.clusters import configured
@@ -85,6 +86,8 @@ class LakeResource(dg.ConfigurableResource):
             run_id, tags = context.run.run_id, context.run.tags
             longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
             context.instance.add_run_tags(run_id, {**longest, **tags, **process_tag(run_id)})
+            report = context.log.info if context.log else lambda _: None
+            upgrade(self.lake, report, lambda holder: report(f"waiting for the run of {holder}"))
         try:
             yield self
         finally:

@@ -20,8 +20,7 @@ from lake.damaged_files import usable
 from lake.pyiceberg_patches import transaction
 from lake.schema import Table
 from lake.shared import Shared
-from lake.table_creation import ensure
-from lake.tables import TABLES
+from lake.table_versions import OlderTablesError, pending
 from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
 
@@ -51,22 +50,37 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog with every declared table in it, opened once."""
+        """The catalog with every declared table in it, opened once.
+
+        Raises:
+            DamagedError: it cannot be used.
+            OlderTablesError: its tables are those of an older program, see `lake.upgrading`.
+            VersionError: its tables are those of a newer program.
+        """
         if self._catalog is None:
-            self.home.make()
-            of_home = self.config == CatalogConfig.of(self.home)
-            advice = (
-                "free it, or put back a copy of it"
-                if of_home
-                else "start it, or mend TIDEMARK_CATALOG_URI"
-            )
-            with usable(f"the catalog, {self.config.place},", advice):
-                catalog = load_catalog(NAME, **self.config.python)
-            for table in TABLES.values():
-                with usable(f"the metadata of {table.name}"):
-                    ensure(catalog, table)
+            catalog = self.connect()
+            for step in pending(catalog):
+                if step.version is not None:
+                    raise OlderTablesError(step)
+                step.run(catalog)
             self._catalog = catalog
         return self._catalog
+
+    def connect(self) -> Catalog:
+        """Open the catalog, whatever is in it.
+
+        Raises:
+            DamagedError: it cannot be used.
+        """
+        self.home.make()
+        of_home = self.config == CatalogConfig.of(self.home)
+        advice = (
+            "free it, or put back a copy of it"
+            if of_home
+            else "start it, or mend TIDEMARK_CATALOG_URI"
+        )
+        with usable(f"the catalog, {self.config.place},", advice):
+            return load_catalog(NAME, **self.config.python)
 
     def table(self, name: str) -> IcebergTable:
         """Return the Iceberg table of a full name at its newest version.

@@ -26,6 +26,7 @@ COMMANDS = {
     "rules": "Alert rules: check, schema, test on history.",
     "recompute": "Compute whole hours of the past again (backfill).",
     "demo": "Run a real cluster with a workload, and watch it.",
+    "upgrade": "Move the tables of an older program to this one.",
     "config": "Every setting: its value, and where the value comes from.",
     "doctor": "Check Java, ports, catalog and brokers.",
     "engine": "Start, stop and show the shared Spark engine.",

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
+from lake.upgrading import upgrade
 from orchestration.instance import forking
 from settings.environment import Settings
 from settings.home import Home
@@ -19,7 +20,7 @@ def up(settings: Settings) -> engine.Engine:
     """
     home = settings.home
     catalog = CatalogConfig.of(home, settings.catalog)
-    Lake(home, catalog).catalog  # noqa: B018  the tables must exist before the engine reads them
+    upgrade(Lake(home, catalog))  # the tables must exist before the engine reads them
     was_running = forking.running(home) is not None
     try:
         with ThreadPoolExecutor(1) as pool:

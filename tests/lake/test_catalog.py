@@ -10,7 +10,9 @@ import pytest
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.query import QueryError, select
+from lake.table_versions import OlderTablesError
 from lake.tables import TABLES, alerting, progress, raw
+from lake.upgrading import upgrade
 from lake.window import Window
 from settings.basics import BasicSettings
 from settings.home import Home
@@ -52,7 +54,7 @@ def test_every_table_stands_in_a_new_catalog(lake):
         assert lake.read(table).num_rows == 0
 
 
-def test_opening_an_old_catalog_adds_new_columns(lake, monkeypatch):
+def test_an_upgrade_adds_new_columns(lake, monkeypatch):
     lake.append(alerting.ALERTS, [alert(0)])
     wider = type(alerting.ALERTS)(
         alerting.ALERTS.name,
@@ -62,6 +64,9 @@ def test_opening_an_old_catalog_adds_new_columns(lake, monkeypatch):
     )
     monkeypatch.setitem(TABLES, wider.name, wider)
     again = Lake(lake.home)
+    with pytest.raises(OlderTablesError, match="run tidemark upgrade"):
+        again.catalog  # noqa: B018
+    assert upgrade(again) == 1
     again.append(wider, [alert(1) | {"mood": "bad"}])
     moods = {row["observed_at"]: row["mood"] for row in again.read(wider).to_pylist()}
     assert moods == {minute(0): None, minute(1): "bad"}

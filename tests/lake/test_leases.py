@@ -127,10 +127,12 @@ def test_a_holder_learns_that_its_connection_ended(database):
 
 def test_a_server_that_is_gone_is_one_line():
     uri = f"postgresql+psycopg2://lake:{PASSWORD[0]}@127.0.0.1:1/x"
-    with pytest.raises(UnreachableError, match="^leases cannot be had: PostgreSQL at x: .*refused"):
+    with pytest.raises(
+        UnreachableError, match=r"^leases cannot be had: PostgreSQL at x: .*refused"
+    ):
         PostgresqlLeases(uri, "PostgreSQL at x").attempt("run")
     with pytest.raises(
-        StateError, match="^shared state cannot be used: PostgreSQL at x: .*refused"
+        StateError, match=r"^shared state cannot be used: PostgreSQL at x: .*refused"
     ):
         PostgresqlState(uri, "PostgreSQL at x").read("silences.json")
 

@@ -1,0 +1,112 @@
+"""The version that each table carries, and what moves an older table to the present one.
+
+Each table carries the version of its declaration as a property. A table is moved in one commit, so
+whoever is killed on the way leaves each either old or new, and the next upgrade does the rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version as installed
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table as IcebergTable
+
+from lake.damaged_files import usable
+from lake.schema import Table
+from lake.table_creation import PROGRAM, PROPERTIES, VERSION, VERSION_PROPERTY, create
+from lake.tables import TABLES
+
+
+class VersionError(Exception):
+    """The tables are not of the version that this program reads and writes; one line."""
+
+
+class OlderTablesError(VersionError):
+    """The tables are those of an older program."""
+
+    def __init__(self, step: "Step") -> None:
+        super().__init__(
+            f"{step.table.name} is of version {step.version}, and tidemark {installed('tidemark')} "
+            f"needs version {VERSION}: run tidemark upgrade; the next tick does it too"
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What brings one table to the present version.
+
+    Attributes:
+        table: its declaration.
+        version: its version now; None where it does not exist.
+        added: names of the columns that it lacks.
+    """
+
+    table: Table
+    version: int | None
+    added: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The step in one line."""
+        if self.version is None:
+            return f"{self.table.name}: new"
+        columns = f", adds {', '.join(self.added)}" if self.added else ""
+        return f"{self.table.name}: version {self.version} becomes {VERSION}{columns}"
+
+    def run(self, catalog: Catalog) -> None:
+        """Take the step, in one commit.
+
+        Raises:
+            DamagedError: the table cannot be read or written.
+        """
+        with usable(f"the metadata of {self.table.name}"):
+            self._run(catalog)
+
+    def _run(self, catalog: Catalog) -> None:
+        if self.version is None:
+            create(catalog, self.table)
+            return
+        existing = catalog.load_table(self.table.name)
+        with existing.transaction() as transaction:
+            if self.added:
+                with transaction.update_schema() as change:
+                    change.union_by_name(self.table.arrow_schema())
+            transaction.set_properties(PROPERTIES | {PROGRAM: installed("tidemark")})
+
+
+def pending(catalog: Catalog) -> Iterator[Step]:
+    """Yield what is left to do.
+
+    Raises:
+        VersionError: a newer program has written the tables.
+    """
+    for table in TABLES.values():
+        existing = _existing(catalog, table)
+        if existing is None:
+            yield Step(table, None)
+            continue
+        found = version_of(existing)
+        if found > VERSION:
+            newer = existing.properties.get(PROGRAM, "a newer one")
+            raise VersionError(
+                f"{table.name} is of version {found}, written by tidemark {newer}; this is "
+                f"tidemark {installed('tidemark')}, which knows version {VERSION}: install tidemark {newer}"
+            )
+        names = set(existing.schema().column_names)
+        added = tuple(name for name in table.column_names if name not in names)
+        if found < VERSION or added:
+            yield Step(table, found, added)
+
+
+def version_of(table: IcebergTable) -> int:
+    """Return the version of a table; 0.1.0 recorded none, and wrote version 1."""
+    return int(table.properties.get(VERSION_PROPERTY, 1))
+
+
+def _existing(catalog: Catalog, table: Table) -> IcebergTable | None:
+    with usable(f"the metadata of {table.name}"):
+        try:
+            return catalog.load_table(table.name)
+        except NoSuchTableError:
+            return None

@@ -1,0 +1,74 @@
+"""Moving the state of an older program to this one, forwards only."""
+
+import stat
+from collections.abc import Callable
+
+from lake.catalog import Lake
+from lake.leases import RUN
+from lake.table_versions import OlderTablesError, pending
+from settings.home import Home
+
+WAITS_SECONDS = 3600.0
+"""How long an upgrade waits for a run to end."""
+
+FOR_ITS_USER = 0o700
+
+Report = Callable[[str], None]
+
+
+def left_to_do(lake: Lake) -> list[str]:
+    """Return a line for each thing that `upgrade` would do.
+
+    Raises:
+        VersionError: the tables are those of a newer program.
+    """
+    lines = [step.line for step in pending(lake.connect())]
+    return [*_folder(lake.home), *lines]
+
+
+def upgrade(
+    lake: Lake,
+    report: Report = lambda _: None,
+    waiting: Report = lambda _: None,
+) -> int:
+    """Move the tables of an older program to the present version, and create missing ones.
+
+    Nothing is changed while a run changes tables. An upgrade that was killed is called again.
+
+    Args:
+        lake: the tables.
+        report: receives a line for each thing that is done.
+        waiting: receives the holder of the lease of runs, where this waits for it.
+
+    Returns:
+        How many things were done.
+
+    Raises:
+        VersionError: the tables are those of a newer program.
+        LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
+    """
+    try:
+        lake.catalog  # noqa: B018  creates what is missing in a new home
+    except OlderTablesError:
+        pass
+    else:
+        return 0
+    with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
+        done = _folder(lake.home)
+        if done:
+            lake.home.path.chmod(FOR_ITS_USER)
+            report(done[0])
+        catalog = lake.connect()
+        for step in pending(catalog):
+            step.run(catalog)
+            report(step.line)
+            done.append(step.line)
+    return len(done)
+
+
+def _folder(home: Home) -> list[str]:
+    """Return what is to do about the folder of all state, which 0.1.0 let everybody read."""
+    mode = stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else FOR_ITS_USER
+    if not mode & 0o077:
+        return []
+    return [f"{home.path}: mode {mode:o} becomes {FOR_ITS_USER:o}"]

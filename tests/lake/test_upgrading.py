@@ -1,0 +1,157 @@
+"""A home made by tidemark 0.1.0 is moved to now, whoever is killed on the way."""
+
+import shutil
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from pyiceberg.catalog import load_catalog
+
+from alerting.delivery.silences import silences
+from lake.catalog import NAME, Lake
+from lake.catalog_config import CatalogConfig
+from lake.decisions import decisions
+from lake.leases import RUN
+from lake.table_creation import VERSION, VERSION_PROPERTY
+from lake.table_versions import VersionError, version_of
+from lake.tables import TABLES, alerting, progress, raw
+from lake.upgrading import left_to_do, upgrade
+from settings.home import Home
+from tests.support.homes import TIDEMARK, environment, run
+
+pytestmark = pytest.mark.slow
+
+MADE = Path(__file__).parents[1] / "fixtures" / "homes" / "v0.1.tar.xz"
+
+PLACE = Path("/tmp/tidemark-home-of-v0.1")
+"""Where that home was made: the metadata of its tables name their files by full path."""
+
+NEW = {progress.PEAKS.name}
+"""Tables that 0.1.0 did not have."""
+
+
+@pytest.fixture
+def home():
+    with FileLock(PLACE.with_suffix(".lock")):
+        shutil.rmtree(PLACE, ignore_errors=True)
+        PLACE.mkdir(mode=0o755)
+        with tarfile.open(MADE) as made:
+            made.extractall(PLACE, filter="data")
+        PLACE.chmod(0o755)
+        yield Home.of(PLACE)
+        shutil.rmtree(PLACE)
+
+
+def rows_of(home):
+    """The rows of each table by its columns at 0.1.0, read without this program's declarations."""
+    catalog = load_catalog(NAME, **CatalogConfig.of(home).python)
+    found = {}
+    for name in sorted(TABLES.keys() - NEW):
+        table = catalog.load_table(name)
+        old = COLUMNS.setdefault(name, [field.name for field in table.schema().fields])
+        rows = table.scan(selected_fields=tuple(old)).to_arrow().select(old).to_pylist()
+        found[name] = sorted(map(repr, _without_new_members(rows)))
+    return found
+
+
+COLUMNS: dict[str, list[str]] = {}
+
+
+def _without_new_members(rows):
+    """A member of progress.capacity has gained a field inside its list."""
+    for row in rows:
+        for member in row.get("members") or ():
+            if isinstance(member, dict):
+                member.pop("batch_size", None)
+    return rows
+
+
+def test_a_home_of_0_1_keeps_every_row_though_killed_five_times(home):
+    before = rows_of(home)
+    assert sum(map(len, before.values())) > 1500 and before["progress.queues"]
+    for killed_after in (1, 2, 4, 5, 7):
+        process = subprocess.Popen(
+            [str(TIDEMARK), "upgrade"],
+            env=environment(home) | {"PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        for _ in range(killed_after):
+            assert process.stdout.readline()
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        process.stdout.close()
+    versions = [version_of(table) for table in _tables(home)]
+    assert 1 in versions and VERSION in versions, "it was killed on the way"
+    assert run(home, ["upgrade", "--dry-run"]).stdout.count("version 1 becomes 2") == (
+        versions.count(1)
+    )
+    done = run(home, ["upgrade"])
+    assert done.returncode == 0, done.stderr
+    assert {version_of(table) for table in _tables(home)} == {VERSION}
+    assert rows_of(home) == before
+    assert run(home, ["upgrade"]).stdout == "nothing to do\n"
+    assert home.path.stat().st_mode & 0o777 == 0o700
+
+
+def _tables(home):
+    catalog = load_catalog(NAME, **CatalogConfig.of(home).python)
+    return [catalog.load_table(name) for name in sorted(TABLES.keys() - NEW)]
+
+
+def test_what_people_did_at_0_1_still_holds(home):
+    lake = Lake(home)
+    upgrade(lake)
+    (silence,) = silences(lake.shared.state)
+    assert (silence.author, silence.match) == ("eve", {"consumer_group": ("g-h*",)})
+    (decision,) = decisions(lake)
+    assert (decision.decision, decision.comment) == ("released", "restored from backup")
+    states = lake.read(alerting.INCIDENTS, columns=("state",))["state"].to_pylist()
+    assert "ACKNOWLEDGED" in states
+    assert run(home, ["incidents", "list"]).stdout.count("FIRING") > 5
+
+
+def test_reading_an_old_home_says_what_to_do(home):
+    done = run(home, ["show", "raw.snapshots"])
+    assert done.returncode == 1
+    assert "is of version 1, and tidemark " in done.stderr
+    assert "run tidemark upgrade" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_upgrade_waits_for_the_run_of_an_old_program(home):
+    """Whose lock is the file of the lease."""
+    lake, waited = Lake(home), []
+
+    def end_of_run(holder: str) -> None:
+        waited.append(holder)
+        lock.release()
+
+    lock = FileLock(home.path / f"{RUN}.lock")
+    lock.acquire()
+    upgrade(lake, waiting=end_of_run)
+    assert len(waited) == 1
+    assert left_to_do(lake) == []
+
+
+def test_newer_tables_refuse_an_older_program(lake):
+    lake.catalog  # noqa: B018
+    table = lake.table(raw.SNAPSHOTS.name)
+    with table.transaction() as transaction:
+        transaction.set_properties({VERSION_PROPERTY: "3", "tidemark.program": "0.9.0"})
+    for refused in (lambda: Lake(lake.home).catalog, lambda: upgrade(Lake(lake.home))):
+        with pytest.raises(
+            VersionError, match=r"version 3, written by tidemark 0\.9\.0; .*install"
+        ):
+            refused()
+    done = run(lake.home, ["show", "raw.snapshots"])
+    assert done.returncode == 1 and "install tidemark 0.9.0" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_new_home_is_of_the_present_version(lake):
+    assert upgrade(lake) == 0
+    assert {version_of(lake.table(name)) for name in TABLES} == {VERSION}
