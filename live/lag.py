@@ -8,21 +8,19 @@ broker is unreachable, and its number of queues is then unknown.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
 from live.clocks import clock_errors
 from live.consume_modes import ConsumeModes
-from live.store_times import AT_LEAST, EXACT, MILLISECOND, StoreTime, StoreTimes, group_queue
+from live.queue_lag import advanced, is_measurement, queue_row
+from live.store_times import AT_LEAST, StoreTimes
 from rocketmq import names
-from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot
+from rocketmq.records import Client, Snapshot
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Pair = tuple[str, str]
 
@@ -54,12 +52,12 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
         if row.consumer_group in broadcasting and row.offset_store == "broker":
             continue
         pair = (row.consumer_group, row.topic)
-        row = _advanced(row, times)
+        row = advanced(row, times)
         queue = written.get((row.broker, row.topic, row.queue_id))
-        if queue is not None and _is_measurement(row, queue):
+        if queue is not None and is_measurement(row, queue):
             clock_error_ms = errors.get(row.broker, 0)
             now, inflight = snapshot.observed_at, modes.inflight(row)
-            measured = _queue(row, queue, now, times, clock_error_ms, inflight)
+            measured = queue_row(row, queue, now, times, clock_error_ms, inflight)
             known[pair].append(measured | modes.of_row(row))
         else:
             unknown[pair].add((row.broker, row.queue_id))
@@ -119,129 +117,6 @@ class _Missing:
 
 def _of_users(group: str, topic: str) -> bool:
     return not (names.is_system_group(group) or names.topic_kind(topic) is names.TopicKind.SYSTEM)
-
-
-def _is_measurement(row: ConsumerOffset, queue: QueueOffset) -> bool:
-    """Return whether these can be measurements: the quarantine's rules on one queue."""
-    if queue.min_offset is None or queue.max_offset is None:
-        return False
-    offsets = (queue.min_offset, row.consumer_offset or 0, row.pull_offset or 0)
-    return min(offsets) >= 0 and queue.min_offset <= queue.max_offset
-
-
-def _advanced(row: ConsumerOffset, times: StoreTimes) -> ConsumerOffset:
-    """Return the row at the offset that its store time belongs to."""
-    offset = times.advanced.get(group_queue(row))
-    if offset is None:
-        return row
-    pulled = None if row.pull_offset is None else max(offset, row.pull_offset)
-    return replace(row, consumer_offset=offset, pull_offset=pulled, first_unconsumed_at=None)
-
-
-def _queue(
-    row: ConsumerOffset,
-    queue: QueueOffset,
-    now: datetime,
-    times: StoreTimes,
-    clock_error_ms: int,
-    inflight: int | None,
-) -> dict[str, Any]:
-    """Compute the columns of ``progress.queues`` from the offsets of one queue."""
-    maximum, minimum = queue.max_offset or 0, queue.min_offset or 0
-    committed, pulled = row.consumer_offset, row.pull_offset
-    lag = lost = readable = None
-    upper = maximum - minimum
-    if committed is not None:
-        lag, lost = maximum - committed, max(0, minimum - committed)
-        upper = readable = max(0, lag - lost)
-    newest = queue.newest_stored_at
-    if newest:
-        newest = min(newest - times.clock_ahead.get(row.broker, timedelta(0)), now)
-    first = pull_at = None
-    if readable:
-        first = _first_unconsumed(row, queue, now, newest, times, clock_error_ms)
-        pull_at = first.at if first and lost == 0 and pulled == committed else None
-    if pulled is not None and pulled < maximum and pull_at is None:
-        of_pulled = _bound(pulled, queue, now, newest)
-        pull_at = of_pulled.at if of_pulled else None
-    available = None if pulled is None else maximum - pulled
-    nothing_left = readable == 0 and lag is not None and lag >= 0
-    delay_ms = 0 if nothing_left else _milliseconds(first.at, now) or None if first else None
-    source, error_ms = (EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
-    handed_out = newest if available == 0 else pull_at
-    first_at = first.at if first else None
-    return {
-        "broker": row.broker,
-        "queue_id": row.queue_id,
-        "lag": lag,
-        "inflight": inflight,
-        "available": available,
-        "lost": lost,
-        "readable_lag": readable,
-        "lag_upper": upper,
-        "delay_ms": delay_ms,
-        "delay_source": None if delay_ms is None else source,
-        "delay_error_ms": None if delay_ms is None else error_ms,
-        # A message that came while the snapshot was read has no age yet, and is no older one.
-        "delay_is_bound": bool(readable) and (first is None or first.source == AT_LEAST),
-        "ready_delay_ms": 0 if available == 0 else _milliseconds(pull_at, now),
-        "lag_span_ms": _span(lag, first_at, newest),
-        "inflight_span_ms": _span(inflight, first_at, handed_out),
-        "available_span_ms": _span(available, pull_at, newest),
-        "never_committed": committed is None,
-    }
-
-
-def _first_unconsumed(
-    row: ConsumerOffset,
-    queue: QueueOffset,
-    now: datetime,
-    newest: datetime | None,
-    times: StoreTimes,
-    clock_error_ms: int,
-) -> StoreTime | None:
-    """Return when the first readable unconsumed message was stored."""
-    first = max(row.consumer_offset or 0, queue.min_offset or 0)
-    if row.first_unconsumed_at and first == row.consumer_offset:
-        return StoreTime(min(row.first_unconsumed_at, now), EXACT, clock_error_ms)
-    bound = _bound(first, queue, now, newest, clock_error_ms)
-    found = times.known.get(group_queue(row))
-    if found is None or (bound and bound.source == EXACT):
-        return bound
-    at = min(found.at, now)
-    if found.source == AT_LEAST and bound:
-        at = min(at, bound.at)
-    return StoreTime(at, found.source, found.error_ms)
-
-
-def _bound(
-    offset: int,
-    queue: QueueOffset,
-    now: datetime,
-    newest: datetime | None,
-    clock_error_ms: int = 0,
-) -> StoreTime | None:
-    """Return what the snapshot alone gives: the last message's store time is a bound of all.
-
-    A bound of 0 ms carries no information.
-    """
-    if newest and offset == (queue.max_offset or 0) - 1:
-        return StoreTime(newest, EXACT, clock_error_ms)
-    return StoreTime(newest, AT_LEAST, None) if newest and _milliseconds(newest, now) else None
-
-
-def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
-    if start is None or end is None:
-        return None
-    since, until = ((instant - EPOCH) // MILLISECOND for instant in (start, end))
-    return until - since
-
-
-def _span(count: int | None, start: datetime | None, end: datetime | None) -> int | None:
-    if count is None or count < 0:
-        return None
-    length = _milliseconds(start, end)
-    return 0 if count == 0 else None if length is None else max(0, length)
 
 
 @dataclass(frozen=True)

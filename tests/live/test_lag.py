@@ -1,0 +1,77 @@
+"""Groups from one snapshot: sums of known queues, and who is online."""
+
+from datetime import UTC, datetime
+
+from live.lag import group_rows
+from rocketmq.records import (
+    Broker,
+    Client,
+    ConsumerOffset,
+    Problem,
+    QueueOffset,
+    Snapshot,
+    Subscription,
+)
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+ADDRESS = "10.0.0.1:10911"
+
+
+def taken(*committed: int | None, ends: int = 100) -> Snapshot:
+    """A snapshot of `billing` on `orders`, a queue for each offset."""
+    snapshot = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    for queue_id, each in enumerate(committed):
+        snapshot.queue_offsets.append(QueueOffset("broker-a", "orders", queue_id, 0, ends, None))
+        snapshot.consumer_offsets.append(
+            ConsumerOffset("broker-a", "billing", "orders", queue_id, None, each)
+        )
+    return snapshot
+
+
+def test_a_group_sums_its_known_queues():
+    (row,) = group_rows(taken(60, None, 90))
+    assert (row["lag"], row["queues"], row["queues_never_committed"]) == (50, 3, 1)
+    assert (row["max_queue_lag"], row["worst_queue_id"]) == (40, 0)
+    assert row["skew"] == 40 / 25
+
+
+def test_a_queue_that_its_broker_did_not_list_is_unknown():
+    snapshot = taken(60, 70)
+    del snapshot.queue_offsets[1]
+    (row,) = group_rows(snapshot)
+    assert (row["lag"], row["queues"], row["queues_unknown"]) == (40, 2, 1)
+    assert row["complete"] is False
+
+
+def test_without_members_a_group_is_offline_unless_unknown():
+    snapshot = taken(60)
+    assert group_rows(snapshot)[0]["online"] is False
+    snapshot.problems.append(
+        Problem(ADDRESS, "GET_CONSUMER_CONNECTION_LIST billing", None, "timed out")
+    )
+    assert group_rows(snapshot)[0]["online"] is None
+
+
+def test_members_without_progress_have_a_row():
+    snapshot = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    subscriptions = [Subscription("orders", "*", "TAG", [])]
+    snapshot.clients.append(
+        Client("new", "a", None, None, None, None, None, None, subscriptions=subscriptions)
+    )
+    (row,) = group_rows(snapshot)
+    assert (row["consumer_group"], row["topic"], row["lag"]) == ("new", "orders", None)
+    assert (row["online"], row["clients"]) == (True, 1)
+
+
+def test_an_unreachable_broker_leaves_the_number_of_queues_unknown():
+    snapshot = taken(60)
+    snapshot.brokers.append(Broker("broker-b", 0, "10.0.0.2:10911"))
+    snapshot.problems.append(Problem("10.0.0.2:10911", "GET_ALL_CONSUMER_OFFSET", None, "refused"))
+    (row,) = group_rows(snapshot)
+    assert (row["queues"], row["queues_unknown"], row["complete"]) == (None, None, False)
+
+
+def test_system_groups_and_topics_have_no_row():
+    snapshot = taken(60)
+    snapshot.consumer_offsets[0].consumer_group = "CID_ONSAPI_OWNER"
+    assert group_rows(snapshot) == []
