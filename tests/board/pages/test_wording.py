@@ -1,0 +1,64 @@
+"""Values as people read them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from board.pages.wording import UNKNOWN, cell, duration, iso, number
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, UNKNOWN),
+        (0, "0"),
+        (12_345, "12,345"),
+        (0.42, "0.4"),
+        (5.0, "5"),
+        (12_345.6, "12,346"),
+    ],
+)
+def test_a_number(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, UNKNOWN),
+        (0, "0 ms"),
+        (0.85, "850 ms"),
+        (12.34, "12.3 s"),
+        (250, "4 m 10 s"),
+        (3600, "1 h"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_a_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("delay_ms", 90_000, "1 m 30 s"),
+        ("drain_seconds", 60, "1 m"),
+        ("disk_ratio", 0.756, "76%"),
+        ("broker_id", 1000, "1000"),
+        ("consume_tps", 0.125, "0.12"),
+        ("lag", 1000, "1,000"),
+        ("online", True, "yes"),
+        ("topics", ["a", "b"], "a, b"),
+        ("lag", None, UNKNOWN),
+    ],
+)
+def test_a_cell_has_the_unit_of_its_column(name, value, text):
+    assert cell(name, value) == text
+
+
+def test_an_instant_is_in_utc():
+    at = datetime(2026, 11, 19, 16, tzinfo=timezone(timedelta(hours=8)))
+    assert cell("observed_at", at) == "2026-11-19 08:00:00"
+    assert iso(at) == "2026-11-19T08:00:00Z"
+    assert iso(None) == ""
+    assert at.astimezone(UTC).hour == 8

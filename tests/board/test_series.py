@@ -1,0 +1,54 @@
+"""Series for charts: few points, and no line through a gap."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from board.series import MOST_POINTS, series, step_for
+from lake.window import Window
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def minute(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+def rows(*values: tuple[float, int | None]) -> pa.Table:
+    return pa.table(
+        {
+            "observed_at": pa.array([minute(at) for at, _ in values], pa.timestamp("us", "UTC")),
+            "lag": pa.array([lag for _, lag in values], pa.int64()),
+        }
+    )
+
+
+def test_each_observation_is_a_point():
+    found = series(rows((0, 5), (1, None), (2, 7)), "observed_at", ["lag"], None)
+    assert found.instants == [minute(0), minute(1), minute(2)]
+    assert found.last["lag"] == [5, None, 7]
+
+
+def test_a_gap_holds_a_point_without_values():
+    found = series(rows((0, 5), (1, 6), (2, 7), (12, 8)), "observed_at", ["lag"], None)
+    assert found.instants == [minute(0), minute(1), minute(2), minute(7), minute(12)]
+    assert found.last["lag"] == [5, 6, 7, None, 8]
+
+
+def test_a_step_has_its_last_and_largest_known_value():
+    found = series(rows((0, 5), (1, 9), (2, None), (5, 1)), "observed_at", ["lag"], 300)
+    assert found.instants == [minute(0), minute(5)]
+    assert found.last["lag"] == [None, 1]
+    assert found.maximum["lag"] == [9, 1]
+
+
+@pytest.mark.parametrize(
+    ("hours", "observations", "step"),
+    [(1, 60, None), (24, 1440, 120), (24 * 90, 129_600, 14_400)],
+)
+def test_a_step_is_the_least_with_few_points(hours, observations, step):
+    window = Window(NOON, NOON + timedelta(hours=hours))
+    assert step_for(window, observations) == step
+    if step:
+        assert hours * 3600 / step <= MOST_POINTS // 2

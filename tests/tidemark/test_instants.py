@@ -1,0 +1,26 @@
+"""Instants on the command line."""
+
+from datetime import UTC, datetime
+
+import pytest
+import typer
+
+from tidemark.instants import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("2026-11-19T08:00", 8),
+        ("2026-11-19T08:00:00Z", 8),
+        ("2026-11-19T08:00+08:00", 0),
+        ("2026-11-19", 0),
+    ],
+)
+def test_an_instant_without_zone_is_utc(text, hour):
+    assert parse(text) == datetime(2026, 11, 19, hour, tzinfo=UTC)
+
+
+def test_another_text_is_bad_usage():
+    with pytest.raises(typer.BadParameter, match="'noon' is not an ISO 8601 instant"):
+        parse("noon")
