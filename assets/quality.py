@@ -1,4 +1,8 @@
-"""Validation of tables as asset checks, one per table, and its results in ``quality.results``."""
+"""Validation of tables as asset checks, and its results in ``quality.results``.
+
+Each table has a check of its whole suite. An expectation that a person wants to be alerted about by
+name has a check of its own besides, with its own severity.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,6 +16,7 @@ from assets.run import CurrentRun, Run, planned, replaced, window_asset
 from assets.windows import read_quarantined, read_snapshots
 from expectations.adapter import validate
 from expectations.annotations import source_tables
+from expectations.brought_suites import Brought, BroughtExpectation
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import (
@@ -29,7 +34,8 @@ from lake.window import HOUR, Window
 VALIDATED = tuple(TABLES[name] for name in TICK_EXPECTATIONS)
 
 CHECK = "expectations"
-"""Name of the asset check of each table that ticks validate: all of its expectations."""
+"""Name of the asset check of each table that ticks validate: all of its expectations. It fails
+when any of them fails, also one with a check of its own."""
 
 _RESULT_COLUMNS = {
     "expectation": "string",
@@ -45,18 +51,31 @@ _RESULT_SCHEMA = dg.TableSchema(
 )
 
 
-def checks_of(namespace: str) -> dg.AssetChecksDefinition:
-    """Return the asset checks of a namespace's tables, one per table, as one step.
+Suite = Sequence[Expectation | BroughtExpectation]
+"""All expectations of a table that are validated together."""
 
-    There is no check per expectation: Dagster's book-keeping of a step or a check takes longer than
-    its validation, and ``quality.results`` has a row for each expectation anyway.
+
+def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
+    """Return the asset checks of a namespace's tables as one step.
+
+    Not every expectation has a check: Dagster's book-keeping of a check takes longer than its
+    validation, and ``quality.results`` has a row for each expectation anyway.
+
+    Args:
+        namespace: of the tables.
+        brought: expectations that people bring, as they stand when definitions are loaded.
     """
     tables = [table for table in VALIDATED if table.namespace == namespace]
+    declared = {
+        table: (*TICK_EXPECTATIONS[table.name], *brought.get(table.name, ())) for table in tables
+    }
 
     @dg.multi_asset_check(
         name=f"validate_{namespace}",
         specs=[
-            spec_of(table, CHECK, TICK_EXPECTATIONS[table.name], blocking=True) for table in tables
+            spec
+            for table, suite in declared.items()
+            for spec in specs_of(table, CHECK, suite, own_checks_of(suite), blocking=True)
         ],
         op_tags={"kind": "greatexpectations"},
     )
@@ -65,7 +84,11 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, run: CurrentRun, quality_settings: QualityResource
     ) -> Iterator[dg.AssetCheckResult]:
         suites = quality_settings.suites(context, TICK_EXPECTATIONS)
-        found = {table: _validate(run, table, suites[table.name]) for table in tables}
+        now_brought = quality_settings.brought(context)
+        found = {
+            table: _validate(run, table, suites[table.name], now_brought.get(table.name, ()))
+            for table in tables
+        }
         results = [result for results in found.values() for result in results]
         if not run.plan.window.empty:
             rows = result_rows(results, run.plan.window, run.run_id, datetime.now(UTC))
@@ -74,26 +97,34 @@ def checks_of(namespace: str) -> dg.AssetChecksDefinition:
             run.validated(suspect_tables(results, run.plan))
         # Dagster needs a result of every check, also when a tick found nothing to compute.
         for table, results in found.items():
-            yield check_result(table, CHECK, results, blocking=True)
+            own = own_checks_of(declared[table])
+            yield from check_results(table, CHECK, results, own, blocking=True)
 
     return validated
 
 
 def _validate(
-    run: Run, table: Table, expectations: Sequence[Expectation]
+    run: Run,
+    table: Table,
+    expectations: Sequence[Expectation],
+    brought: Sequence[BroughtExpectation],
 ) -> list[ValidationResult]:
-    """Validate a table's rows of the window; without rows, no Spark query runs."""
+    """Validate a table's rows of the window.
+
+    Without rows no Spark query runs, unless somebody brings a suite: it may demand rows.
+    """
     plan = run.plan
     is_raw = table.name in ALL_RAW
-    if not (plan.has_rows(table) if is_raw else run.lake.has_rows(table, plan.window)):
-        return results_without_rows(table.name, expectations)
+    has_rows = plan.has_rows(table) if is_raw else run.lake.has_rows(table, plan.window)
+    if not has_rows and (plan.window.empty or not brought):
+        return results_without_rows(table.name, (*expectations, *brought))
     session = run.session
     others = {
         name: read_snapshots(session, TABLES[name], plan)
         for name in source_tables(table.name, expectations)
     }
     rows = read_snapshots(session, table, plan)
-    return validate(rows, table.name, others, expectations, plan.decisions)
+    return validate(rows, table.name, others, expectations, plan.decisions, brought=brought)
 
 
 def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozenset[str]:
@@ -131,16 +162,47 @@ decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QU
 """No run makes them: people decide, with `tidemark quarantine`."""
 
 
-def spec_of(
-    table: Table, name: str, expectations: Sequence[Expectation], *, blocking: bool = False
-) -> dg.AssetCheckSpec:
-    """Return the check of a table; its description lists the expectations as declared."""
-    return dg.AssetCheckSpec(
-        name,
-        asset=key_of(table),
-        description="  \n".join(each.description for each in expectations),
-        blocking=blocking,
-    )
+def own_checks_of(suite: Suite) -> list[str]:
+    """Return names of the expectations that have a check of their own."""
+    return [each.name for each in suite if each.own_check]
+
+
+def specs_of(
+    table: Table, name: str, suite: Suite, own_checks: Sequence[str], *, blocking: bool = False
+) -> Iterator[dg.AssetCheckSpec]:
+    """Yield the check of a table and those of single expectations, described as declared.
+
+    Args:
+        table: the validated table.
+        name: of the check of the whole suite.
+        suite: all its expectations.
+        own_checks: names of those that have a check of their own, which is called so.
+        blocking: whether what follows waits for the checks.
+    """
+    described = {each.name: each.description for each in suite}
+    shown = {name: "  \n".join(described.values())}
+    for check, description in {**shown, **{each: described[each] for each in own_checks}}.items():
+        yield dg.AssetCheckSpec(
+            check, asset=key_of(table), description=description, blocking=blocking
+        )
+
+
+def check_results(
+    table: Table,
+    name: str,
+    results: Sequence[ValidationResult],
+    own_checks: Sequence[str],
+    *,
+    blocking: bool = False,
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield the result of a table's check, and those of checks of single expectations.
+
+    An expectation may have left its suite after the definitions were loaded; its check passes.
+    """
+    yield check_result(table, name, results, blocking=blocking)
+    for check in own_checks:
+        found = [result for result in results if result.expectation == check]
+        yield check_result(table, check, found, blocking=blocking)
 
 
 def check_result(
@@ -151,7 +213,7 @@ def check_result(
     Args:
         table: the validated table.
         name: of the check.
-        results: of all its expectations.
+        results: of all expectations of the check.
         blocking: whether a violated expectation of severity ``block`` stops what follows.
     """
     failed = [result for result in results if not result.success]
@@ -204,4 +266,7 @@ def _results_of(lake: Lake, run_id: str) -> list[Mapping[str, Any]]:
     return lake.read(quality.RESULTS, of_run, columns=("expectation", "success")).to_pylist()
 
 
-CHECKS = [checks_of(name) for name in dict.fromkeys(table.namespace for table in VALIDATED)]
+def tick_checks(brought: Brought) -> list[dg.AssetChecksDefinition]:
+    """Return the checks of every namespace that ticks validate."""
+    namespaces = dict.fromkeys(table.namespace for table in VALIDATED)
+    return [checks_of(name, brought) for name in namespaces]

@@ -1,6 +1,6 @@
 """The hourly audit: validation of all tables, and Great Expectations' Data Docs of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,18 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
-from assets.quality import check_result, spec_of
+from assets.quality import check_results, own_checks_of, specs_of
 from assets.resources import LakeResource, QualityResource
 from assets.windows import read_window
-from expectations.adapter import validate
+from expectations.adapter import Keep, validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
+from expectations.brought_suites import Brought, BroughtExpectation
 from expectations.data_docs import DataDocs
+from expectations.declarations import Expectation
+from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import (
     ValidationResult,
     result_rows,
     results_without_rows,
 )
+from lake.catalog import Lake
 from lake.run_plan import RunPlan, plan_run
 from lake.schema import Table
 from lake.tables import TABLES, quality, raw
@@ -45,52 +49,100 @@ class AuditConfig(dg.Config):
         return Window(floor_hour(start), floor_hour(start) + HOUR)
 
 
-@dg.multi_asset_check(
-    name="validate_hour",
-    # Blocking, so that the pages wait for it; none of its results stops anything.
-    specs=[
-        spec_of(TABLES[name], CHECK, AUDIT_EXPECTATIONS[name], blocking=True)
-        for name in AUDIT_EXPECTATIONS
-    ],
-    op_tags={"kind": "greatexpectations"},
-    # Whoever materializes one table by hand gets only its checks.
-    can_subset=True,
-)
-def audit(
-    context: dg.AssetCheckExecutionContext,
-    config: AuditConfig,
-    lake: LakeResource,
-    quality_settings: QualityResource,
-    spark: SparkResource,
-) -> Iterator[dg.AssetCheckResult]:
-    """Validate all rows of an hour."""
-    lake.alone(context.log.info)
-    now = datetime.now(UTC)
-    plan = plan_run(lake.lake, config.window(now), lake.history_settings)
-    suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
-    session = spark.session_for(plan.rows)
-    docs = DataDocs(folder(lake.lake.home))
-    results: list[ValidationResult] = []
-    for key in sorted(context.selected_asset_check_keys):
-        name = ".".join(key.asset_key.path)
-        if lake.lake.has_rows(TABLES[name], plan.window):
-            others = {
-                other: _rows(session, TABLES[other], plan, before)
-                for other, before in source_tables(name, suites[name]).items()
-            }
-            found = validate(
-                _rows(session, TABLES[name], plan),
+def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
+    """Return the checks of the audit: one per table, and one per expectation that has its own.
+
+    An expectation that ticks validate has its own check there.
+
+    Args:
+        brought: expectations that people bring, as they stand when definitions are loaded.
+    """
+    declared = {
+        name: (*AUDIT_EXPECTATIONS[name], *brought.get(name, ())) for name in AUDIT_EXPECTATIONS
+    }
+    own_checks = {
+        name: [] if name in TICK_EXPECTATIONS else own_checks_of(suite)
+        for name, suite in declared.items()
+    }
+
+    @dg.multi_asset_check(
+        name="validate_hour",
+        # Blocking, so that the pages wait for it; none of its results stops anything.
+        specs=[
+            spec
+            for name, suite in declared.items()
+            for spec in specs_of(TABLES[name], CHECK, suite, own_checks[name], blocking=True)
+        ],
+        op_tags={"kind": "greatexpectations"},
+        # Whoever materializes one table by hand gets only its checks.
+        can_subset=True,
+    )
+    def validate_hour(
+        context: dg.AssetCheckExecutionContext,
+        config: AuditConfig,
+        lake: LakeResource,
+        quality_settings: QualityResource,
+        spark: SparkResource,
+    ) -> Iterator[dg.AssetCheckResult]:
+        """Validate all rows of an hour."""
+        lake.alone(context.log.info)
+        now = datetime.now(UTC)
+        plan = plan_run(lake.lake, config.window(now), lake.history_settings)
+        suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
+        now_brought = quality_settings.brought(context)
+        session = spark.session_for(plan.rows)
+        docs = DataDocs(folder(lake.lake.home))
+        results: list[ValidationResult] = []
+        selected = context.selected_asset_check_keys
+        for name in sorted({".".join(key.asset_key.path) for key in selected}):
+            found = _validate(
+                lake.lake,
+                session,
+                plan,
                 name,
-                others,
                 suites[name],
-                plan.decisions,
-                keep=lambda suite, result: docs.keep(suite, result, now),
+                now_brought.get(name, ()),
+                lambda suite, result: docs.keep(suite, result, now),
             )
-        else:
-            found = results_without_rows(name, suites[name])
-        results += found
-        yield check_result(TABLES[name], CHECK, found)
-    lake.lake.append(quality.RESULTS, result_rows(results, plan.window, context.run.run_id, now))
+            results += found
+            for result in check_results(TABLES[name], CHECK, found, own_checks[name]):
+                if _check_of(result) in selected:
+                    yield result
+        lake.lake.append(
+            quality.RESULTS, result_rows(results, plan.window, context.run.run_id, now)
+        )
+
+    return validate_hour
+
+
+audit = audit_checks({})
+"""The audit where nobody brings a suite."""
+
+
+def _check_of(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
+    """Return the key of the check that a result names."""
+    assert result.asset_key and result.check_name
+    return dg.AssetCheckKey(result.asset_key, result.check_name)
+
+
+def _validate(
+    lake: Lake,
+    session: SparkSession,
+    plan: RunPlan,
+    name: str,
+    expectations: Sequence[Expectation],
+    brought: Sequence[BroughtExpectation],
+    keep: Keep,
+) -> list[ValidationResult]:
+    """Validate a table's rows of the hour; without rows only suites that people bring run."""
+    if not lake.has_rows(TABLES[name], plan.window) and not brought:
+        return results_without_rows(name, expectations)
+    others = {
+        other: _rows(session, TABLES[other], plan, before)
+        for other, before in source_tables(name, expectations).items()
+    }
+    rows = _rows(session, TABLES[name], plan)
+    return validate(rows, name, others, expectations, plan.decisions, keep, brought)
 
 
 @dg.asset(

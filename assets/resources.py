@@ -14,7 +14,8 @@ from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
 from assets.run_tags import longest_time_tag, process_tag
 from collection.snapshots import NeverReachedError, Read, take_snapshots
-from expectations import tolerances
+from expectations import brought_suites, tolerances
+from expectations.brought_suites import Brought
 from expectations.declarations import Expectation
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
@@ -164,10 +165,12 @@ class HealthResource(dg.ConfigurableResource):
 
 
 class QualityResource(dg.ConfigurableResource):
-    """Tolerance and severity of expectations, where configured."""
+    """Tolerance and severity of expectations where configured, and suites that people bring."""
 
     path: str = Field(description="settings file, TIDEMARK_QUALITY")
     required: bool = Field(default=False, description="whether the file has to exist")
+    folder: str = Field(default="", description="folder of suites, TIDEMARK_EXPECTATIONS")
+    folder_required: bool = Field(default=False, description="whether the folder has to exist")
 
     def suites(
         self,
@@ -179,6 +182,15 @@ class QualityResource(dg.ConfigurableResource):
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
         return tolerances.suites(found, declared)
+
+    def brought(self, context: dg.AssetCheckExecutionContext) -> Brought:
+        """Return the suites of the folder as they stand now; log a line for each mistake."""
+        if not self.folder:
+            return {}
+        found, mistakes = brought_suites.read(Path(self.folder), required=self.folder_required)
+        for mistake in mistakes:
+            context.log.error(f"left out: {mistake}")
+        return found
 
 
 class ClientMachineResource(dg.ConfigurableResource):

@@ -6,13 +6,16 @@ What belongs here, in the order in which the modules use each other:
 * `annotation_columns`, `annotations`: columns that a condition needs besides those of its table,
 * `tick_suites`, `audit_suites`: the expectations of each table, of ticks and of the hourly audit,
 * `quarantine`: the split into valid and quarantined rows, `row_json` the text of such a row,
-* `adapter`, `gx_row_expectation`: one suite through Great Expectations, `validation_results` what
-  it returns, `data_docs` its pages,
-* `tolerances`: the settings file that changes single expectations.
+* `tolerances`: the settings file that changes single expectations,
+* `brought_suites`, `python_suite`: suites that people bring,
+* `adapter`: a suite through Great Expectations, `validation_results` what it returns, `data_docs`
+  its pages,
+* `gx_suite`, `gx_built_in`, `gx_row_expectation`, `gx_context`: what Great Expectations needs.
 
 What does not: reading or writing tables, Dagster checks (``assets``), and alert rules
 (``alerting``).
 
-An expectation is declared once. Great Expectations counts the rows that violate its condition, and
-the same condition splits off the quarantine, so the two cannot disagree.
+An expectation is declared once. Great Expectations counts the rows that violate its condition, as
+its built-in type where one says the same, and the same condition splits off the quarantine, so the
+two cannot disagree.
 """

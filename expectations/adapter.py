@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 from expectations.annotation_columns import DECISION
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS
-from expectations.declarations import Expectation
+from expectations.brought_suites import BroughtExpectation
+from expectations.declarations import NAME, Expectation
+from expectations.gx_context import great_expectations_context
 from expectations.row_json import row_json
 from expectations.validation_results import ValidationResult
 from lake.decisions import Decision
@@ -23,6 +25,12 @@ SAMPLE_ROWS = 5
 Keep = Callable[[Any, Any], None]
 """Receives Great Expectations' suite and its validation result."""
 
+_RESULT_FORMAT = {
+    "result_format": "BASIC",
+    "partial_unexpected_count": SAMPLE_ROWS,
+    "include_unexpected_rows": True,
+}
+
 
 def validate(
     frame: DataFrame,
@@ -31,11 +39,12 @@ def validate(
     expectations: Sequence[Expectation] | None = None,
     decisions: Sequence[Decision] = (),
     keep: Keep = lambda suite, result: None,
+    brought: Sequence[BroughtExpectation] = (),
 ) -> list[ValidationResult]:
     """Validate the rows of a table against its expectations through Great Expectations.
 
-    Runs one Spark query when all rows meet every expectation, and one more for the sample of each
-    that is violated.
+    Ours take one Spark query when all rows meet every expectation, and one more for the sample of
+    each that is violated. Those that people bring take as many as Great Expectations' own code.
 
     Args:
         frame: rows of the table, with the columns of its declaration.
@@ -46,65 +55,50 @@ def validate(
         expectations: those to validate; all of the table's unless given.
         decisions: decisions in force on rows of these tables; decided rows are left out.
         keep: receives Great Expectations' suite, named as the table, and its validation result.
+        brought: expectations that people bring, validated on the columns of the table alone.
 
     Returns:
-        One validation result per expectation, in their order. An expectation that raises fails with
-        its `problem` and does not affect the others.
+        One validation result per expectation, in their order, ours first. An expectation that
+        raises fails with its `problem` and does not affect the others.
 
     Raises:
         KeyError: the table has no expectations and none are given.
     """
-    suite = AUDIT_EXPECTATIONS[table] if expectations is None else tuple(expectations)
-    annotated = annotate(table, {**(others or {}), table: frame}, decisions, suite)
+    ours = AUDIT_EXPECTATIONS[table] if expectations is None else tuple(expectations)
+    annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
-    outcomes = _validate(annotated, table, suite, keep)
-    raised = [each for each in suite if outcomes[each.name].problem]
+    found = _run_ours(annotated, table, ours)
+    results = [_result_of_ours(annotated, table, each, found[each.name]) for each in ours]
+    if brought:
+        found |= _run(annotated.select(*frame.columns), table, [each.gx for each in brought])
+        results += [_result_of_brought(table, each, found[each.name]) for each in brought]
+    keep(*_one_page(table, found))
+    return results
+
+
+Found = dict[str, Any]
+"""Great Expectations' results by name of the expectation."""
+
+
+def _run_ours(annotated: DataFrame, table: str, ours: Sequence[Expectation]) -> Found:
+    from expectations.gx_suite import gx_expectations, problem_of
+
+    suite = gx_expectations(ours)
+    found = _run(annotated, table, suite)
+    raised = [each for each in suite if problem_of(found[each.meta[NAME]])]
     if 1 < len(raised) < len(suite):
         # Great Expectations reports one reason for all that raise together: validate each alone
         # for its own. When all raised, the frame or the engine fails and one reason is right.
         for each in raised:
-            outcomes |= _validate(annotated, table, (each,))
-    return [_validation_result(annotated, table, each, outcomes[each.name]) for each in suite]
+            found |= _run(annotated, table, [each])
+    return found
 
 
-def great_expectations_context(stores: Any) -> Any:
-    """Return a Great Expectations context with these stores, without analytics or progress bars."""
-    # Imported here and below: the import takes 4-5 s, which only a run that validates should pay.
-    import great_expectations as gx
-    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
-
-    return gx.get_context(
-        mode="ephemeral",
-        project_config=DataContextConfig(
-            store_backend_defaults=stores,
-            analytics_enabled=False,
-            progress_bars=ProgressBarsConfig(globally=False),
-        ),
-    )
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What Great Expectations found for one expectation: its counts, or why there are none."""
-
-    success: bool = False
-    elements: int | None = None
-    unexpected: int | None = None
-    problem: str | None = None
-
-
-def _validate(
-    frame: DataFrame,
-    table: str,
-    expectations: Sequence[Expectation],
-    keep: Keep = lambda suite, result: None,
-) -> dict[str, _Outcome]:
-    """Run expectations as one Great Expectations suite; return an outcome for each, by name."""
+def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
+    """Run expectations of Great Expectations on rows as one suite."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
-
-    from expectations.gx_row_expectation import ExpectRowsToHold
 
     # A context of its own keeps no frame alive after the suite, and costs milliseconds.
     batch = (
@@ -114,58 +108,94 @@ def _validate(
         .add_batch_definition_whole_dataframe("whole")
         .get_batch(batch_parameters={"dataframe": frame})
     )
-    suite = gx.ExpectationSuite(table)
-    for expectation in expectations:
-        suite.add_expectation(
-            ExpectRowsToHold(
-                condition=expectation.condition,
-                mostly=expectation.mostly,
-                description=expectation.description,
-                meta={"expectation": expectation.name},
-            )
-        )
-    outcomes = {
-        each.name: _Outcome(problem="Great Expectations gave no result") for each in expectations
-    }
-    validation = batch.validate(suite, result_format="BASIC")
-    keep(suite, validation)
-    for result in validation.results:
-        outcomes[result.expectation_config.meta["expectation"]] = _outcome(result)
-    return outcomes
+    validation = batch.validate(
+        gx.ExpectationSuite(table, expectations), result_format=_RESULT_FORMAT
+    )
+    return {each.expectation_config.meta[NAME]: each for each in validation.results}
 
 
-def _outcome(result: Any) -> _Outcome:
-    """Return the counts of one of Great Expectations' results, or the first line of its error."""
-    info = result.exception_info or {}
-    # One exception is reported flat, one of a metric under the metric's id.
-    exceptions = [info] if "raised_exception" in info else list(info.values())
-    for exception in exceptions:
-        if exception["raised_exception"]:
-            return _Outcome(problem=_first_line(exception["exception_message"]))
-    counts = result.result
-    return _Outcome(bool(result.success), counts["element_count"], counts["unexpected_count"])
+def _one_page(table: str, found: Found) -> tuple[Any, Any]:
+    """Return all results as those of one suite, for its page of Data Docs."""
+    import great_expectations as gx
+    from great_expectations.core import ExpectationSuiteValidationResult
+    from great_expectations.validator.validator import calc_validation_statistics
+
+    results = list(found.values())
+    for each in results:
+        each.result.pop("unexpected_rows", None)
+    counts = calc_validation_statistics(results)
+    suite = gx.ExpectationSuite(table, [each.expectation_config for each in results])
+    return suite, ExpectationSuiteValidationResult(
+        results=results,
+        success=counts.success,
+        suite_name=table,
+        statistics=counts._asdict(),
+        meta={"great_expectations_version": gx.__version__},
+    )
 
 
-def _first_line(message: str | None) -> str:
-    lines = (message or "").strip().splitlines()
-    return lines[0] if lines else "raised without a message"
-
-
-def _validation_result(
-    frame: DataFrame, table: str, expectation: Expectation, outcome: _Outcome
+def _result_of_ours(
+    frame: DataFrame, table: str, expectation: Expectation, result: Any
 ) -> ValidationResult:
+    from expectations.gx_suite import problem_of
+
+    problem = problem_of(result)
+    unexpected = None if problem else result.result["unexpected_count"]
     return ValidationResult(
         table=table,
         expectation=expectation.name,
-        success=outcome.success,
-        unexpected=outcome.unexpected,
-        elements=outcome.elements,
+        success=not problem and bool(result.success),
+        unexpected=unexpected,
+        elements=None if problem else result.result["element_count"],
         severity=expectation.severity,
         expected=expectation.expected,
-        sample=_sample(frame, table, expectation) if outcome.unexpected else [],
-        problem=outcome.problem,
+        sample=_sample(frame, table, expectation) if unexpected else [],
+        problem=problem,
         mostly=expectation.mostly,
     )
+
+
+def _result_of_brought(
+    table: str, expectation: BroughtExpectation, result: Any
+) -> ValidationResult:
+    """Return the result of an expectation that a person brings.
+
+    One on a whole column or table counts no rows; its sample is the value that was observed.
+    """
+    from expectations.gx_suite import problem_of
+
+    problem = problem_of(result)
+    counts = {} if problem else result.result
+    elements, missing = counts.get("element_count"), counts.get("missing_count") or 0
+    return ValidationResult(
+        table=table,
+        expectation=expectation.name,
+        success=not problem and bool(result.success),
+        unexpected=counts.get("unexpected_count"),
+        elements=None if elements is None else elements - missing,
+        severity=expectation.severity,
+        expected=expectation.expected,
+        sample=[] if result.success else _brought_sample(table, expectation, counts),
+        problem=problem,
+        mostly=expectation.mostly,
+    )
+
+
+def _brought_sample(
+    table: str, expectation: BroughtExpectation, counts: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    shown = dict.fromkeys((*TABLES[table].key, *expectation.columns))
+    rows = [
+        {name: row[name] for name in shown if name in row}
+        for row in counts.get("unexpected_rows") or []
+    ]
+    if not rows and "observed_value" in counts:
+        rows = [{"observed_value": counts["observed_value"]}]
+    return json.loads(json.dumps(rows, default=_text))
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _sample(frame: DataFrame, table: str, expectation: Expectation) -> list[dict[str, Any]]:

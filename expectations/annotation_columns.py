@@ -8,6 +8,9 @@ COPY = "_copy"
 """Every table: 1 for the first of identical rows, 2 for the next, and so on. Among rows of one key,
 released ones come first."""
 
+COPIES = "_copies"
+"""Every table: number of rows with the same key."""
+
 CONFLICT = "_conflict"
 """Every table: whether rows with the same key differ in any other column."""
 

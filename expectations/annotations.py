@@ -16,6 +16,7 @@ from pyspark.sql.types import MapType
 from expectations.annotation_columns import (
     BULK,
     CONFLICT,
+    COPIES,
     COPY,
     DECISION,
     DISAGREEING_QUEUES,
@@ -112,7 +113,7 @@ def annotate(
 
 
 def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
-    """Add `COPY`, `CONFLICT` and `DECISION`. NULL is a key value like any other."""
+    """Add `COPY`, `COPIES`, `CONFLICT` and `DECISION`. NULL is a key value like any other."""
     same_key = Window.partitionBy(*table.key)
     content = _content(frame)
     decision = _decision(frame, decisions)
@@ -121,6 +122,7 @@ def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) 
     return frame.select(
         "*",
         F.row_number().over(same_key.orderBy(*released_first, content)).alias(COPY),
+        F.count(F.lit(1)).over(same_key).alias(COPIES),
         (F.min(content).over(same_key) != F.max(content).over(same_key)).alias(CONFLICT),
         decision.alias(DECISION),
     )

@@ -114,13 +114,7 @@ _OWN = {
     "progress.snapshots": (),
     "progress.timeline": (
         at_least("max_offset", 0),
-        Expectation(
-            "previous_at_before_observed_at",
-            "warn",
-            "previous_at < observed_at",
-            "previous_at >= observed_at",
-            ("previous_at",),
-        ),
+        ordered("previous_at", "observed_at", name="previous_at_before_observed_at", strictly=True),
     ),
     "progress.peaks": (at_least("peak_tps", 0), between("hour_of_week", 0, 167)),
     "progress.throughput": (

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from expectations.adapter import great_expectations_context
+from expectations.gx_context import great_expectations_context
 
 
 class DataDocs:
     """The pages in a folder, one for the latest validation result of each table."""
 
     def __init__(self, folder: Path) -> None:
-        # Imported here, see `expectations.adapter`.
+        # Imported here, see `expectations.gx_context`.
         from great_expectations.data_context.types.base import FilesystemStoreBackendDefaults
 
         self._folder = folder.resolve()

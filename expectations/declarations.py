@@ -3,23 +3,42 @@
 A condition is Spark SQL with three values. TRUE: the row meets the expectation. FALSE: the row
 violates it. NULL: the condition does not apply, because an operand is unknown or the expectation
 excludes the row. SQL gives this by itself: ``min_offset <= max_offset`` is NULL where either is.
+
+Where a built-in expectation type of Great Expectations says the same, the declaration names it, and
+a suite holds that type. Conditions that no built-in type can say are of a type of our own.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from expectations.annotation_columns import CONFLICT, COPY, DECISION
+from expectations.annotation_columns import CONFLICT, COPIES, COPY, DECISION
 from lake.decisions import RELEASED
 from lake.schema import Table
 
 Severity = Literal["block", "quarantine", "warn"]
 
+NAME = "expectation"
+"""Key in the ``meta`` of an expectation of Great Expectations: its name."""
+
 KEY_UNIQUE = "key_unique"
 """Name of the expectation that no two rows of a table have the same key."""
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A built-in expectation type of Great Expectations with its arguments.
+
+    Attributes:
+        type: e.g. ``expect_column_values_to_be_between``.
+        arguments: what it takes besides ``mostly``.
+    """
+
+    type: str
+    arguments: Mapping[str, Any] = field(hash=False)
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,9 @@ class Expectation:
         columns: columns that a sample of violating rows shows besides the key.
         mostly: share of the rows to which it applies that must meet it, 0..1, as in Great
             Expectations.
+        built_in: the type of Great Expectations that the same rows violate; None where none does.
+        own_check: whether it has an asset check of its own in Dagster besides that of its table,
+            because a person wants to be alerted about it by name.
     """
 
     name: str
@@ -44,6 +66,8 @@ class Expectation:
     violation: str
     columns: tuple[str, ...] = ()
     mostly: float = 1.0
+    built_in: BuiltIn | None = None
+    own_check: bool = False
 
     @property
     def expected(self) -> str:
@@ -65,7 +89,12 @@ class Expectation:
 def not_null(column: str, severity: Severity = "warn") -> Expectation:
     """Expect a known value. This is the only kind that NULL violates."""
     return Expectation(
-        f"{column}_not_null", severity, f"{column} IS NOT NULL", f"{column} is NULL", (column,)
+        f"{column}_not_null",
+        severity,
+        f"{column} IS NOT NULL",
+        f"{column} is NULL",
+        (column,),
+        built_in=BuiltIn("expect_column_values_to_not_be_null", {"column": column}),
     )
 
 
@@ -77,6 +106,9 @@ def at_least(column: str, least: int, severity: Severity = "warn") -> Expectatio
         f"{column} >= {least}",
         f"{column} < {least}",
         (column,),
+        built_in=BuiltIn(
+            "expect_column_values_to_be_between", {"column": column, "min_value": least}
+        ),
     )
 
 
@@ -88,6 +120,10 @@ def between(column: str, least: int, most: int, severity: Severity = "warn") -> 
         f"{column} BETWEEN {least} AND {most}",
         f"{column} is outside {least}..{most}",
         (column,),
+        built_in=BuiltIn(
+            "expect_column_values_to_be_between",
+            {"column": column, "min_value": least, "max_value": most},
+        ),
     )
 
 
@@ -100,6 +136,9 @@ def one_of(column: str, *values: str) -> Expectation:
         f"{column} IN ({known})",
         f"{column} is none of {known}",
         (column,),
+        built_in=BuiltIn(
+            "expect_column_values_to_be_in_set", {"column": column, "value_set": list(values)}
+        ),
     )
 
 
@@ -110,32 +149,60 @@ def ordered(
     *,
     where: str | None = None,
     show: tuple[str, ...] = (),
+    name: str = "",
+    strictly: bool = False,
+    own_check: bool = False,
 ) -> Expectation:
-    """Expect ``low <= high`` in the rows where `where` is true."""
-    condition, violation = f"{low} <= {high}", f"{low} > {high}"
+    """Expect ``low <= high`` in the rows where `where` is true.
+
+    Args:
+        low: a column.
+        high: another.
+        severity: of the expectation.
+        where: Spark SQL that is never NULL; all rows unless given.
+        show: further columns that a sample shows.
+        name: of the expectation, unless it is ``low_le_high``.
+        strictly: whether equal values violate it too.
+        own_check: whether it has an asset check of its own.
+    """
+    met, violated = ("<", ">=") if strictly else ("<=", ">")
+    condition, violation = f"{low} {met} {high}", f"{low} {violated} {high}"
+    arguments: dict[str, Any] = {"column_A": high, "column_B": low, "or_equal": not strictly}
+    arguments["ignore_row_if"] = "either_value_is_missing"
+    if where:
+        arguments["row_condition"] = where
     return Expectation(
-        f"{low}_le_{high}",
+        name or f"{low}_le_{high}",
         severity,
         f"CASE WHEN {where} THEN {condition} END" if where else condition,
         f"{violation} and {where}" if where else violation,
         (low, high, *show),
+        built_in=BuiltIn("expect_column_pair_values_a_to_be_greater_than_b", arguments),
+        own_check=own_check,
     )
 
 
 def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
-    """Expect no other row with the same key.
+    """Expect no other row with the same key, where the key is complete.
 
-    Of identical rows one meets the expectation. Of conflicting rows none does, because nothing
-    shows which of them was measured. It does not apply to rows with an incomplete key; `not_null`
-    covers those.
+    Where rows are quarantined, of identical rows one meets the expectation, because it is the
+    measurement. Of conflicting rows none does, because nothing shows which of them was measured.
+    Elsewhere all rows of the key violate it.
     """
     known = " AND ".join(f"{column} IS NOT NULL" for column in table.required)
+    met = f"{COPY} = 1 AND NOT {CONFLICT}" if severity == "quarantine" else f"{COPIES} = 1"
+    # A NULL in an optional column is a value of the key, and the built-in type ignores it.
+    is_built_in = severity != "quarantine" and table.required == list(table.key)
+    arguments = {"column_list": list(table.key), "ignore_row_if": "any_value_is_missing"}
     return Expectation(
         KEY_UNIQUE,
         severity,
-        f"CASE WHEN {known} THEN {COPY} = 1 AND NOT {CONFLICT} END",
+        f"CASE WHEN {known} THEN {met} END",
         f"another row has the same {', '.join(table.key)}",
         tuple(table.column_names),
+        built_in=BuiltIn("expect_compound_columns_to_be_unique", arguments)
+        if is_built_in
+        else None,
     )
 
 

@@ -1,14 +1,16 @@
-"""Our expectation class for Great Expectations, and the two metrics that it needs.
+"""Our expectation type for Great Expectations, and the two metrics by which ours are counted.
 
-Great Expectations' own map expectations do not fit. At ``BOOLEAN_ONLY`` they report no counts. At
-``BASIC`` each costs a Spark query of its own for its unexpected values. One whose metric is missing
-is "vacuously true". This one needs two aggregates, which Great Expectations bundles with those of
-all other expectations of a suite into one Spark query.
+It is for conditions that no built-in type can say; `expectations.gx_built_in` has those that one
+says. Great Expectations' own way of counting does not fit either. At ``BOOLEAN_ONLY`` it reports no
+counts. At ``BASIC`` each expectation costs a Spark query of its own for its unexpected values. One
+whose metric is missing is "vacuously true". Two aggregates for each expectation are bundled with
+those of all others of a suite into one Spark query.
 
 Importing this module imports Great Expectations (4-5 s); `expectations.adapter` does it when the
 first suite runs.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from great_expectations.core.metric_domain_types import MetricDomainTypes
@@ -86,13 +88,25 @@ class ExpectRowsToHold(BatchExpectation):
         runtime_configuration: dict[str, Any] | None = None,
         execution_engine: Any = None,
     ) -> dict[str, Any]:
-        # A missing metric raises here and is reported; it is never a success.
-        evaluated, unexpected = metrics[EVALUATED], metrics[UNEXPECTED]
-        return {
-            "success": unexpected == 0 or (evaluated - unexpected) / evaluated >= self.mostly,
-            "result": {
-                "element_count": evaluated,
-                "unexpected_count": unexpected,
-                "unexpected_percent": 100 * unexpected / evaluated if evaluated else 0.0,
-            },
-        }
+        return outcome(metrics, self.mostly)
+
+
+def outcome(metrics: Mapping[str, Any], mostly: float) -> dict[str, Any]:
+    """Return what Great Expectations takes for the result of an expectation that counts rows.
+
+    Args:
+        metrics: values of `EVALUATED` and `UNEXPECTED`.
+        mostly: share of the rows to which it applies that must meet it, 0..1.
+
+    Raises:
+        KeyError: a metric is missing, which is reported; it is never a success.
+    """
+    evaluated, unexpected = metrics[EVALUATED], metrics[UNEXPECTED]
+    return {
+        "success": unexpected == 0 or (evaluated - unexpected) / evaluated >= mostly,
+        "result": {
+            "element_count": evaluated,
+            "unexpected_count": unexpected,
+            "unexpected_percent": 100 * unexpected / evaluated if evaluated else 0.0,
+        },
+    }

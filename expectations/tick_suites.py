@@ -6,6 +6,7 @@ offset invariant of ``progress.queues`` is a measurement and has ``warn``, so it
 
 from expectations.annotation_columns import QUEUE_ROW
 from expectations.declarations import (
+    BuiltIn,
     Expectation,
     at_least,
     between,
@@ -23,6 +24,8 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
             "brokers_answered >= brokers_expected",
             "brokers_answered < brokers_expected",
             ("cluster", "status", "brokers_expected", "brokers_answered", "problems"),
+            built_in=ordered("brokers_expected", "brokers_answered").built_in,
+            own_check=True,
         ),
         Expectation(
             "status_not_failed",
@@ -30,6 +33,11 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
             "status <> 'FAILED'",
             "status = FAILED",
             ("cluster", "status", "problems"),
+            built_in=BuiltIn(
+                "expect_column_values_to_not_be_in_set",
+                {"column": "status", "value_set": ["FAILED"]},
+            ),
+            own_check=True,
         ),
     ),
     "raw.brokers": (
@@ -94,7 +102,7 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
     "raw.consume_stats": (at_least("consumer_offset", 0), at_least("max_offset", 0)),
     "progress.queues": (
         ordered("min_offset", "max_offset"),
-        ordered("consumer_offset", "max_offset", show=("condition",)),
+        ordered("consumer_offset", "max_offset", show=("condition",), own_check=True),
         # Request 208 returns max(consumerOffset, pullOffset), so there the condition always holds
         # and proves nothing (AdminBrokerProcessor.getConsumeStats). It applies to other sources.
         ordered(
@@ -102,14 +110,16 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
             "pull_offset",
             where="NOT pull_source <=> 'consume_stats'",
             show=("pull_source", "condition"),
+            own_check=True,
         ),
-        ordered("pull_offset", "max_offset", show=("pull_source", "condition")),
+        ordered("pull_offset", "max_offset", show=("pull_source", "condition"), own_check=True),
         Expectation(
             "max_offset_falls_only_when_recreated",
             "warn",
             "max_offset >= previous_max_offset OR condition <=> 'RECREATED'",
             "max_offset < previous_max_offset and condition is not RECREATED",
             ("previous_max_offset", "max_offset", "condition"),
+            own_check=True,
         ),
         Expectation(
             "lag_is_inflight_plus_available",

@@ -20,10 +20,11 @@ from assets.progress import (
     progress_throughput,
     progress_timeline,
 )
-from assets.quality import CHECKS, decisions, quarantine, results
-from assets.quality_audit import audit, data_docs
+from assets.quality import decisions, quarantine, results, tick_checks
+from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
-from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK, schedules
+from expectations.brought_suites import read
+from orchestration.jobs import jobs_with, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
 from settings.environment import Settings
@@ -63,14 +64,17 @@ def build(
         overrides: resources to take instead of those that the settings give.
     """
     partitions = hourly(settings.computable_days)
+    # Its mistakes are told by runs, and by `tidemark doctor`.
+    brought, _ = read(settings.expectations_folder.path)
+    audit = audit_checks(brought)
 
     def configured(spec: dg.AssetSpec) -> dg.AssetSpec:
         return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec
 
     return dg.Definitions(
         assets=dg.map_asset_specs(configured, [*ASSETS, decisions, notifications]),
-        asset_checks=[*CHECKS, audit],
-        jobs=[TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT],
+        asset_checks=[*tick_checks(brought), audit],
+        jobs=jobs_with(audit),
         schedules=schedules(running=settings.schedule),
         sensors=sensors(running=settings.schedule),
         resources=resources(settings) | overrides,

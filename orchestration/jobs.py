@@ -41,47 +41,57 @@ TICK_MAY_TAKE = timedelta(minutes=30)
 TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""
 
-TICK = dg.define_asset_job(
-    "tick",
-    selection=dg.AssetSelection.all()
-    - dg.AssetSelection.assets(MAINTENANCE, DATA_DOCS)
-    - dg.AssetSelection.checks(audit),
-    description="Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
-    tags={**PENDING, "dagster/max_retries": "1"},
-    executor_def=dg.in_process_executor,
-)
 
-COLLECT = dg.define_asset_job(
-    "collect",
-    selection=dg.AssetSelection.assets(LANDING),
-    description="Take a snapshot and land it, while other runs keep ticks waiting.",
-    executor_def=dg.in_process_executor,
-)
+def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
+    """Return all jobs.
 
-RECOMPUTE = dg.define_asset_job(
-    "recompute",
-    selection=dg.AssetSelection.all()
-    - dg.AssetSelection.assets(
-        LANDING, MAINTENANCE, DATA_DOCS, *(key_of(table) for table in raw.ALL)
-    )
-    - dg.AssetSelection.checks(audit),
-    description="Compute progress.* and alerting.* of whole hours again, in one run.",
-    executor_def=dg.in_process_executor,
-)
+    Args:
+        audit: the checks of the hourly audit, of our expectations and those that people bring.
+    """
 
-MAINTAIN = dg.define_asset_job(
-    "maintain",
-    selection=dg.AssetSelection.assets(MAINTENANCE),
-    description="Remove what is too old, join small files, forget old states of tables.",
-    executor_def=dg.in_process_executor,
-)
+    def job(name: str, description: str, selection: dg.AssetSelection, **tags: str) -> Any:
+        return dg.define_asset_job(
+            name,
+            selection=selection,
+            description=description,
+            tags=tags,
+            executor_def=dg.in_process_executor,
+        )
 
-AUDIT = dg.define_asset_job(
-    "audit",
-    selection=dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),
-    description="Judge all rows of the last hour, and make pages of what was found.",
-    executor_def=dg.in_process_executor,
-)
+    rows = dg.AssetSelection.all() - dg.AssetSelection.checks(audit)
+    every_tick = rows - dg.AssetSelection.assets(MAINTENANCE, DATA_DOCS)
+    raw_keys = [LANDING, *(key_of(table) for table in raw.ALL)]
+    return [
+        job(
+            "tick",
+            "Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
+            every_tick,
+            **{**PENDING, "dagster/max_retries": "1"},
+        ),
+        job(
+            "collect",
+            "Take a snapshot and land it, while other runs keep ticks waiting.",
+            dg.AssetSelection.assets(LANDING),
+        ),
+        job(
+            "recompute",
+            "Compute progress.* and alerting.* of whole hours again, in one run.",
+            every_tick - dg.AssetSelection.assets(*raw_keys),
+        ),
+        job(
+            "maintain",
+            "Remove what is too old, join small files, forget old states of tables.",
+            dg.AssetSelection.assets(MAINTENANCE),
+        ),
+        job(
+            "audit",
+            "Judge all rows of the last hour, and make pages of what was found.",
+            dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),
+        ),
+    ]
+
+
+TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT = jobs_with(audit)
 
 
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
@@ -178,7 +188,7 @@ def schedules(*, running: bool) -> list[dg.ScheduleDefinition]:
     ) -> dg.ScheduleDefinition:
         return dg.schedule(
             name=name,
-            job=job,
+            job_name=job.name,
             cron_schedule=cron,
             execution_timezone="UTC",
             default_status=status,

@@ -29,7 +29,7 @@ def resources(settings: Settings) -> dict[str, Any]:
     Secrets go into plain objects: Dagster shows the configuration of its own resources.
     """
     home, health, quality = settings.home, settings.health_file, settings.quality_file
-    capacity = settings.capacity_file
+    capacity, suites = settings.capacity_file, settings.expectations_folder
     return {
         "lake": LakeResource(
             home=str(home.path),
@@ -46,7 +46,12 @@ def resources(settings: Settings) -> dict[str, Any]:
             path=str(rules_path(settings.rules)), docs_url=settings.docs_url
         ),
         "health": HealthResource(path=str(health.path), required=health.required),
-        "quality_settings": QualityResource(path=str(quality.path), required=quality.required),
+        "quality_settings": QualityResource(
+            path=str(quality.path),
+            required=quality.required,
+            folder=str(suites.path),
+            folder_required=suites.required,
+        ),
         "client_machine": ClientMachineResource(
             cores=settings.client_cores,
             compute_ms=settings.client_compute_ms,

@@ -83,6 +83,10 @@ class Settings(BaseSettings):
     quality: str = _setting(
         "", "File of what expectations tolerate; quality.yaml in the home unless set."
     )
+    expectations: str = _setting(
+        "",
+        "Folder of Great Expectations suites, named by table; expectations in the home unless set.",
+    )
     capacity: str = _setting(
         "", "File of what consumers run on; capacity.yaml in the home unless set."
     )
@@ -256,6 +260,11 @@ class Settings(BaseSettings):
     def quality_file(self) -> SettingsFile:
         """The file of what expectations tolerate."""
         return SettingsFile.of(self.home, "quality.yaml", self.quality)
+
+    @property
+    def expectations_folder(self) -> SettingsFile:
+        """The folder of suites that people bring."""
+        return SettingsFile.of(self.home, "expectations", self.expectations)
 
     @property
     def capacity_file(self) -> SettingsFile:

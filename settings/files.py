@@ -8,7 +8,7 @@ from settings.home import Home
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """A settings file.
+    """A settings file, or a folder of them.
 
     Attributes:
         path: where it is.

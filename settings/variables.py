@@ -19,6 +19,7 @@ NAMES = tuple(
         "DOCS_URL",
         "HEALTH",
         "QUALITY",
+        "EXPECTATIONS",
         "CAPACITY",
         "NOTIFY_URLS",
         "DIGEST_URLS",

@@ -14,6 +14,8 @@ NAMESPACES = {
 }
 """Namespace to what its tables hold."""
 
+_EXPECTATION_COLUMNS = ("expectation", "severity", "expected", "validated", "type")
+
 
 def tables_page() -> str:
     """Return the page of every table and column."""
@@ -40,14 +42,16 @@ def expectations_page() -> str:
                 each.severity,
                 each.expected,
                 "every tick" if each.name in of_ticks else "hourly audit",
+                code(each.built_in.type) if each.built_in else "",
             )
             for each in AUDIT_EXPECTATIONS[name]
         ]
-        parts += [f"## {name}", table(("expectation", "severity", "expected", "validated"), rows)]
+        parts += [f"## {name}", table(_EXPECTATION_COLUMNS, rows)]
     return page(
         "Expectations",
-        "Every expectation of every table. [Operations](../operations.md#data-quality) explains "
-        "the severities and how to tolerate a share of violations.",
+        "Every expectation of every table, with the built-in type of Great Expectations that "
+        "says the same. [Data quality](../data-quality.md) explains the severities, how to "
+        "tolerate a share of violations, and how to bring suites of your own.",
         *parts,
     )
 

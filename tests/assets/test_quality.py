@@ -1,9 +1,11 @@
 """What the verdicts on a table make of its check."""
 
+from dataclasses import replace
+
 import dagster as dg
 import pytest
 
-from assets.quality import CHECK, check_result
+from assets.quality import CHECK, check_result, check_results
 from expectations.validation_results import ValidationResult
 from lake.tables import raw
 
@@ -28,3 +30,21 @@ def test_only_a_broken_rule_that_blocks_stops_a_tick(results, blocking, passed, 
     result = check_result(raw.TOPICS, CHECK, results, blocking=blocking)
     assert (result.passed, result.severity) == (passed, severity)
     assert result.metadata["unexpected"].value == len(results)
+
+
+def test_own_checks_fail_by_name_with_their_own_severity():
+    found = [
+        replace(result("warn", success=True, broken=0), expectation="met"),
+        replace(result("block"), expectation="broken"),
+        result("warn"),
+    ]
+    own = ["met", "broken", "left the suite"]
+    checks = list(check_results(raw.TOPICS, CHECK, found, own, blocking=True))
+    assert [(each.check_name, each.passed, each.severity) for each in checks] == [
+        (CHECK, False, ERROR),
+        ("met", True, WARN),
+        ("broken", False, ERROR),
+        ("left the suite", True, WARN),
+    ]
+    assert checks[0].metadata["failed_expectations"].value == "broken, perm"
+    assert checks[2].metadata["failed_expectations"].value == "broken"

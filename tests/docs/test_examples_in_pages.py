@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alerting.rules.files import load_rules
-from expectations import tolerances
+from expectations import brought_suites, tolerances
 from settings import health_file, machines_file
 from settings.clusters_file import AclSettings, ClusterSettings, TlsSettings, load_clusters
 
@@ -51,6 +51,23 @@ def test_example_is_read_without_a_mistake(tmp_path: Path, page: str, text: str)
     file = tmp_path / "example.yaml"
     file.write_text(text)
     READERS[text.split(":", 1)[0]](file)
+
+
+def test_suite_of_the_data_quality_page_is_read_without_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "data-quality.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+
+    found, mistakes = brought_suites.read(tmp_path / "quality" / "gx" / "expectations")
+
+    assert mistakes == []
+    assert [each.name for each in found["progress.groups"]] == [
+        "lag_is_small",
+        "expect_column_values_to_match_regex_consumer_group",
+    ]
 
 
 def test_every_kind_of_file_has_an_example() -> None:

@@ -4,7 +4,6 @@ No broker is needed: ticks load what has landed, whoever landed it.
 """
 
 import json
-import subprocess
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
@@ -28,11 +27,9 @@ from tests.support.cluster_history import (
     rows,
     snapshot,
 )
-from tests.support.homes import ROOT, TIDEMARK, environment, run
+from tests.support.homes import dagster_job, run
 
 pytestmark = pytest.mark.spark
-
-DAGSTER = TIDEMARK.with_name("dagster")
 
 START = floor_hour(datetime.now(UTC)) - 8 * HOUR
 HOURS = Window(START, START + 3 * HOUR)
@@ -423,26 +420,10 @@ def test_a_window_without_rows_left_becomes_empty(ticked, warm_home):
         assert after[table.name] == expected, table.name
 
 
-def execute(home, job, **config):
-    """Runs a job as Dagster's own command does."""
-    command = [str(DAGSTER), "job", "execute", "-m", "orchestration.definitions", "-j", job]
-    settings = ["--config", str(home.path / "run.yaml")] if config else []
-    (home.path / "run.yaml").write_text(json.dumps({"ops": config}))
-    done = subprocess.run(
-        [*command, *settings],
-        cwd=ROOT,
-        env=environment(home, DAGSTER_HOME=str(home.dagster)),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_an_audit_finds_only_the_made_up_rows(ticked):
     """The second hour holds impossible rows, and files that could not be read."""
     hour = START + HOUR
-    execute(ticked.home, "audit", validate_hour={"config": {"hour": hour.isoformat()}})
+    dagster_job(ticked.home, "audit", validate_hour={"config": {"hour": hour.isoformat()}})
     found = rows(ticked, "quality.results", window_start=hour, window_end=hour + HOUR)
     audited = {row["run_id"]: row for row in found if row["table"] == "alerting.incidents"}
     (run_id,) = audited
@@ -466,7 +447,7 @@ def test_an_audit_finds_only_the_made_up_rows(ticked):
 def test_maintenance_keeps_every_row_and_few_states(ticked):
     before = computed(ticked)
     states = len(ticked.table("raw.snapshots").metadata.snapshots)
-    execute(ticked.home, "maintain")
+    dagster_job(ticked.home, "maintain")
     after = computed(ticked)
     full, thin = before.pop("progress.timeline"), after.pop("progress.timeline")
     assert after == before

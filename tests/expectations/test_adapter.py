@@ -1,14 +1,17 @@
 """Validation through Great Expectations: counts, samples, and expectations that raise."""
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from expectations import brought_suites
 from expectations.adapter import SAMPLE_ROWS, validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
@@ -202,6 +205,67 @@ def test_unreadable_frame_fails_every_expectation(spark: SparkSession) -> None:
 
     assert {result.success for result in results} == {False}
     assert all("disk on fire" in (result.problem or "") for result in results)
+
+
+@pytest.mark.spark
+def test_suite_that_a_person_brings_is_validated_with_ours(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """On the table's own columns, by Great Expectations' own code; each fails for itself."""
+    name = "progress.groups"
+    types: list[dict[str, Any]] = [
+        {
+            "type": "expect_column_values_to_be_between",
+            "kwargs": {"column": "lag", "max_value": 10},
+            "meta": {"name": "lag_is_small"},
+        },
+        {"type": "expect_column_max_to_be_between", "kwargs": {"column": "lag", "max_value": 10}},
+        {
+            "type": "expect_table_column_count_to_equal",
+            "kwargs": {"value": len(TABLES[name].columns)},
+        },
+        {
+            "type": "unexpected_rows_expectation",
+            "kwargs": {"unexpected_rows_query": "SELECT no_such_column FROM {batch}"},
+        },
+        {
+            "type": "expect_column_values_to_be_between",
+            "kwargs": {"column": "lag", "min_value": 0, "mostly": 0.5},
+        },
+    ]
+    (tmp_path / f"{name}.json").write_text(json.dumps({"expectations": types}))
+    brought, mistakes = brought_suites.read(tmp_path)
+    rows = [
+        {"at": 0, "topic": f"t{number}", "consumer_group": "billing", "lag": lag}
+        for number, lag in enumerate((None, 3, 11, -1))
+    ]
+    kept: list[tuple[Any, Any]] = []
+
+    results = validate(
+        frame(spark, TABLES[name], rows),
+        name,
+        expectations=(at_least("lag", 0),),
+        brought=brought[name],
+        keep=lambda suite, result: kept.append((suite, result)),
+    )
+
+    assert mistakes == []
+    assert [(v.expectation, v.success, v.unexpected, v.elements) for v in results] == [
+        ("lag_ge_0", False, 1, 3),
+        ("lag_is_small", False, 1, 3),
+        ("expect_column_max_to_be_between_lag", False, None, None),
+        ("expect_table_column_count_to_equal", True, None, None),
+        ("unexpected_rows_expectation", False, None, None),
+        ("expect_column_values_to_be_between_lag", True, 1, 3),
+    ]
+    found = by_name(results)
+    (sample,) = found["lag_is_small"].sample
+    assert (sample["topic"], sample["lag"]) == ("t2", 11)
+    assert found["expect_column_max_to_be_between_lag"].sample == [{"observed_value": 11}]
+    assert "no_such_column" in (found["unexpected_rows_expectation"].problem or "")
+    ((suite, page),) = kept
+    assert (suite.name, len(suite.expectations), len(page.results)) == (name, 6, 6)
+    assert page.success is False
 
 
 def test_missing_metric_is_never_a_success() -> None:

@@ -1,11 +1,26 @@
 """The definitions load, and hold every table and suite."""
 
+import json
+from pathlib import Path
+
+import pytest
+
 from assets.metadata import EVERY_HOUR
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.tables import TABLES
 from orchestration.definitions import build
 from settings.environment import Settings
+
+INVARIANTS = (
+    ("every_broker_answered", "raw.snapshots"),
+    ("status_not_failed", "raw.snapshots"),
+    ("consumer_offset_le_max_offset", "progress.queues"),
+    ("consumer_offset_le_pull_offset", "progress.queues"),
+    ("pull_offset_le_max_offset", "progress.queues"),
+    ("max_offset_falls_only_when_recreated", "progress.queues"),
+)
+"""Expectations that have a check of their own besides that of their table."""
 
 
 def test_definitions_load_as_the_daemon_loads_them():
@@ -22,7 +37,7 @@ def test_tables_are_assets_and_suites_are_checks():
     checks = [(key.name, ".".join(key.asset_key.path)) for key in graph.asset_check_keys]
     every_tick = [("expectations", name) for name in TICK_EXPECTATIONS]
     assert sorted(checks) == sorted(
-        [*every_tick, *(("hourly", name) for name in AUDIT_EXPECTATIONS)]
+        [*every_tick, *INVARIANTS, *(("hourly", name) for name in AUDIT_EXPECTATIONS)]
     )
     # So the UI shows which of the assets that runs make are overdue.
     fresh = {
@@ -34,4 +49,36 @@ def test_tables_are_assets_and_suites_are_checks():
         suites = AUDIT_EXPECTATIONS if key.name == "hourly" else TICK_EXPECTATIONS
         rules = suites[".".join(key.asset_key.path)]
         description = graph.get(key).description or ""
-        assert all(rule.name in description for rule in rules)
+        if key.name in ("expectations", "hourly"):
+            assert all(rule.name in description for rule in rules)
+        else:
+            (rule,) = (rule for rule in rules if rule.name == key.name)
+            assert rule.description == description
+
+
+def test_brought_expectation_has_a_check_where_its_table_is_validated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expectation = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}}
+    for table in ("raw.queue_offsets", "progress.groups"):
+        file = tmp_path / f"{table}.json"
+        file.write_text(json.dumps({"expectations": [expectation]}))
+    (tmp_path / "raw.topics.json").write_text("{")
+    monkeypatch.setenv("TIDEMARK_EXPECTATIONS", str(tmp_path))
+    definitions = build(Settings.read()).get_repository_def()
+    definitions.load_all_definitions()
+
+    jobs = {
+        job: {
+            ".".join(key.asset_key.path)
+            for key in definitions.get_job(job).asset_layer.asset_graph.asset_check_keys
+            if key.name == expectation["type"]
+        }
+        for job in ("tick", "recompute", "audit")
+    }
+
+    assert jobs == {
+        "tick": {"raw.queue_offsets"},
+        "recompute": set(),
+        "audit": {"progress.groups"},
+    }

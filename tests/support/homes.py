@@ -1,13 +1,15 @@
 """Homes with a warm engine: a tick then costs seconds, so that many can be run."""
 
+import json
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -19,6 +21,7 @@ from spark.session.engine import Engine
 
 ROOT = Path(__file__).parent.parent.parent
 TIDEMARK = Path(sys.executable).with_name("tidemark")
+DAGSTER = TIDEMARK.with_name("dagster")
 SETTINGS = ("TIDEMARK_", "DAGSTER_", "SPARK_")
 
 
@@ -58,7 +61,11 @@ def newest_check(home: Home, *table: str) -> tuple[str, dg.AssetCheckEvaluation]
         for event in events
         if event and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
     ]
-    (mine,) = [each for each in judged if tuple(each.asset_key.path) == table]
+    (mine,) = [
+        each
+        for each in judged
+        if tuple(each.asset_key.path) == table and each.check_name == "expectations"
+    ]
     return newest.run_id, mine
 
 
@@ -98,3 +105,28 @@ def run(
         text=True,
         timeout=timeout,
     )
+
+
+def dagster_job(
+    home: Home, job: str, *, settings: Mapping[str, str] | None = None, **ops: Any
+) -> None:
+    """Run a job as Dagster's own command does.
+
+    Args:
+        home: the home.
+        job: name of the job.
+        settings: variables of Tidemark.
+        ops: configuration of its steps.
+    """
+    command = [str(DAGSTER), "job", "execute", "-m", "orchestration.definitions", "-j", job]
+    config = ["--config", str(home.path / "run.yaml")] if ops else []
+    (home.path / "run.yaml").write_text(json.dumps({"ops": ops}))
+    done = subprocess.run(
+        [*command, *config],
+        cwd=ROOT,
+        env=environment(home, DAGSTER_HOME=str(home.dagster), **(settings or {})),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr

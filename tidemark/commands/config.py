@@ -14,8 +14,11 @@ app = typer.Typer()
 
 COLUMNS = ("name", "value", "source", "unit", "description")
 
-HOME_FILES = {name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity")}
-"""Fields of `Settings` that name a file, and the file of the home that counts without them."""
+HOME_FILES = {
+    **{name: f"{name}.yaml" for name in ("clusters", "health", "quality", "capacity")},
+    "expectations": "expectations",
+}
+"""Fields of `Settings` that name a file or folder, and that of the home that counts without."""
 
 MASK = "***"
 

@@ -32,6 +32,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
         "notices": _notices,
         "health": _health,
         "quality": _quality,
+        "suites": _suites,
         "capacity": _capacity,
         "brokers": lambda: _brokers(namesrv),
     }
@@ -122,6 +123,19 @@ def _quality() -> str:
         if not file.missing
         else "every rule as it is declared"
     )
+
+
+def _suites() -> str:
+    from expectations.brought_suites import read
+
+    folder = invocation().settings.expectations_folder
+    found, mistakes = read(folder.path, required=folder.required)
+    if mistakes:
+        raise CommandError("; ".join(mistakes))
+    if folder.missing:
+        return "none besides Tidemark's own"
+    count = sum(len(each) for each in found.values())
+    return f"{count} expectations of {len(found)} tables in {folder.path}"
 
 
 def _capacity() -> str:

@@ -1,0 +1,121 @@
+"""Built-in types of Great Expectations: ours count the rows that its own code counts."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from expectations.adapter import _run
+from expectations.annotations import annotate
+from expectations.audit_suites import AUDIT_EXPECTATIONS
+from expectations.declarations import (
+    BuiltIn,
+    Expectation,
+    at_least,
+    between,
+    not_null,
+    one_of,
+    ordered,
+    unique,
+)
+from lake.tables import TABLES
+from tests.support.table_rows import frame
+
+GROUPS = TABLES["progress.groups"]
+
+DECLARED = (
+    not_null("lag"),
+    at_least("lag", 2),
+    at_least("delay_ms", 2),
+    between("match_ratio", 0, 1),
+    one_of("health", "OK", "IDLE"),
+    Expectation(
+        "not_stalled",
+        "warn",
+        "health <> 'STALLED'",
+        "health = STALLED",
+        built_in=BuiltIn(
+            "expect_column_values_to_not_be_in_set", {"column": "health", "value_set": ["STALLED"]}
+        ),
+    ),
+    ordered("queues", "lag"),
+    ordered("queues", "lag", name="below", strictly=True),
+    ordered("queues", "lag", where="NOT health <=> 'OK'", name="where"),
+    unique(GROUPS, "warn"),
+)
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every combination of a few values, NULL and NaN among them, and some rows twice."""
+    found = [
+        {
+            "at": at,
+            "consumer_group": "billing",
+            "topic": f"t{at}",
+            "lag": lag,
+            "queues": queues,
+            "health": health,
+            **more,
+        }
+        for at, (lag, queues, health, more) in enumerate(
+            (lag, queues, health, {"match_ratio": ratio, "delay_ms": delay})
+            for lag in (None, 1, 2, 3)
+            for queues in (None, 2)
+            for health in (None, "OK", "STALLED")
+            for ratio, delay in ((None, None), (0.5, 1), (float("nan"), 2), (-0.1, 3))
+        )
+    ]
+    return [*found, *found[:3], {**found[5], "lag": 8}, *[{**found[6], "topic": None}] * 2]
+
+
+def counts(results: dict[str, Any]) -> dict[str, tuple[bool, int, int]]:
+    """Success, violating rows, and rows to which it applies, by name."""
+    return {
+        name: (
+            each.success,
+            each.result["unexpected_count"],
+            each.result["element_count"] - (each.result.get("missing_count") or 0),
+        )
+        for name, each in results.items()
+    }
+
+
+@pytest.mark.spark
+def test_built_in_types_count_as_great_expectations_does(spark: SparkSession) -> None:
+    from expectations.gx_built_in import CONDITION
+    from expectations.gx_suite import gx_expectations
+
+    annotated = annotate(GROUPS.name, {GROUPS.name: frame(spark, GROUPS, rows())})
+    ours = gx_expectations(DECLARED)
+    theirs = gx_expectations(DECLARED)
+    for each in theirs:
+        del each.meta[CONDITION]
+
+    counted = counts(_run(annotated, GROUPS.name, ours))
+
+    assert counted == counts(_run(annotated, GROUPS.name, theirs))
+    assert all(not success and unexpected for success, unexpected, _ in counted.values())
+
+
+def test_every_declared_type_is_compared() -> None:
+    declared = {
+        each.built_in.type
+        for suite in AUDIT_EXPECTATIONS.values()
+        for each in suite
+        if each.built_in
+    }
+
+    assert {each.built_in.type for each in DECLARED if each.built_in} == declared
+
+
+def test_suite_holds_types_that_great_expectations_has() -> None:
+    from expectations.gx_suite import gx_expectations
+
+    (expectation,) = gx_expectations([between("disk_ratio", 0, 1, "quarantine")])
+
+    shown = expectation.configuration.to_json_dict()
+    assert shown["type"] == "expect_column_values_to_be_between"
+    assert (shown["kwargs"], shown["severity"]) == (
+        {"column": "disk_ratio", "min_value": 0.0, "max_value": 1.0},
+        "critical",
+    )
