@@ -6,7 +6,7 @@ SUMS = frozenset(
         *("queues", "queues_unknown", "queues_never_committed", "clients"),
         *("delay_ms", "ready_delay_ms"),
         *("lag_span_ms", "inflight_span_ms", "available_span_ms"),
-        *("produce_tps", "consume_tps", "pull_tps"),
+        *("produce_tps", "consume_tps", "pull_tps", "ack_tps"),
         *("filtered_lag", "filtered_lag_low", "filtered_lag_high", "retry_lag", "dlq_messages"),
     )
 )

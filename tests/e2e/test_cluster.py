@@ -11,6 +11,7 @@ from lake.catalog import Lake
 from lake.landing import land, landed
 from lake.query import select
 from lake.tables import TABLES
+from live.clocks import remove_skew
 from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.target import ClusterTarget
@@ -175,6 +176,7 @@ def _hung_is_raw(home, last):
 
 def _same_as_lag(home, cluster, taken):
     """`tidemark lag` and Spark reckon the same from one snapshot, which a tick has computed."""
+    remove_skew(taken)
     _, groups = newest(home, "twice", "progress.groups")
     spark = {(row["consumer_group"], row["topic"]): row for row in groups}
     plain = {(row["consumer_group"], row["topic"]): row for row in group_rows(taken)}

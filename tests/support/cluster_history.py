@@ -24,6 +24,7 @@ from rocketmq.records import (
     ConsumerGroup,
     ConsumerOffset,
     ConsumeStatsSample,
+    LeftOut,
     Problem,
     QueueOffset,
     QueueTag,
@@ -40,6 +41,9 @@ QUEUES = 3
 
 PRODUCED = 60
 """Messages a minute and queue."""
+
+GONE_AT = 7
+"""The commit that members of g-gone left on each queue."""
 
 COMPUTED = (
     progress.QUEUES,
@@ -138,6 +142,7 @@ def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapsho
     made.clients += _clients(minute.deep)
     if minute.deep:
         made.client_queues += _queues_of_fast(minute.at)
+        made.left_out.append(LeftOut("clients", None, 2))
     if minute.impossible:
         _spoil(made)
     if minute.broken:
@@ -194,7 +199,8 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
             "g-fast": (high - queue_id % 2, high),
             "g-slow": (low + (high - low) // 2, high - 3),
             "g-hung": (None, None),
-            "g-gone": (low - 10 if low > 10 else min(high, 7), None),
+            # Its members are gone, so its commit stands while messages expire.
+            "g-gone": (GONE_AT, None),
         }
         made.consumer_offsets += [
             ConsumerOffset(broker, group, "orders", queue_id, None, committed, pulled, source)

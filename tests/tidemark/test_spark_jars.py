@@ -8,7 +8,7 @@ import pytest
 from settings.home import Home
 from spark.session import packages
 from spark.session.packages import CACHE, DRIVERS, ICEBERG, SHA256, damaged, jar_name
-from tests.tidemark.conftest import answer
+from tests.support.commands import answer
 
 SMALLEST = DRIVERS["postgresql"]
 

@@ -13,7 +13,6 @@ from tidemark.progress_line import complain
 from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines
 
 if TYPE_CHECKING:
-    from collection.continuous import Report
     from collection.snapshots import Read
     from settings.clusters import Cluster
 
@@ -83,9 +82,7 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     if every:
         shared, seconds = invocation().shared, _seconds(every)
         alive = alive_file.touch if alive_file else None
-        asyncio.run(
-            collect_every(home, shared, chosen, seconds, typer.echo, complain, read, alive)
-        )
+        asyncio.run(collect_every(home, shared, chosen, seconds, typer.echo, complain, read, alive))
         return
     snapshots = take_snapshots(invocation().shared, chosen, read=read, report=complain)
     for snapshot in snapshots:
