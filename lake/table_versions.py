@@ -90,8 +90,9 @@ def pending(catalog: Catalog) -> Iterator[Step]:
         if found > VERSION:
             newer = existing.properties.get(PROGRAM, "a newer one")
             raise VersionError(
-                f"{table.name} is of version {found}, written by tidemark {newer}; this is tidemark "
-                f"{installed('tidemark')}, which knows version {VERSION}: install tidemark {newer}"
+                f"{table.name} is of version {found}, written by tidemark {newer}; this is "
+                f"tidemark {installed('tidemark')}, which knows version {VERSION}: "
+                f"install tidemark {newer}"
             )
         names = set(existing.schema().column_names)
         added = tuple(name for name in table.column_names if name not in names)

@@ -99,7 +99,7 @@ def test_consumers_die_and_come_back(warm_home, steady, monkeypatch):
         monkeypatch.setenv("TIDEMARK_NOTIFY_URLS", f"{hook.url} {address}")
         land_snapshot(warm_home.home, steady)
         steady.stop_workload()
-        # The last commits of consumers are progress: only after them is it known that nobody is online.
+        # The last commits are progress: only after them is it known that nobody is online.
         land_snapshot(warm_home.home, steady)
         for _ in range(2):
             land_snapshot(warm_home.home, steady)

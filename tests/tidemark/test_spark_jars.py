@@ -8,7 +8,7 @@ import pytest
 from settings.home import Home
 from spark.session import packages
 from spark.session.packages import CACHE, DRIVERS, ICEBERG, SHA256, damaged, jar_name
-from tests.support.commands import answer
+from tests.support.commands import output_of
 
 SMALLEST = DRIVERS["postgresql"]
 
@@ -46,12 +46,12 @@ def test_what_spark_fetched_is_what_is_pinned():
 @pytest.mark.usefixtures("one_jar")
 def test_a_damaged_jar_is_fetched_again(home, tmp_path):
     folder = tmp_path / "jars"
-    assert answer(home, "engine", "jars", str(folder)).split() == [SMALLEST]
+    assert output_of(home, "engine", "jars", str(folder)).split() == [SMALLEST]
     jar = folder / jar_name(SMALLEST)
     size = jar.stat().st_size
     jar.write_bytes(b"PK")
     assert [*damaged(folder)] == [jar]
-    answer(home, "engine", "jars", str(folder))
+    output_of(home, "engine", "jars", str(folder))
     assert jar.stat().st_size == size
     assert not damaged(folder)
 
@@ -60,11 +60,11 @@ def test_a_damaged_jar_is_fetched_again(home, tmp_path):
 @pytest.mark.usefixtures("one_jar")
 def test_a_jar_that_is_not_the_pinned_one_is_an_error(home, tmp_path, monkeypatch):
     monkeypatch.setitem(packages.SHA256, SMALLEST, "0" * 64)
-    line = answer(home, "engine", "jars", str(tmp_path / "jars"), code=1)
+    line = output_of(home, "engine", "jars", str(tmp_path / "jars"), code=1)
     assert "not the pinned 000" in line
     assert line.count("\n") == 1
 
 
 def test_the_engine_of_a_container_needs_a_token(home):
-    line = answer(home, "engine", "run", code=1)
+    line = output_of(home, "engine", "run", code=1)
     assert "set SPARK_CONNECT_AUTHENTICATE_TOKEN" in line
