@@ -24,7 +24,7 @@ from settings.constants import OBSERVATIONS
 from settings.fields import Seconds, Strict
 from settings.health_thresholds import DEFAULTS, Override
 from settings.matching import GroupMatch
-from settings.yaml_documents import read_items
+from settings.yaml_documents import read_entries
 
 Count = Annotated[int, Field(ge=1, le=OBSERVATIONS)]
 
@@ -48,18 +48,11 @@ class HealthSettings(Strict, frozen=True):
 
 
 def read(file: Path, *, required: bool = False) -> tuple[Sequence[Override], list[str]]:
-    """The entries that can be used, and a line for each mistake; none where there is no file.
+    """Return the entries that can be used, and a line for each mistake.
 
     Args:
         file: mistakes name it as it is given here.
         required: whether it is a mistake when the file does not exist.
     """
-    found: list[Override] = []
-    mistakes: list[str] = []
-    validate = HealthSettings.model_validate
-    for item in read_items(file, "health", "an entry", validate, required=required):
-        if isinstance(item, str):
-            mistakes.append(item)
-        else:
-            found.append(item.value.override())
-    return found, mistakes
+    entries, mistakes = read_entries(file, "health", HealthSettings, required=required)
+    return [each.override() for each in entries], mistakes

@@ -9,7 +9,7 @@
     - match: {}                              # all others
       compute_ms: 5
 
-The first entry that fits a group on a topic counts. What it does not state is as
+The first entry that matches a group on a topic counts. What it does not state is as
 ``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` have it.
 """
 
@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from settings.fields import Strict
 from settings.machines import Machine, MachineOverride
 from settings.matching import GroupMatch
-from settings.yaml_documents import read_items
+from settings.yaml_documents import read_entries
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -54,12 +54,5 @@ def read(file: Path, *, required: bool = False) -> tuple[Sequence[MachineOverrid
         file: mistakes name it as it is given here.
         required: whether it is a mistake when the file does not exist.
     """
-    found: list[MachineOverride] = []
-    mistakes: list[str] = []
-    validate = MachineSettings.model_validate
-    for item in read_items(file, "capacity", "an entry", validate, required=required):
-        if isinstance(item, str):
-            mistakes.append(item)
-        else:
-            found.append(item.value.override())
-    return found, mistakes
+    entries, mistakes = read_entries(file, "capacity", MachineSettings, required=required)
+    return [each.override() for each in entries], mistakes

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from settings.yaml_positions import Document, DocumentError, Place, parse
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,22 @@ def read_items(
     yield from mistakes
     if document:
         yield from items_of(file, document, key, noun, validate, located=located, words=words)
+
+
+def read_entries(
+    file: Path, key: str, model: type[M], *, required: bool = False
+) -> tuple[list[M], list[str]]:
+    """Return the valid entries of a file's list, and a line for each mistake in it.
+
+    Args:
+        file: mistakes name it as it is given here.
+        key: the one key of the file, under which the list is.
+        model: of an entry.
+        required: whether a file that does not exist is a mistake; otherwise it has no entries.
+    """
+    found = list(read_items(file, key, "an entry", model.model_validate, required=required))
+    entries = [each.value for each in found if isinstance(each, Item)]
+    return entries, [each for each in found if isinstance(each, str)]
 
 
 def items_of(

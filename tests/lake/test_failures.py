@@ -22,7 +22,7 @@ OSError: no such file
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, expected",
     [
         ("plain", "plain"),
         ("two\n  lines", "two lines"),

@@ -27,7 +27,7 @@ def test_raw_rows_go_first_and_incidents_never():
 
 
 @pytest.mark.parametrize(
-    ("name", "days", "said"),
+    ("name", "days", "expected"),
     [
         ("TIDEMARK_RAW_DAYS", "0", "TIDEMARK_RAW_DAYS is '0'"),
         ("TIDEMARK_PROGRESS_DAYS", "ten", "TIDEMARK_PROGRESS_DAYS is 'ten'"),

@@ -125,7 +125,7 @@ def test_an_offline_group_is_planned_by_its_progress():
 
 
 @pytest.mark.parametrize(
-    ("taken", "wish", "said"),
+    ("taken", "wish", "expected"),
     [
         (snapshot(), Wish("nobody", 2), "no member of nobody is online .* groups: billing"),
         (snapshot("a", model="BROADCASTING"), Wish("billing", 2), "billing is broadcasting"),

@@ -201,7 +201,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "line", "said"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("text", "line", "expected"), WRONG.values(), ids=WRONG)
 def test_a_mistake_names_file_line_and_field(home, text, line, expected):
     write(home, text)
     with pytest.raises(SettingsError) as caught:
@@ -235,7 +235,7 @@ NO_ACCOUNT = {
 }
 
 
-@pytest.mark.parametrize(("acl", "content", "said"), NO_ACCOUNT.values(), ids=NO_ACCOUNT)
+@pytest.mark.parametrize(("acl", "content", "expected"), NO_ACCOUNT.values(), ids=NO_ACCOUNT)
 def test_an_account_that_is_not_there(home, acl, content, expected):
     write(home, ENTRY + f"  acl: {acl}\n")
     if content is not None:

@@ -452,7 +452,7 @@ def test_a_silence_by_a_missing_column_does_not_match():
 
 
 @pytest.mark.parametrize(
-    ("hours", "is_quiet"),
+    ("hours", "is_muted"),
     [
         ('{from: "11:00", to: "13:00"}', True),
         ('{from: "12:30", to: "13:00"}', False),

@@ -185,7 +185,7 @@ def test_too_few_days_or_brokers_make_no_drop(
 
 
 @pytest.mark.parametrize(
-    ("kind", "verdict"),
+    ("kind", "holds"),
     [
         ("rewound", False),
         ("contested_queues", None),

@@ -197,7 +197,7 @@ def test_members_and_their_lowest_version(spark):
     assert (gone["clients"], gone["online"], gone["lag"]) == (0, False, 40)
 
 
-@pytest.mark.parametrize("asked", ["billing", "another billing third"])
+@pytest.mark.parametrize("requested", ["billing", "another billing third"])
 def test_nobody_known_online_where_the_question_failed(spark, requested):
     problem = {
         "endpoint": "127.0.0.1:1",

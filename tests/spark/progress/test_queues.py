@@ -94,12 +94,12 @@ STORED = minute(-2)
 
 
 @pytest.mark.parametrize(
-    ("offsets", "stored", "asked", "delay", "source"),
+    ("offsets", "stored", "requested", "delay", "source"),
     [
         pytest.param((0, 100, 100), STORED, None, 0, "exact", id="nothing left"),
         pytest.param((0, 100, 99), STORED, None, 120_000, "exact", id="only the newest is left"),
         pytest.param((0, 100, 60), STORED, None, 120_000, "at_least", id="older ones"),
-        pytest.param((0, 100, 60), STORED, minute(-5), 300_000, "exact", id="asked"),
+        pytest.param((0, 100, 60), STORED, minute(-5), 300_000, "exact", id="requested"),
         pytest.param((99, 100, 60), STORED, None, 120_000, "exact", id="all but the newest lost"),
         pytest.param((100, 100, 60), STORED, None, 0, "exact", id="nothing readable left"),
         pytest.param((0, 100, 120), STORED, None, None, None, id="ahead of the broker"),

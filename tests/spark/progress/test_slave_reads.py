@@ -73,7 +73,7 @@ LIMIT = "the master serves reads within 40 % of its memory"
 
 
 @pytest.mark.parametrize(
-    ("group", "behind_mib", "cause", "evidence"),
+    ("group", "behind_mib", "likely_cause", "evidence"),
     [
         pytest.param(
             *("behind", 60, BEYOND),

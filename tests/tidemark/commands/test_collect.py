@@ -136,7 +136,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "code", "said"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("arguments", "code", "expected"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused(home, tmp_path, arguments, code, expected):
     (tmp_path / "x").write_text("something\n")
     done = collect(home, *(part.replace("DIR", str(tmp_path)) for part in arguments))
