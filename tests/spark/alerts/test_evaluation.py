@@ -201,13 +201,13 @@ def test_unknown_queues_decide_no_rule_wrongly(
 ) -> None:
     """Every kind at a row it is true of and one it is not; then the same with queues unknown."""
     rows, rules, expected = [], [], {}
-    for name, (rules, true, untrue, of_part) in OF_PART.items():
+    for name, (applied, true, untrue, of_part) in OF_PART.items():
         fixed = {"topic": name, "online": name != "alone", "lag_upper": 20, "health": "OK"}
         rows += [
             group(at, 20) | fixed | columns | {"complete": at < 2}
             for at, columns in enumerate((true, untrue, true, untrue))
         ]
-        rules += rules
+        rules += applied
         found_of_subjects = (True, False, of_part, None)
         expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(found_of_subjects)}
     pairs = [(name, f"lab/billing/{name}") for name in OF_PART]

@@ -119,12 +119,12 @@ def test_ticks_and_one_window_give_the_same_growth(spark: SparkSession):
         if chance.random() < 0.8
     ]
 
-    def growth(window: Window) -> list[tuple[str, str, int | None]]:
+    def growth_in(window: Window) -> list[tuple[str, str, int | None]]:
         return growth(spark, rows, window, complete_before(known, window, HISTORY))
 
     edges = [0, step, 3 * step, 4 * step, 11 * step, number * step]
-    at_once = growth(minutes(0, edges[-1]))
-    ticks = [row for start, end in pairwise(edges) for row in growth(minutes(start, end))]
+    at_once = growth_in(minutes(0, edges[-1]))
+    ticks = [row for start, end in pairwise(edges) for row in growth_in(minutes(start, end))]
     assert sorted(ticks, key=str) == sorted(at_once, key=str)
     far = complete_before(known, minutes(0, edges[-1]), HISTORY)
     assert any(row[0] in far and row[2] is not None for row in at_once)

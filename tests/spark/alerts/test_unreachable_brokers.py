@@ -120,7 +120,7 @@ def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> N
         BROKERS.name: frame(spark, BROKERS, brokers),
     }
     found = {
-        row.observed_at.minute: (row.value, json.loads(row.evidence)["row"]["unread"])
+        row.observed_at.minute: (row.value, json.loads(row.evidence)["row"]["unreachable"])
         for row in evaluate(rules, frames, window).collect()
     }
     expected = {

@@ -171,14 +171,14 @@ def rows_of(name, at, seen):
         group | {"client_id": member, "started_at": minute(start)} | consumer(name)
         for member, start in seen.members.items()
     ]
-    owned = [topic | {"queue_id": 0, "client_id": each} | seen.reports for each in seen.owners]
+    reported = [topic | {"queue_id": 0, "client_id": each} | seen.reports for each in seen.owners]
     if "one of two" in name:
-        owned += [topic | {"queue_id": 1, "client_id": "a"} | pulled(at)]
+        reported += [topic | {"queue_id": 1, "client_id": "a"} | pulled(at)]
     known = []
     if seen.offsets:
         committed, next_offset = seen.offsets
         known = [topic | {"queue_id": 0, "consumer_offset": committed, "pull_offset": next_offset}]
-    return owned, members, owned, known
+    return owned, members, reported, known
 
 
 @pytest.fixture(scope="module")
