@@ -1,8 +1,10 @@
 """Rules for every tracked file: no registry address, no path of one machine, a described room."""
 
 import ast
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -39,6 +41,34 @@ def test_every_folder_of_a_room_has_a_docstring():
     for room in ROOMS:
         for path in (ROOT / room).rglob("__init__.py"):
             assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+READS_VARIABLE = re.compile(
+    r"""(?:environ(?:\.get)?[\[(]|getenv\()\s*["']TIDEMARK_\w+["'](?!\]\s*=)"""
+)
+
+
+def test_only_settings_read_our_variables():
+    """The lab is started without Tidemark, and so reads the one variable of its own."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for room in set(ROOMS) - {"settings"}
+        for path in (ROOT / room).rglob("*.py")
+        if READS_VARIABLE.search(path.read_text())
+    }
+    assert found == {"lab/jars.py"}
+
+
+def test_no_module_stops_at_a_wrong_setting():
+    """The command reports it in one line; an import would end in a traceback."""
+    modules = ["settings.environment", "lake.catalog", "alerting.delivery.channels", "tidemark.cli"]
+    wrong = {"TIDEMARK_RAW_DAYS": "many", "TIDEMARK_DIGEST_EVERY": "often", "TIDEMARK_RULES": "/no"}
+    subprocess.run(
+        [sys.executable, "-c", f"import {', '.join(modules)}"],
+        cwd=ROOT,
+        env={**os.environ, **wrong},
+        check=True,
+    )
 
 
 REGISTRY = re.compile(
