@@ -13,7 +13,7 @@ from lake.conditions import all_of, any_of, not_before, one_of
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.typed_rows import typed_rows
 
-LOOK_BACK = timedelta(days=30)
+REACH_BACK = timedelta(days=30)
 """How far back a new channel gets resolved incidents, as one summary."""
 
 
@@ -40,7 +40,7 @@ def candidates(
     is_new = any(name not in marks for name in channels)
     conditions = [
         one_of("state", FIRING),
-        not_before("resolved_at", now - (LOOK_BACK if is_new else LATE_AFTER)),
+        not_before("resolved_at", now - (REACH_BACK if is_new else LATE_AFTER)),
     ]
     known = [marks[name] for name in channels if name in marks]
     if known:
@@ -76,7 +76,7 @@ def concerns(
     """
     if incident.is_open or incident.incident_id in known or incident.resolved_at is None:
         return True
-    if now - incident.resolved_at <= (LATE_AFTER if mark else LOOK_BACK):
+    if now - incident.resolved_at <= (LATE_AFTER if mark else REACH_BACK):
         return True
     return bool(mark and incident.written_at and incident.written_at >= mark)
 

@@ -37,16 +37,16 @@ def expressions(text: str) -> list[str]:
     """Return every expression and every query of a variable in the JSON of a dashboard."""
     found: list[str] = []
 
-    def look(value: Any) -> None:
+    def visit(value: Any) -> None:
         if isinstance(value, dict):
             found.extend(value[key] for key in ("expr", "query") if isinstance(value.get(key), str))
             for inner in value.values():
-                look(inner)
+                visit(inner)
         elif isinstance(value, list):
             for inner in value:
-                look(inner)
+                visit(inner)
 
-    look(json.loads(text))
+    visit(json.loads(text))
     return [each for each in found if re.search(r"rocketmq_|tidemark_", each)]
 
 

@@ -97,9 +97,9 @@ def _with_cache(
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
     report = F.struct("observed_at", F.col("cached_messages").alias("messages"), "client_id")
-    is_held = ~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull()
+    is_owned = ~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull()
     cache = (
-        client_queues.where(is_held)
+        client_queues.where(is_owned)
         .join(F.broadcast(counting), on="snapshot_id")
         .groupBy(F.col("counts_for").alias("snapshot_id"), *keys)
         .agg(F.max(report).cast(kind).alias("cache"))

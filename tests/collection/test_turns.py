@@ -78,9 +78,9 @@ def test_a_snapshot_waits_for_that_of_another_process(shared, holder):
 
 def test_a_fresh_snapshot_of_the_holder_serves_both(shared, holder):
     remember(shared, age=5)
-    said = []
-    assert take_snapshots(shared, [GONE], report=said.append) == []
-    assert said == [f"lab is collected by process {holder.pid} on {_host()}"]
+    printed = []
+    assert take_snapshots(shared, [GONE], report=printed.append) == []
+    assert printed == [f"lab is collected by process {holder.pid} on {_host()}"]
 
 
 @pytest.mark.parametrize(("age", "every", "is_served"), [(70, 60, True), (130, 60, False)])
@@ -111,26 +111,26 @@ def test_a_lease_ends_with_its_snapshot(shared):
 
 
 def test_of_two_collectors_one_stands_by_until_the_other_ends(home, shared):
-    said = {"a": [], "b": []}
+    printed = {"a": [], "b": []}
     warned = {"a": [], "b": []}
 
     async def main():
-        stops = {name: asyncio.Event() for name in said}
+        stops = {name: asyncio.Event() for name in printed}
         tasks = {}
-        for name in said:
-            report, warn = said[name].append, warned[name].append
+        for name in printed:
+            report, warn = printed[name].append, warned[name].append
             one = watch(home, shared, GONE, 0.2, stops[name], report, warn)
             tasks[name] = asyncio.create_task(one)
-            while name == "a" and not said["a"]:
+            while name == "a" and not printed["a"]:
                 await asyncio.sleep(0.01)
         async with asyncio.timeout(20):
-            while len(said["a"]) < 4 or not warned["b"]:
+            while len(printed["a"]) < 4 or not warned["b"]:
                 await asyncio.sleep(0.01)
-        assert not said["b"]
+        assert not printed["b"]
         stops["a"].set()
         await tasks["a"]
         async with asyncio.timeout(20):
-            while not said["b"]:
+            while not printed["b"]:
                 await asyncio.sleep(0.01)
         stops["b"].set()
         await tasks["b"]

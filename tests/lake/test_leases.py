@@ -82,10 +82,10 @@ def test_one_holds_a_lease_at_a_time(shared):
 
 
 def test_another_process_is_named_and_waited_for(shared, other):
-    said = []
+    printed = []
     with pytest.raises(HeldError):
-        shared.leases.acquire("x", 0.1, said.append)
-    assert said == [f"process {other.pid} on {socket.gethostname()}"]
+        shared.leases.acquire("x", 0.1, printed.append)
+    assert printed == [f"process {other.pid} on {socket.gethostname()}"]
 
 
 def test_a_lease_ends_when_its_holder_is_killed(shared, other):

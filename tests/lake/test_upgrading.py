@@ -115,7 +115,7 @@ def test_what_people_did_at_0_1_still_holds(home):
     assert run(home, ["incidents", "list"]).stdout.count("FIRING") > 5
 
 
-def test_reading_an_old_home_says_what_to_do(home):
+def test_reading_an_old_home_names_what_to_do(home):
     done = run(home, ["show", "raw.snapshots"])
     assert done.returncode == 1
     assert "is of version 1, and tidemark " in done.stderr

@@ -28,7 +28,7 @@ def test_another_type_is_refused(read, good, bad):
 
 
 @pytest.mark.parametrize(("read", "bits"), [(typed_values.integer, 64), (typed_values.small, 32)])
-def test_a_number_has_to_fit_its_column(read, bits):
+def test_a_number_beyond_its_column_is_refused(read, bits):
     edge = 1 << bits - 1
     assert (read(edge - 1), read(-edge)) == (edge - 1, -edge)
     for beyond in (edge, -edge - 1):

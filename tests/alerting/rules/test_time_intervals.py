@@ -36,7 +36,7 @@ OFFICE = {"start_time": "09:00", "end_time": "17:30"}
         ({}, "2026-11-24T08:00", True),
     ],
 )
-def test_every_field_has_to_fit(interval, instant, expected):
+def test_every_field_has_to_match(interval, instant, expected):
     assert holds(interval, instant) is expected
 
 
