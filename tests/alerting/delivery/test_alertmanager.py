@@ -20,7 +20,7 @@ from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
 from settings.notifications import NotificationSettings
-from tests.alerting.delivery.test_outbox import incident
+from tests.support.notified_incidents import incident
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 

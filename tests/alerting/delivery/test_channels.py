@@ -19,7 +19,7 @@ from alerting.delivery.outbox import deliver
 from alerting.incidents.incident import Incident
 from alerting.incidents.repository import save
 from lake.tables.alerting import NOTIFICATIONS
-from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, clock, incident, notification
+from tests.support.notified_incidents import FIRING, RESOLVED, clock, incident, notification
 
 pytestmark = pytest.mark.slow
 

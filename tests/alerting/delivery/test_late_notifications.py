@@ -11,8 +11,8 @@ from alerting.delivery.outbox import deliver
 from alerting.incidents.repository import save
 from lake.tables.alerting import NOTIFICATIONS
 from tests.alerting.delivery.test_channels import PAGERDUTY, web
-from tests.alerting.delivery.test_outbox import clock, incident
 from tests.support.notification_servers import Webhook, serve
+from tests.support.notified_incidents import clock, incident
 
 __all__ = ("web",)
 

@@ -14,8 +14,8 @@ from alerting.incidents.repository import advance_incidents, save
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
-from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, clock, minute, rows
 from tests.support.notification_servers import Webhook, serve
+from tests.support.notified_incidents import FIRING, RESOLVED, clock, minute, rows
 
 
 @pytest.fixture

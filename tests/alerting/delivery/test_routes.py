@@ -19,8 +19,8 @@ from alerting.rules.files import read_rule_set
 from lake.tables.alerting import NOTIFICATIONS
 from settings.notifications import NotificationSettings
 from tests.alerting.delivery.test_channels import web
-from tests.alerting.delivery.test_outbox import clock, incident, minute
 from tests.support.notification_servers import Webhook, serve
+from tests.support.notified_incidents import clock, incident, minute
 
 __all__ = ("web",)
 

@@ -6,7 +6,7 @@ import pytest
 
 from alerting.delivery.templates import Words
 from alerting.rules.files import read_rule_set
-from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, incident, notification
+from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
 
 HOSTILE = "{{ 7*7 }}{% for x in y %}<script>"
 

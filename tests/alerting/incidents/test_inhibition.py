@@ -9,7 +9,7 @@ from alerting.incidents.incident import Incident
 from alerting.incidents.inhibition import apply_inhibition
 from alerting.rules.files import DEFAULT_RULES, read_rule_set, ready_made_inhibitions
 from alerting.rules.inhibitions import Inhibition
-from tests.alerting.delivery.test_outbox import incident, minute
+from tests.support.notified_incidents import incident, minute
 
 RULES = {rule.name: rule for rule in read_rule_set(DEFAULT_RULES).rules}
 

@@ -17,9 +17,9 @@ from alerting.incidents.repository import find, save
 from alerting.incidents.self_monitoring import check_pipeline
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from lake.catalog import Lake
-from tests.alerting.delivery.test_outbox import FIRING, RESOLVED, incident, minute
 from tests.alerting.incidents.test_life_cycle import at, truth
 from tests.alerting.incidents.test_self_monitoring import NOON, computed
+from tests.support.notified_incidents import FIRING, RESOLVED, incident, minute
 
 
 def configure(lake: Lake, *names: str) -> None:

@@ -1,0 +1,79 @@
+"""Messages for people: what happened, by how much, since when, and what to do."""
+
+import json
+
+import pytest
+
+from alerting.delivery.messages import MOST_IN_FULL, body, text, title
+from alerting.rules.kinds import KINDS
+from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
+
+
+def test_a_message_names_value_times_evidence_and_next_step():
+    assert title([notification(FIRING)]) == "[critical] FIRING lag: lab/billing/orders"
+    assert text(notification(FIRING)).split("\n") == [
+        "[critical] FIRING lag: lab/billing/orders",
+        "The group is late.",
+        "Observed: 1,500 messages wait (threshold 1,000 messages), most on broker-b queue 3: "
+        "1,490, the oldest for 0:01:01, 2 of 8 queues unknown, so a lower bound",
+        "Opened: 2026-11-19 11:58:00 UTC, last observed 2026-11-19 12:00:00 UTC",
+        "Peak: 2,500 messages",
+        "Next step: More is produced than consumed: look for slow or failing handling, then for "
+        "too few clients or threads (tidemark plan).",
+        "Evidence: s0, s1",
+        "Labels: team=billing",
+        f"Details: tidemark incidents show {FIRING.incident_id}",
+        "Runbook: https://wiki/lag",
+    ]
+    resolved = text(notification(RESOLVED, 1)).split("\n")
+    assert resolved[0] == "[critical] RESOLVED lag: lab/billing/orders"
+    assert "Resolved: 2026-11-19 12:09:00 UTC, opened 2026-11-19 11:58:00 UTC" in resolved
+    assert not any(line.startswith(("Likely cause:", "Next step:")) for line in resolved)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "lines"),
+    [
+        (
+            "blocked",
+            12,
+            [
+                "Observed: 12 messages wait and messages handed out are not finished, most on "
+                "broker-a queue 1: 12, the oldest for 0:00:07",
+                "Likely cause: broker-a/1: commit stays at 7",
+            ],
+        ),
+        ("rewound", 340, ["Observed: 340 messages will be consumed again: the offset went back"]),
+        (
+            "idle_clients",
+            2,
+            [
+                "Observed: 2 members hold no queue",
+                "Likely cause: HASH_LUCK, MORE_CLIENTS_THAN_QUEUES",
+            ],
+        ),
+    ],
+)
+def test_only_backlog_rules_name_the_worst_queue(kind, value, lines):
+    row = {
+        **{"worst_broker": "broker-a", "worst_queue_id": 1, "max_queue_lag": 12},
+        **{"delay_ms": 7_000, "health_reason": "broker-a/1: commit stays at 7"},
+        **{"idle_reasons": ["HASH_LUCK", "MORE_CLIENTS_THAN_QUEUES"], "rewound_cause": None},
+    }
+    evidence = json.dumps({"row": row})
+    fires = incident(("FIRING", 0), kind=kind, last_value=value, threshold=0.0, evidence=evidence)
+    lines_sent = text(notification(fires)).split("\n")
+    assert [line for line in lines_sent if line.startswith(("Observed:", "Likely cause:"))] == lines
+    assert f"Next step: {KINDS[kind].hint}" in lines_sent
+
+
+def test_many_notifications_are_one_message_worst_first():
+    many = [
+        notification(incident(("FIRING", 0), group=f"g-{n}", severity="warning")) for n in range(30)
+    ]
+    many += [notification(RESOLVED, 1), notification(incident(("FIRING", 0), group="worst"))]
+    assert title(many) == "Tidemark: 1 critical, 30 warning, 1 resolved"
+    message = body(many)
+    assert message.startswith("[critical] FIRING lag: lab/worst/orders")
+    assert message.count("Evidence:") == MOST_IN_FULL
+    assert message.endswith(f"and {32 - MOST_IN_FULL} more: tidemark incidents list")

@@ -1,0 +1,90 @@
+"""Silences, quiet hours and inhibition mute notifications."""
+
+import dataclasses
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from alerting.delivery.silences import (
+    Silence,
+    SilenceError,
+    mute_reason,
+    silence,
+    silences,
+    unsilence,
+)
+from alerting.incidents.incident import Incident
+from alerting.rules.files import load_rules
+from tests.support.notified_incidents import (
+    FIRING,
+    NOON,
+    incident,
+    minute,
+)
+
+
+def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
+    made = silence(
+        lake.shared, {"consumer_group": ("b*",), "topic": ("orders",)}, minute(60), "eve", now=NOON
+    )
+    assert silences(lake.shared.state) == [made]
+    other = incident(("FIRING", 0), group="audit")
+
+    def why(one: Incident, number: float) -> str | None:
+        return mute_reason(one, silences(lake.shared.state), {}, minute(number))
+
+    assert why(FIRING, 1) == "silenced by eve until 2026-11-19T13:00:00+00:00"
+    assert why(FIRING, 60) is None
+    assert why(other, 1) is None
+    assert unsilence(lake.shared, made.silence_id) == made
+    assert why(FIRING, 1) is None
+    with pytest.raises(SilenceError, match="no silence"):
+        unsilence(lake.shared, made.silence_id)
+
+
+def test_a_silence_needs_a_match_and_a_future_end(lake):
+    with pytest.raises(SilenceError, match="name what to silence"):
+        silence(lake.shared, {}, minute(60), "eve", now=NOON)
+    with pytest.raises(SilenceError, match="has ended already"):
+        silence(lake.shared, {"rule": ("lag",)}, minute(-1), "eve", now=NOON)
+    lake.home.path.mkdir()
+    (lake.home.path / "silences.json").write_text("{")
+    with pytest.raises(SilenceError, match="cannot be read"):
+        silences(lake.shared.state)
+
+
+def test_a_silence_by_a_missing_column_does_not_match():
+    down = replace(FIRING, evidence=json.dumps({"row": {"cluster": "lab", "broker": "b"}}))
+    about = Silence("x", {"topic": ("o*",)}, minute(60), "eve", "", NOON)
+    assert not about.covers(down, NOON)
+    assert dataclasses.replace(about, match={"cluster": ("l?b",), "rule": ("lag",)}).covers(
+        down, NOON
+    )
+    assert dataclasses.replace(about, match={"broker": ("b",)}).covers(down, NOON)
+    assert not dataclasses.replace(about, match={"broker": ("b",)}).covers(FIRING, NOON)
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_muted"),
+    [
+        ('{from: "11:00", to: "13:00"}', True),
+        ('{from: "12:30", to: "13:00"}', False),
+        ('{from: "22:00", to: "12:01"}', True),
+        ('{from: "13:00", to: "12:00"}', False),
+        ('{from: "20:55", to: "21:05", zone: Asia/Tokyo}', True),
+        ('{from: "12:55", to: "13:05", zone: Europe/Berlin}', True),
+    ],
+)
+def test_quiet_hours_mute_in_their_own_time_zone(tmp_path, hours: str, is_muted: bool):
+    file = tmp_path / "rules.yaml"
+    file.write_text(f"rules:\n  - {{name: lag, kind: lag, threshold: 1, quiet_hours: {hours}}}\n")
+    rules = {rule.name: rule for rule in load_rules(file)}
+    expected = "in quiet hours" if is_muted else None
+    assert mute_reason(FIRING, [], rules, NOON) == expected
+
+
+def test_an_inhibited_incident_is_muted():
+    assert mute_reason(replace(FIRING, suppressed_by="abc"), [], {}, NOON) == (
+        "inhibited by incident abc"
+    )
