@@ -16,7 +16,7 @@ from assets.run import CurrentRun, Run, planned, replaced, window_asset
 from assets.windows import read_quarantined, read_snapshots
 from expectations.adapter import validate
 from expectations.annotations import source_tables
-from expectations.brought_suites import Brought, BroughtExpectation
+from expectations.brought_suites import Brought, BroughtExpectation, Suite
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import (
@@ -49,10 +49,6 @@ _RESULT_COLUMNS = {
 _RESULT_SCHEMA = dg.TableSchema(
     [dg.TableColumn(name, type) for name, type in _RESULT_COLUMNS.items()]
 )
-
-
-Suite = Sequence[Expectation | BroughtExpectation]
-"""All expectations of a table that are validated together."""
 
 
 def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:

@@ -1,6 +1,7 @@
 """The hourly audit: validation of all tables, and Great Expectations' Data Docs of it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from assets.windows import read_window
 from expectations.adapter import Keep, validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
-from expectations.brought_suites import Brought, BroughtExpectation
+from expectations.brought_suites import Brought, BroughtExpectation, Suite
 from expectations.data_docs import DataDocs
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
@@ -57,12 +58,9 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
     Args:
         brought: expectations that people bring, as they stand when definitions are loaded.
     """
-    declared = {
-        name: (*AUDIT_EXPECTATIONS[name], *brought.get(name, ())) for name in AUDIT_EXPECTATIONS
-    }
     own_checks = {
-        name: [] if name in TICK_EXPECTATIONS else own_checks_of(suite)
-        for name, suite in declared.items()
+        name: [] if name in TICK_EXPECTATIONS else own_checks_of(_suite(name, brought))
+        for name in AUDIT_EXPECTATIONS
     }
 
     @dg.multi_asset_check(
@@ -70,8 +68,8 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         # Blocking, so that the pages wait for it; none of its results stops anything.
         specs=[
             spec
-            for name, suite in declared.items()
-            for spec in specs_of(TABLES[name], CHECK, suite, own_checks[name], blocking=True)
+            for name, own in own_checks.items()
+            for spec in specs_of(TABLES[name], CHECK, _suite(name, brought), own, blocking=True)
         ],
         op_tags={"kind": "greatexpectations"},
         # Whoever materializes one table by hand gets only its checks.
@@ -88,31 +86,27 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         lake.alone(context.log.info)
         now = datetime.now(UTC)
         plan = plan_run(lake.lake, config.window(now), lake.history_settings)
+        session = spark.session_for(plan.rows)
         suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
         now_brought = quality_settings.brought(context)
-        session = spark.session_for(plan.rows)
         docs = DataDocs(folder(lake.lake.home))
+        hour = _Hour(lake.lake, session, plan, lambda *page: docs.keep(*page, now))
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
-            found = _validate(
-                lake.lake,
-                session,
-                plan,
-                name,
-                suites[name],
-                now_brought.get(name, ()),
-                lambda suite, result: docs.keep(suite, result, now),
-            )
+            found = hour.validate(name, suites[name], now_brought.get(name, ()))
             results += found
             for result in check_results(TABLES[name], CHECK, found, own_checks[name]):
                 if _check_of(result) in selected:
                     yield result
-        lake.lake.append(
-            quality.RESULTS, result_rows(results, plan.window, context.run.run_id, now)
-        )
+        run_id = context.run.run_id
+        lake.lake.append(quality.RESULTS, result_rows(results, plan.window, run_id, now))
 
     return validate_hour
+
+
+def _suite(name: str, brought: Brought) -> Suite:
+    return (*AUDIT_EXPECTATIONS[name], *brought.get(name, ()))
 
 
 audit = audit_checks({})
@@ -125,24 +119,31 @@ def _check_of(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(result.asset_key, result.check_name)
 
 
-def _validate(
-    lake: Lake,
-    session: SparkSession,
-    plan: RunPlan,
-    name: str,
-    expectations: Sequence[Expectation],
-    brought: Sequence[BroughtExpectation],
-    keep: Keep,
-) -> list[ValidationResult]:
-    """Validate a table's rows of the hour; without rows only suites that people bring run."""
-    if not lake.has_rows(TABLES[name], plan.window) and not brought:
-        return results_without_rows(name, expectations)
-    others = {
-        other: _rows(session, TABLES[other], plan, before)
-        for other, before in source_tables(name, expectations).items()
-    }
-    rows = _rows(session, TABLES[name], plan)
-    return validate(rows, name, others, expectations, plan.decisions, keep, brought)
+@dataclass(frozen=True)
+class _Hour:
+    """The hour that is validated, and where Great Expectations' results are kept."""
+
+    lake: Lake
+    session: SparkSession
+    plan: RunPlan
+    keep: Keep
+
+    def validate(
+        self,
+        name: str,
+        expectations: Sequence[Expectation],
+        brought: Sequence[BroughtExpectation],
+    ) -> list[ValidationResult]:
+        """Validate a table's rows; without rows only suites that people bring run."""
+        if not self.lake.has_rows(TABLES[name], self.plan.window) and not brought:
+            return results_without_rows(name, expectations)
+        others = {
+            other: _rows(self.session, TABLES[other], self.plan, before)
+            for other, before in source_tables(name, expectations).items()
+        }
+        rows = _rows(self.session, TABLES[name], self.plan)
+        decisions = self.plan.decisions
+        return validate(rows, name, others, expectations, decisions, self.keep, brought)
 
 
 @dg.asset(

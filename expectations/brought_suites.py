@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from expectations.audit_suites import AUDIT_EXPECTATIONS
-from expectations.declarations import NAME, Severity
+from expectations.declarations import NAME, Expectation, Severity
 from expectations.python_suite import python_suite
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.tables import TABLES
@@ -66,6 +66,9 @@ class BroughtExpectation:
 
 Brought = Mapping[str, Sequence[BroughtExpectation]]
 """Expectations that people bring, by full name of the table."""
+
+Suite = Sequence[Expectation | BroughtExpectation]
+"""All expectations of a table that are validated together."""
 
 
 def read(folder: Path, *, required: bool = False) -> tuple[Brought, list[str]]:

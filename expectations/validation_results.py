@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from expectations.declarations import Expectation, Severity
+from expectations.brought_suites import Suite
+from expectations.declarations import Severity
 from lake.window import Window
 
 
@@ -40,7 +41,7 @@ class ValidationResult:
     mostly: float = 1.0
 
 
-def results_without_rows(table: str, expectations: Sequence[Expectation]) -> list[ValidationResult]:
+def results_without_rows(table: str, expectations: Suite) -> list[ValidationResult]:
     """Return the validation results of a table that has no rows: every expectation is met."""
     return [
         ValidationResult(
