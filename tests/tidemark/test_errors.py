@@ -156,6 +156,18 @@ def test_doctor_names_a_wrong_channel_without_its_secret(home):
     assert done.returncode == 1
 
 
+def test_doctor_names_wrong_files_of_brought_suites(home):
+    folder = home.path / "expectations"
+    folder.mkdir(parents=True)
+    (folder / "progress.group.json").write_text("{}")
+    (folder / "raw.topics.py").write_text("1 / 0\n")
+    done = run(home, ["doctor"], timeout=120)
+    (line,) = [line for line in done.stdout.splitlines() if " suites " in line]
+    assert line.startswith(f"FAIL  suites   {folder / 'progress.group.json'}: no table")
+    assert f"; {folder / 'raw.topics.py'}:1: raises ZeroDivisionError" in line
+    assert done.returncode == 1
+
+
 def test_debug_shows_the_traceback(home):
     with closed_port() as address:
         done = run(home, ["--debug", "lag", "--namesrv", address], timeout=60)
