@@ -63,9 +63,21 @@ def deep(target):
             await asyncio.sleep(1)
         raise AssertionError("clients neither commit nor consume")
 
+    async def dated():
+        """A snapshot during which g-slow, which commits every 5 s, did not commit."""
+        for _ in range(10):
+            taken = await collect(target)
+            if any(
+                row.consumer_group == "g-slow" and row.broker == "broker-a"
+                for row in taken.consumer_offsets
+                if row.first_unconsumed_at
+            ):
+                return taken
+        raise AssertionError("g-slow has no store time in ten snapshots")
+
     async def main():
         before = await reports_of(await settled())
-        snapshot = await collect(target)
+        snapshot = await dated()
         return before, snapshot, await reports_of(snapshot)
 
     return asyncio.run(main())
