@@ -18,10 +18,10 @@ from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.dependencies import only_known_parameters
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
+from board.pages import group as group_page
 from board.pages import groups as groups_pages
 from board.pages import incidents as incidents_pages
-from board.pages import layout, overview, preferences, tables
-from board.responses import ProblemError, problem
+from board.pages import layout, now, overview, preferences, tables
 from board.scrape import MetricsKeeper
 from board.segments import SegmentsMiddleware
 from board.store import Store
@@ -55,7 +55,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        ends = [store.start(), keeper.start()]
+        ends = [store.start(), keeper.start(), store.copies.start()]
         yield
         for end in reversed(ends):
             end()
@@ -89,7 +89,7 @@ def application(
     app.include_router(probes.router)
     app.include_router(scrape.router)
     app.include_router(changes.router)
-    for module in (overview, groups_pages, incidents_pages, tables, preferences):
+    for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
     _handle_failures(app)

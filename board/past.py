@@ -1,4 +1,4 @@
-"""Rows of the past: of a window, or the newest ones as of an instant."""
+"""Rows of a window of the past that have given values."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,68 +8,70 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 
+from board.data_files import DataFiles
 from lake.catalog import Lake
 from lake.conditions import all_of, window_filter
-from lake.damaged_files import damaged
 from lake.schema import Table
 from lake.window import Window
 
 
 def rows_between(
     lake: Lake,
+    files: DataFiles,
     table: Table,
     window: Window,
     equal: Mapping[str, str],
     columns: Sequence[str] = (),
-    limit: int | None = None,
 ) -> pa.Table:
     """Return rows of a window whose columns have these values, in order of time.
 
-    DuckDB reads the files that PyIceberg names, where they lie on this machine as they are;
-    otherwise PyIceberg reads them.
+    DuckDB reads the files where they lie on this machine as they are; otherwise PyIceberg reads.
 
     Args:
         lake: the tables.
+        files: knows their data files.
         table: its declaration.
         window: of the table's instant.
         equal: column to value.
         columns: names, or all.
-        limit: the newest rows at most.
 
     Raises:
         DamagedError: a file of the table is missing or damaged.
     """
     names = list(dict.fromkeys([table.instant, *columns])) if columns else table.column_names
-    conditions = [EqualTo(name, value) for name, value in equal.items()]  # pyright: ignore
-    where = window_filter(table, window)
-    where = all_of(where, *conditions) if conditions else where
-    with lake.scanned(table, where, selected_fields=tuple(names)) as scan:
-        tasks = list(scan.plan_files())
-        files = [_path(task.file.file_path) for task in tasks]
-        is_plain = all(files) and not any(task.delete_files for task in tasks)
-        if not files:
-            rows = table.arrow_schema().empty_table().select(names)
-        elif not is_plain:
-            rows = scan.to_arrow().select(names)
-        else:
-            rows = _read([file for file in files if file], table, window, equal, names)
-            rows = rows if rows is not None else scan.to_arrow().select(names)
-    rows = rows.sort_by(table.instant)
-    return rows if limit is None else rows.slice(max(0, rows.num_rows - limit))
+    hours = files.by_hour(table)
+    paths = None if hours is None else [path_of(each) for each in files_of(hours, window)]
+    if paths == []:
+        return table.arrow_schema().empty_table().select(names)
+    rows = None
+    if paths and all(paths):
+        rows = _read([path for path in paths if path], table, window, equal, names)
+    if rows is None:
+        conditions = [EqualTo(name, value) for name, value in equal.items()]  # pyright: ignore
+        where = window_filter(table, window)
+        where = all_of(where, *conditions) if conditions else where
+        rows = lake.read(table, where, columns=tuple(names)).select(names)
+    return rows.sort_by(table.instant)
 
 
-def _path(address: str) -> str | None:
+def files_of(hours: Mapping[int, tuple[str, ...]], window: Window) -> list[str]:
+    """Return the addresses of the files of all hours that a window touches."""
+    first, last = int(window.start.timestamp()) // 3600, -(-window.end.timestamp() // 3600)
+    return [path for hour in range(first, int(last)) for path in hours.get(hour, ())]
+
+
+def path_of(address: str) -> str | None:
     """Return the path of a file of this machine; None of another."""
     parts = urlsplit(address)
     if parts.scheme == "file":
-        return unquote(parts.path) if not Path(parts.path).exists() else parts.path
+        return parts.path if Path(parts.path).exists() else unquote(parts.path)
     return address if not parts.scheme else None
 
 
 def _read(
     files: list[str], table: Table, window: Window, equal: Mapping[str, str], names: list[str]
 ) -> pa.Table | None:
-    """Return the rows; None where a file is older than one of the columns."""
+    """Return the rows; None where a file is not as the table is now, or gone since."""
     chosen = ", ".join(f'"{name}"' for name in names)
     conditions = "".join(f' AND "{name}" = ?' for name in equal)
     text = (
@@ -81,7 +83,6 @@ def _read(
             session.execute("SET TimeZone = 'UTC'")
             values = [files, window.start, window.end, *equal.values()]
             return session.sql(text, params=values).to_arrow_table()
-    except (duckdb.BinderException, duckdb.InvalidInputException):
+    except duckdb.Error:
+        # PyIceberg reads what it can, and says what is wrong with what it cannot.
         return None
-    except duckdb.Error as error:
-        raise damaged(table.name, str(error)) from error

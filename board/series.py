@@ -37,32 +37,47 @@ class Series:
 
 
 def step_for(window: Window, observations: int) -> int | None:
-    """Return the least step with which a window has at most `MOST_POINTS`; None without need."""
+    """Return the least step with which a window has at most half of `MOST_POINTS`.
+
+    Gaps are points too. None without need.
+    """
     if observations <= MOST_POINTS // 2:
         return None
     seconds = (window.end - window.start).total_seconds()
     return next((step for step in STEPS if seconds / step <= MOST_POINTS // 2), STEPS[-1])
 
 
-def series(rows: pa.Table, instant: str, columns: Sequence[str], step: int | None) -> Series:
+def series(
+    rows: pa.Table, instant: str, columns: Sequence[str], step: int | None, most: str = ""
+) -> Series:
     """Return the series of columns of rows, which are in order of time.
+
+    Args:
+        rows: the observations, or points of several of them.
+        instant: name of their instant.
+        columns: names of columns.
+        step: seconds of a point; None for a point per row.
+        most: begins the names of the columns with the largest values; the same columns without.
 
     A point whose values are all None stands in every gap, so that no line is drawn through it.
     """
     instants: list[datetime] = rows[instant].to_pylist()
     values = {name: rows[name].to_pylist() for name in columns}
+    largest = {name: rows[most + name].to_pylist() for name in columns} if most else values
     longest = GAP * max(usual_distance(instants), timedelta(seconds=step or 0))
     made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
     before: datetime | None = None
     for place, at in enumerate(instants):
         if before is not None and at - before > longest:
-            _append(made, before + (at - before) / 2, dict.fromkeys(columns))
+            nothing = dict.fromkeys(columns)
+            _append(made, before + (at - before) / 2, nothing, nothing)
         point = at if step is None else _floor(at, step)
         row = {name: values[name][place] for name in columns}
+        maximum = {name: largest[name][place] for name in columns}
         if made.instants and made.instants[-1] == point:
-            _merge(made, row)
+            _merge(made, row, maximum)
         else:
-            _append(made, point, row)
+            _append(made, point, row, maximum)
         before = at
     return made
 
@@ -73,17 +88,17 @@ def usual_distance(instants: Sequence[datetime]) -> timedelta:
     return distances[len(distances) // 2] if distances else timedelta(minutes=1)
 
 
-def _append(made: Series, at: datetime, row: dict[str, Any]) -> None:
+def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, Any]) -> None:
     made.instants.append(at)
     for name, value in row.items():
         made.last[name].append(value)
-        made.maximum[name].append(value)
+        made.maximum[name].append(maximum[name])
 
 
-def _merge(made: Series, row: dict[str, Any]) -> None:
+def _merge(made: Series, row: dict[str, Any], maximum: dict[str, Any]) -> None:
     for name, value in row.items():
         made.last[name][-1] = value
-        known = [each for each in (made.maximum[name][-1], value) if each is not None]
+        known = [each for each in (made.maximum[name][-1], maximum[name]) if each is not None]
         made.maximum[name][-1] = max(known) if known else None
 
 

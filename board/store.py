@@ -10,6 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from board.as_of import History
+from board.data_files import DataFiles
+from board.group_copies import GroupCopies
+from board.group_history import GroupHistory
 from board.newest import Newest, read_newest
 from lake.catalog import Lake
 from lake.failures import one_line
@@ -30,6 +33,9 @@ class Store:
     Attributes:
         lake: the tables.
         past: the rows of instants of the past.
+        files: the data files of tables.
+        copies: copies of the past of groups in their order.
+        groups: groups over time.
         problem: why the tables could not be read at the last check; None when they were.
         checked_at: when they were last checked; None before the first check.
         changes: how often other rows were read; it grows with every change.
@@ -44,6 +50,9 @@ class Store:
         """
         self.lake = lake
         self.past = History(lake)
+        self.files = DataFiles(lake)
+        self.copies = GroupCopies(lake, self.files, has_history)
+        self.groups = GroupHistory(lake, self.files, self.copies)
         self.problem: str | None = None
         self.checked_at: datetime | None = None
         self.changes = 0

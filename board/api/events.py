@@ -98,7 +98,7 @@ def event_rows(store: Store, window: Window, **equal: str | None) -> pa.Table:
     if store.is_empty:
         return progress.EVENTS.arrow_schema().empty_table()
     known = {name: value for name, value in equal.items() if value is not None}
-    return rows_between(store.lake, progress.EVENTS, window, known)
+    return rows_between(store.lake, store.files, progress.EVENTS, window, known)
 
 
 def newest_results(rows: Shown) -> pa.Table:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from board.as_of import Shown
 from board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
+from board.group_copies import COLUMNS, ERROR, MOST, POINT
 from board.incident_rows import of_group
 from board.past import rows_between
 from board.responses import ProblemError, json_response
@@ -101,15 +102,30 @@ def history_of(
 ) -> Any:
     """Return the series of a group on a topic; see `board.series`.
 
+    Args:
+        store: the tables.
+        window: the window.
+        cluster: the cluster.
+        group: the group.
+        topic: the topic.
+        names: columns of ``progress.groups``, and ``delay_error_ms`` beside those of pages.
+        step: seconds of a point; None: as many as there are observations, or as few as are drawn.
+
     Raises:
         ProblemError: the step gives too many points.
     """
     if store.is_empty:
         raise ProblemError(404, "nothing is computed yet")
-    equal = {"cluster": cluster, "consumer_group": group, "topic": topic}
-    rows = rows_between(store.lake, progress.GROUPS, window, equal, names)
-    if step and (window.end - window.start).total_seconds() / step > MOST_POINTS:
+    minutes = (window.end - window.start).total_seconds() / 60
+    if step and minutes * 60 / step > MOST_POINTS:
         raise ProblemError(400, f"step: it gives more than {MOST_POINTS} points; take a longer one")
+    step = step or step_for(window, round(minutes))
+    equal = {"cluster": cluster, "consumer_group": group, "topic": topic}
+    if set(names) <= {*COLUMNS, ERROR}:
+        by_day = step is not None and step % POINT == 0
+        rows = store.groups.rows(window, equal, by_day=by_day)
+        return series(rows, "observed_at", names, step or step_for(window, rows.num_rows), MOST)
+    rows = rows_between(store.lake, store.files, progress.GROUPS, window, equal, names)
     return series(rows, "observed_at", names, step or step_for(window, rows.num_rows))
 
 

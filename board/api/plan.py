@@ -1,6 +1,6 @@
 """``/live/{cluster}`` and ``/plan``: from a snapshot taken now."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,6 +50,15 @@ def live(snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))
 @router.post("/plan", summary="Which member would own which queue", dependencies=[JsonOnly])
 def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
     """Plan a group with other members, another strategy or more queues; nothing is changed."""
+    return json_response(planned(snapshots, wanted))
+
+
+def planned(snapshots: TheLive, wanted: NewPlan) -> dict[str, Any]:
+    """Return who would own which queue; see `live.allocation_plan.plan`.
+
+    Raises:
+        ProblemError: the cluster cannot be read now, or the group cannot be planned.
+    """
     wish = Wish(
         consumer_group=wanted.consumer_group,
         clients=wanted.clients,
@@ -58,7 +67,7 @@ def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
         rooms=tuple(wanted.rooms),
     )
     try:
-        return json_response(plan(snapshots.of(wanted.cluster), wish))
+        return plan(snapshots.of(wanted.cluster), wish)
     except PlanError as error:
         raise ProblemError(409, str(error)) from error
 

@@ -1,10 +1,15 @@
-"""Charts as shapes on a plane of `WIDTH` by `HEIGHT`; a template draws them."""
+"""Charts as shapes on a plane of `WIDTH` by `HEIGHT`; a template draws them.
 
+A browser with JavaScript draws the same numbers with uPlot, so that a pointer reads them.
+"""
+
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
+from board.pages.wording import milliseconds, number
 from lake.window import Window
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
@@ -44,22 +49,26 @@ class Chart:
 
     Attributes:
         title: what it shows.
+        unit: of its values.
         paths: kind, name, newest value as text, and the path of a line.
         points: kind, x and y of observations between two gaps, which no line shows.
         band: path of the area of error; empty without.
         rows: y and text of the value axis.
         columns: x and text of the time axis.
         marks: x, kind, title and address of what happened.
+        data: the same as numbers, JSON, for a browser that draws by itself.
         is_empty: whether nothing is known.
     """
 
     title: str
+    unit: str = "number"
     paths: list[tuple[str, str, str, str]] = field(default_factory=list)
     points: list[tuple[str, float, float]] = field(default_factory=list)
     band: str = ""
     rows: list[tuple[float, str]] = field(default_factory=list)
     columns: list[tuple[float, str]] = field(default_factory=list)
     marks: list[tuple[float, str, str, str]] = field(default_factory=list)
+    data: str = ""
     is_empty: bool = False
 
 
@@ -68,11 +77,9 @@ def chart(
     window: Window,
     instants: Sequence[datetime],
     lines: Sequence[Line],
-    text: Callable[[float | None], str],
+    unit: str = "number",
     marks: Sequence[Mark] = (),
     band: tuple[Sequence[float | None], Sequence[float | None]] | None = None,
-    *,
-    is_time: bool = False,
 ) -> Chart:
     """Return the chart of lines over a window.
 
@@ -81,15 +88,15 @@ def chart(
         window: the time axis.
         instants: of the values, in order.
         lines: what is drawn; it is interrupted where a value is None.
-        text: how the value axis writes a value.
+        unit: ``number``, ``rate`` (a second) or ``ms``.
         marks: what happened, on the same axis.
         band: least and largest value per instant, of the first line.
-        is_time: whether values are milliseconds.
     """
+    text = _TEXTS[unit]
     known = [value for line in lines for value in line.values if value is not None]
     known += [value for value in (band[1] if band else ()) if value is not None]
     most = max(known, default=0)
-    top = _round_up_time(most) if is_time else _round_up(most)
+    top = _round_up_time(most) if unit == "ms" else _round_up(most)
     span = (window.end - window.start).total_seconds()
 
     def x(at: datetime) -> float:
@@ -109,18 +116,52 @@ def chart(
         points += [(line.kind, x(p[0][0]), y(p[0][1])) for p in parts if len(p) == 1]
         newest = next((v for v in reversed(line.values)), None)
         paths.append((line.kind, line.name, text(newest), path))
+    rows = [(top * part / 4, text(top * part / 4)) for part in (0, 2, 4)]
+    columns = _times(window)
+    marks = [mark for mark in marks if mark.at in window]
     return Chart(
         title=title,
+        unit=unit,
         paths=paths,
         points=points,
         band=_band(instants, band, x, y) if band else "",
-        rows=[(y(top * part / 4), text(top * part / 4)) for part in (0, 2, 4)],
-        columns=[(x(at), label) for at, label in _times(window)],
-        marks=[
-            (x(mark.at), mark.kind, mark.title, mark.address) for mark in marks if mark.at in window
-        ],
+        rows=[(y(value), label) for value, label in rows],
+        columns=[(x(at), label) for at, label in columns],
+        marks=[(x(mark.at), mark.kind, mark.title, mark.address) for mark in marks],
+        data=_data(window, instants, lines, marks, band, rows, columns) if known else "",
         is_empty=not known,
     )
+
+
+def _data(
+    window: Window,
+    instants: Sequence[datetime],
+    lines: Sequence[Line],
+    marks: Sequence[Mark],
+    band: tuple[Sequence[float | None], Sequence[float | None]] | None,
+    rows: Sequence[tuple[float, str]],
+    columns: Sequence[tuple[datetime, str]],
+) -> str:
+    """Return what `chart` is given as JSON, instants as seconds since 1970."""
+    values = [line.values for line in lines] + list(band or ())
+    content = {
+        "from": round(window.start.timestamp()),
+        "to": round(window.end.timestamp()),
+        "at": [round(at.timestamp()) for at in instants],
+        "kinds": [line.kind for line in lines] + ["low", "high"][: len(band or ())],
+        "values": [[None if v is None else float(f"{v:.6g}") for v in each] for each in values],
+        "rows": rows,
+        "columns": [(round(at.timestamp()), label) for at, label in columns],
+        "marks": [(round(mark.at.timestamp()), mark.kind, mark.title) for mark in marks],
+    }
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _rate(value: float | None) -> str:
+    return f"{number(value, 1)}/s" if value is not None else number(value)
+
+
+_TEXTS = {"number": number, "ms": milliseconds, "rate": _rate}
 
 
 def _parts(

@@ -1,22 +1,29 @@
 """Incidents: what is wrong, its evidence, who was notified, and what a person does about it."""
 
-from datetime import UTC, datetime
-from typing import Annotated
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
+from alerting.delivery.messages import observed
 from alerting.delivery.silences import unsilence
+from alerting.incidents.actions import one_incident
 from alerting.rules.kinds import KINDS
 from board.api.incidents import do, silenced
 from board.dependencies import ThePerson, TheStore
 from board.incident_rows import SEVERITIES, STATES, incident_details, incident_rows, silence_rows
+from board.pages.group_charts import GroupCharts
 from board.pages.layout import ThePage, address, check_form
-from board.responses import ProblemError
+from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]
+
+LONGEST = timedelta(days=30)
+"""Time of the charts of an incident at most."""
 
 
 @router.get("/incidents")
@@ -31,6 +38,7 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
         severity=severity,
         states=("open", "all", *STATES),
         severities=SEVERITIES,
+        units={name: kind.unit for name, kind in KINDS.items()},
     )
 
 
@@ -39,13 +47,33 @@ def incident(page: ThePage, id: str) -> Response:
     """Show an incident as it is now."""
     found = incident_details(page.store.lake, id)
     kind = KINDS.get(found["kind"])
+    of = found["row"]
+    cluster, group, topic = found["cluster"], of.get("consumer_group"), of.get("topic")
+    charts = []
+    if group and topic and cluster in page.rows.at:
+        window = _around(found)
+        charts = GroupCharts(
+            page.store, page.rows, window, cluster, group, topic, page.incident
+        ).charts
     return page.render(
         "incident.html",
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        group=found["row"].get("consumer_group"),
+        said=observed(one_incident(page.store.lake, id)) if kind else "",
+        runbook=found["evidence"].get("runbook") or "",
+        group=group,
+        charts=charts,
     )
+
+
+def _around(incident: Mapping[str, Any]) -> Window:
+    """Return from a while before an incident opened to a while after it, or now."""
+    opened: datetime = incident["opened_at"]
+    end: datetime = incident["resolved_at"] or max(incident["observed_at"], datetime.now(UTC))
+    margin = max(timedelta(minutes=15), (end - opened) / 4)
+    last = end + margin if incident["resolved_at"] else end
+    return Window(max(opened - margin, last - LONGEST), last + MICROSECOND)
 
 
 @router.post("/incident/act")
@@ -79,8 +107,9 @@ def silence(
     cluster: Text = "",
     consumer_group: Text = "",
     topic: Text = "",
+    starts_at: Text = "",
 ) -> Response:
-    """Mute what matches for a while, then show all silences."""
+    """Mute what matches for a while, now or from a planned start, then show all silences."""
     check_form(request, token)
     given = {
         "rule": rule,
@@ -89,7 +118,7 @@ def silence(
         "topic": topic,
     }
     match = {name: (glob.strip(),) for name, glob in given.items() if glob.strip()}
-    silenced(store, match, duration, person.name, comment[:1000])
+    silenced(store, match, duration, person.name, comment[:1000], starts_at)
     return RedirectResponse("/incidents", 303)
 
 

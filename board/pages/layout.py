@@ -26,6 +26,8 @@ ROOM = Path(__file__).parent.parent
 ENGLISH = {
     "consumer_group": "group",
     "delay_ms": "delay",
+    "delay_error_ms": "error",
+    "delay_source": "delay by",
     "produce_tps": "produced/s",
     "consume_tps": "consumed/s",
     "put_tps": "written/s",
@@ -71,8 +73,9 @@ _environment.filters |= {
     "ms": wording.milliseconds,
     "instant": wording.instant,
     "iso": wording.iso,
+    "measured": wording.measured,
 }
-_environment.globals |= {"cell": wording.cell}
+_environment.globals |= {"cell": wording.cell, "NUMBERS": wording.NUMBERS}
 
 
 class Page:
@@ -96,6 +99,10 @@ class Page:
     def url(self, path: str, **parameters: Any) -> str:
         """Return an address of the board that shows the same instant."""
         return address(path, parameters | {"at": self.at})
+
+    def incident(self, incident_id: str) -> str:
+        """Return the address of an incident's page."""
+        return self.url("/incident", id=incident_id)
 
     def _common(self) -> dict[str, Any]:
         now = datetime.now(UTC)

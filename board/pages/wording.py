@@ -3,7 +3,19 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
+from lake.tables import TABLES
+
 UNKNOWN = "–"
+
+NUMBERS = frozenset(
+    column.name
+    for table in TABLES.values()
+    for column in table.columns
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+) | {"groups", "brokers", "messages"}
+"""Columns whose values stand under each other by their last digit."""
 
 
 def number(value: Any, digits: int = 0) -> str:
@@ -19,6 +31,8 @@ def duration(seconds: float | None) -> str:
     """Return ``850 ms``, ``12.3 s``, ``4 m 10 s`` or ``3 d 4 h``; a dash for unknown."""
     if seconds is None:
         return UNKNOWN
+    if seconds == 0:
+        return "0 s"
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
@@ -48,6 +62,14 @@ def instant(value: datetime | None) -> str:
 def iso(value: datetime | None) -> str:
     """Return an instant as an address holds it."""
     return "" if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def measured(value: float | None, unit: str) -> str:
+    """Return the value of an alert rule in its unit; a dash for unknown."""
+    if value is None or unit not in ("seconds", "share"):
+        text = number(value, 2)
+        return text if value is None or not unit else f"{text} {unit}"
+    return duration(value) if unit == "seconds" else f"{value:.0%}"
 
 
 def cell(name: str, value: Any) -> str:

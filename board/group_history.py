@@ -1,0 +1,98 @@
+"""Groups over time: from copies in the order of groups where there are, else from the tables."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from board.data_files import DataFiles
+from board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
+from board.past import rows_between
+from lake.catalog import Lake
+from lake.tables import progress
+from lake.window import Window
+
+ERRORS_WITHIN = timedelta(hours=6)
+"""Errors stand with queues, whose rows are many: of a longer time they are known from copies."""
+
+
+class GroupHistory:
+    """The past of one group on a topic at a time."""
+
+    def __init__(self, lake: Lake, files: DataFiles, copies: GroupCopies) -> None:
+        self._lake = lake
+        self._files = files
+        self._copies = copies
+
+    def rows(self, window: Window, equal: Mapping[str, str], *, by_day: bool) -> pa.Table:
+        """Return the rows of a group on a topic over a window, in order of time.
+
+        Args:
+            window: the window.
+            equal: ``cluster``, ``consumer_group`` and ``topic``.
+            by_day: whether points of `POINT` do where days are copied.
+
+        Returns:
+            ``observed_at``, `COLUMNS` and `ERROR`, and of each its largest value in the point.
+
+        Raises:
+            DamagedError: a file of a table is missing or damaged.
+        """
+        copies = self._copies
+        stages = (copies.days, copies.hours) if by_day else (copies.hours,)
+        parts, others = [], [window]
+        for copies_of in stages:
+            rest: list[Window] = []
+            for each in others:
+                paths, missing = copies_of(each)
+                parts += [_read(paths, each, equal)] if paths else []
+                rest += missing
+            others = rest
+        parts += [self._uncopied(each, equal) for each in others]
+        schema = _empty().schema
+        whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
+        return whole.sort_by("observed_at")
+
+    def _uncopied(self, window: Window, equal: Mapping[str, str]) -> pa.Table:
+        """Return the rows of a window from the tables; errors of a few hours only."""
+        lake, files = self._lake, self._files
+        rows = rows_between(lake, files, progress.GROUPS, window, equal, COLUMNS)
+        errors: dict[datetime, tuple[int, int | None]] = {}
+        if window.end - window.start <= ERRORS_WITHIN:
+            of_queues = ("delay_ms", ERROR)
+            for row in rows_between(
+                lake, files, progress.QUEUES, window, equal, of_queues
+            ).to_pylist():
+                delay = row["delay_ms"]
+                if delay is not None and delay >= errors.get(row["observed_at"], (-1, None))[0]:
+                    errors[row["observed_at"]] = (delay, row[ERROR])
+        found = [errors.get(at, (0, None))[1] for at in rows["observed_at"].to_pylist()]
+        rows = rows.append_column(ERROR, pa.array(found, type=pa.int64()))
+        for name in (*COLUMNS, ERROR):
+            rows = rows.append_column(f"{MOST}{name}", rows[name])
+        return rows
+
+
+def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Table:
+    names = ", ".join(_empty().schema.names)
+    text = (
+        f"SELECT {names} FROM read_parquet(?) WHERE observed_at >= ? AND observed_at < ? "
+        "AND cluster = ? AND consumer_group = ? AND topic = ?"
+    )
+    of = [equal["cluster"], equal["consumer_group"], equal["topic"]]
+    with duckdb.connect() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        values = [[str(path) for path in copies], window.start, window.end, *of]
+        return session.sql(text, params=values).to_arrow_table()
+
+
+def _empty() -> pa.Table:
+    types = {
+        column.name: column.type for column in (*progress.GROUPS.columns, *progress.QUEUES.columns)
+    }
+    names = (*COLUMNS, ERROR)
+    fields = [("observed_at", types["observed_at"])]
+    fields += [(f"{most}{name}", types[name]) for most in ("", MOST) for name in names]
+    return pa.schema(fields).empty_table()

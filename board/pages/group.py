@@ -1,0 +1,95 @@
+"""One group: its numbers, its past on one time axis, queues, members and capacity."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from board.api.group import group_details, window_of
+from board.dependencies import instant_of
+from board.pages.group_charts import GroupCharts
+from board.pages.layout import Page, ThePage
+from board.pages.wording import iso
+from board.responses import ProblemError
+from lake.window import MICROSECOND, Window
+from rocketmq.allocation import STRATEGIES
+
+router = APIRouter(include_in_schema=False)
+
+RANGES = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "90d": timedelta(days=90),
+}
+
+
+@router.get("/group")
+def group(
+    page: ThePage,
+    cluster: str,
+    group: str,
+    topic: str = "",
+    range: Annotated[str, Query()] = "",
+    from_: Annotated[str, Query(alias="from")] = "",
+    to: str = "",
+) -> Response:
+    """Show one group over a range that ends now, or from an instant to another."""
+    if cluster not in page.rows.at:
+        raise ProblemError(404, f"no cluster {cluster!r}")
+    window = _window(page, cluster, range, from_, to)
+    details = group_details(page.rows, cluster, group)
+    topics = [row["topic"] for row in details["topics"]]
+    chosen = topic or _default_topic(details["topics"])
+    if chosen not in topics:
+        raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
+    past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
+    queues = [row for row in details["queues"] if row["topic"] == chosen]
+    most = max((row["lag"] or 0 for row in queues), default=0)
+    return page.render(
+        "group.html",
+        **details | {"queues": queues, "topics": details["topics"]},
+        row=next(row for row in details["topics"] if row["topic"] == chosen),
+        topic=chosen,
+        range="" if from_ else range or "1h",
+        ranges=tuple(RANGES),
+        part={"from": iso(window.start), "to": to and iso(window.end)} if from_ else {},
+        charts=past.charts,
+        marks=past.marks,
+        heat=[(row, _heat(row["lag"], most)) for row in queues],
+        wrong=[
+            row
+            for row in details["assignments"]
+            if row["topic"] == chosen and row["state"] not in ("OK", None)
+        ],
+        capacity_row=next((row for row in details["capacity"] if row["topic"] == chosen), None),
+        strategies=STRATEGIES,
+    )
+
+
+def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Window:
+    if start:
+        if range:
+            raise ProblemError(400, "range: it does not go with from and to")
+        return window_of(start, end or page.at)
+    if end:
+        raise ProblemError(400, "to: it needs from")
+    if (range or "1h") not in RANGES:
+        raise ProblemError(400, f"range={range!r}: it is one of {', '.join(RANGES)}")
+    last = instant_of("at", page.at) if page.at else max(page.rows.at[cluster], datetime.now(UTC))
+    return Window(last - RANGES[range or "1h"], last + MICROSECOND)
+
+
+def _default_topic(rows: list[dict[str, Any]]) -> str:
+    """Return the topic with the largest lag that is not a retry topic, if there is one."""
+    worst = sorted(rows, key=lambda row: (row["topic"].startswith("%"), -(row["lag"] or 0)))
+    return worst[0]["topic"]
+
+
+def _heat(lag: int | None, most: int) -> str:
+    """Return the class of a queue in the strip: unknown, or how much of the worst lag it has."""
+    if lag is None:
+        return "unknown"
+    return f"h{min(5, -(-5 * lag // most))}" if lag > 0 and most else "h0"

@@ -1,0 +1,120 @@
+"""The charts of a group: lag, delay and rates, with events and incidents on the same time axis."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from board.api.events import event_rows
+from board.api.group import history_of
+from board.as_of import Shown
+from board.group_copies import COLUMNS, ERROR
+from board.incident_rows import incident_rows
+from board.pages.charts import Chart, Line, Mark, chart
+from board.series import Series
+from board.store import Store
+from lake.window import Window
+
+DRAWN = (*COLUMNS, ERROR)
+
+
+class GroupCharts:
+    """The past of a group on a topic, over a window.
+
+    Attributes:
+        charts: lag, delay, rates.
+        marks: events and incidents in the window, the newest first.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rows: Shown,
+        window: Window,
+        cluster: str,
+        group: str,
+        topic: str,
+        incident_address: Callable[[str], str],
+    ) -> None:
+        """Read what is drawn.
+
+        Args:
+            store: the tables.
+            rows: what is shown; incidents are taken from it.
+            window: the time axis.
+            cluster: the cluster.
+            group: the group.
+            topic: the topic.
+            incident_address: gives the address of the page of an incident's id.
+
+        Raises:
+            DamagedError: a file of a table is missing or damaged.
+        """
+        past: Series = history_of(store, window, cluster, group, topic, DRAWN, None)
+        values = past.last if past.step is None else past.maximum
+        events = event_rows(store, window, cluster=cluster).to_pylist()
+        marks = [
+            *_events(events, group, topic),
+            *_incidents(incident_rows(rows), cluster, group, topic, incident_address),
+        ]
+        self.marks = sorted((m for m in marks if m.at in window), key=lambda m: m.at, reverse=True)
+        delays, errors = values["delay_ms"], values[ERROR]
+        band = None
+        if any(error is not None for error in errors):
+            band = _band(delays, errors)
+        lags = [Line("lag", values["lag"])]
+        if values["readable_lag"] != values["lag"]:
+            lags.append(Line("readable_lag", values["readable_lag"], "b"))
+        rates = [Line("produce_tps", values["produce_tps"])]
+        rates.append(Line("consume_tps", values["consume_tps"], "b"))
+
+        def drawn(title: str, lines: list[Line], unit: str, **more: Any) -> Chart:
+            return chart(title, window, past.instants, lines, unit, self.marks, **more)
+
+        self.charts = [
+            drawn("Lag", lags, "number"),
+            drawn("Delay", [Line("delay_ms", delays)], "ms", band=band),
+            drawn("Rates", rates, "rate"),
+        ]
+
+
+def _events(rows: Iterable[dict[str, Any]], group: str, topic: str) -> list[Mark]:
+    """Return a mark for each instant and kind of event, of however many queues."""
+    happened = {
+        (row["observed_at"], row["kind"])
+        for row in rows
+        if row["consumer_group"] in (group, None) and row["topic"] in (topic, None)
+    }
+    return [Mark(at, kind, "event") for at, kind in happened]
+
+
+def _incidents(
+    rows: Iterable[dict[str, Any]],
+    cluster: str,
+    group: str,
+    topic: str,
+    incident_address: Callable[[str], str],
+) -> list[Mark]:
+    found = []
+    for row in rows:
+        of = row["row"]
+        if row["cluster"] != cluster or of.get("consumer_group") != group:
+            continue
+        if of.get("topic") not in (topic, None):
+            continue
+        where = incident_address(row["incident_id"])
+        found.append(Mark(row["fired_at"] or row["opened_at"], row["rule"], "fired", where))
+        if row["resolved_at"]:
+            found.append(Mark(row["resolved_at"], f"{row['rule']} resolved", "done", where))
+    return found
+
+
+def _band(
+    delays: Iterable[float | None], errors: Iterable[float | None]
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the least and largest delay per point."""
+    low: list[float | None] = []
+    high: list[float | None] = []
+    for delay, error in zip(delays, errors, strict=True):
+        is_known = delay is not None and error is not None
+        low.append(max(0.0, delay - error) if is_known else None)
+        high.append(delay + error if is_known else None)
+    return low, high

@@ -1,0 +1,87 @@
+"""Copies of the past in the order of groups: the same rows, made again when tables change."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from board.group_copies import MOST
+from board.store import Store
+from lake.catalog import Lake
+from lake.tables import progress
+from lake.window import Window
+from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
+
+NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
+WINDOW = Window.through(NOW - timedelta(hours=30), NOW)
+MAILER = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders"}
+PLAIN = ["observed_at", "lag", "delay_ms", "delay_error_ms"]
+
+
+@pytest.fixture
+def past(lake: Lake) -> Store:
+    """A day of mailer, an observation every 20 minutes, with a gap of an hour."""
+    groups, queues = [], []
+    for back in range(90):
+        if 30 <= back < 33:
+            continue
+        at = NOW - timedelta(minutes=20 * back)
+        rows = [group(name, lag=back, delay_ms=60_000 + back) for name in ("other", "mailer")]
+        groups.append(rows_of(progress.GROUPS, at, rows))
+        rows = [
+            queue("mailer", number, delay_ms=60_000 + back - number, delay_error_ms=700 + number)
+            for number in range(2)
+        ]
+        queues.append(rows_of(progress.QUEUES, at, rows))
+    lake.append(progress.GROUPS, pa.concat_tables(groups))
+    lake.append(progress.QUEUES, pa.concat_tables(queues))
+    return Store(lake)
+
+
+def copy_all(store: Store) -> int:
+    count = 0
+    while store.copies.copy_next(NOW):
+        count += 1
+    return count
+
+
+def test_copies_hold_what_the_tables_hold(past: Store) -> None:
+    hour = Window(NOW - timedelta(hours=5), NOW)
+    before = past.groups.rows(hour, MAILER, by_day=False).select(PLAIN)
+    assert copy_all(past) > 24
+    after = past.groups.rows(hour, MAILER, by_day=False).select(PLAIN)
+    assert after.equals(before) and after.num_rows == 15
+    assert set(after["delay_error_ms"].to_pylist()) == {700}, "of the most delayed queue"
+
+
+def test_a_day_has_points_with_last_and_largest(past: Store) -> None:
+    copy_all(past)
+    rows = past.groups.rows(WINDOW, MAILER, by_day=True)
+    at = rows["observed_at"].to_pylist()
+    assert at == sorted(at) and len(at) == 87
+    # 20 minutes apart, so that every point holds one observation.
+    assert rows["lag"].to_pylist() == rows[f"{MOST}lag"].to_pylist()
+    assert rows["lag"].to_pylist()[:2] == [89, 88]
+    midnight = NOW.replace(hour=0, minute=0)
+    assert all(each.minute % 15 == 0 for each in at if each < midnight)
+    assert any(each.minute % 15 for each in at if each >= midnight), "today is not over"
+
+
+def test_an_hour_that_changes_is_copied_again(past: Store, lake: Lake) -> None:
+    copy_all(past)
+    assert copy_all(past) == 0
+    add_snapshot(lake, NOW - timedelta(hours=4, minutes=5), [group("mailer", lag=7_777)])
+    hour = Window(NOW - timedelta(hours=5), NOW)
+    assert 7_777 in past.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
+    assert copy_all(past) == 2, "the hour, and its day"
+    past.copies.remove_old(NOW)
+    assert 7_777 in past.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()
+
+
+def test_old_copies_are_removed(past: Store, lake: Lake) -> None:
+    copy_all(past)
+    past.copies.remove_old(NOW + timedelta(days=3))
+    names = sorted(path.name[:10] for path in (lake.home.path / "board").glob("*/*.parquet"))
+    assert names == ["2026-11-22", "2026-11-23"], "days stay, hours are read by the day"
+    again = past.groups.rows(WINDOW, MAILER, by_day=True)
+    assert again.num_rows == 87
