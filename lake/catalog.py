@@ -12,11 +12,13 @@ from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
+from sqlalchemy.exc import IntegrityError, ProgrammingError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake.catalog_config import CatalogConfig
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import usable
+from lake.leases import TABLES
 from lake.pyiceberg_patches import transaction
 from lake.schema import Table
 from lake.shared import Shared
@@ -29,8 +31,22 @@ NAME = "tidemark"
 
 COMMIT_ATTEMPTS = 10
 
+TABLES_SECONDS = 60.0
+"""Longest wait for another process that makes the tables, which takes seconds."""
+
 OVERTAKEN = (CommitFailedException, ValidationException)
 """What PyIceberg raises when another writer committed to the table, or to the rows, first."""
+
+
+@retry(
+    # Another process has just made a table of the catalog's own.
+    retry=retry_if_exception_type((IntegrityError, ProgrammingError)),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.1, max=1),
+    reraise=True,
+)
+def _opened(properties: Mapping[str, str]) -> Catalog:
+    return load_catalog(NAME, **properties)
 
 
 class Lake:
@@ -54,15 +70,19 @@ class Lake:
 
         Raises:
             DamagedError: it cannot be used.
+            LeaseError: another process has been making the tables for `TABLES_SECONDS`.
             OlderTablesError: its tables are those of an older program, see `lake.upgrading`.
             VersionError: its tables are those of a newer program.
         """
         if self._catalog is None:
             catalog = self.connect()
-            for step in pending(catalog):
-                if step.version is not None:
-                    raise OlderTablesError(step)
-                step.run(catalog)
+            if any(pending(catalog)):
+                # Processes that start together would make the same tables.
+                with self.shared.leases.acquire(TABLES, TABLES_SECONDS):
+                    for step in pending(catalog):
+                        if step.version is not None:
+                            raise OlderTablesError(step)
+                        step.run(catalog)
             self._catalog = catalog
         return self._catalog
 
@@ -80,7 +100,7 @@ class Lake:
             else "start it, or mend TIDEMARK_CATALOG_URI"
         )
         with usable(f"the catalog, {self.config.place},", advice):
-            return load_catalog(NAME, **self.config.python)
+            return _opened(self.config.python)
 
     def table(self, name: str) -> IcebergTable:
         """Return the Iceberg table of a full name at its newest version.

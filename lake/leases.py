@@ -22,6 +22,9 @@ INCIDENTS = "incidents"
 NOTIFIER = "notifier"
 SILENCES = "silences"
 
+TABLES = "tables"
+"""Of making the tables that a catalog lacks."""
+
 
 class LeaseError(Exception):
     """A lease cannot be had or was lost; one line."""
