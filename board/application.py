@@ -22,6 +22,7 @@ from board.pages import group as group_page
 from board.pages import groups as groups_pages
 from board.pages import incidents as incidents_pages
 from board.pages import layout, now, overview, preferences, tables
+from board.responses import ProblemError, problem
 from board.scrape import MetricsKeeper
 from board.segments import SegmentsMiddleware
 from board.store import Store

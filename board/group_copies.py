@@ -42,7 +42,7 @@ SETTLED = timedelta(minutes=10)
 ROW_GROUP = 8192
 """Rows that are read at least; a group has a thousand of them in a day at most."""
 
-LOOK_SECONDS = 30.0
+CHECK_SECONDS = 30.0
 SHARE = 0.25
 """Share of the time that copying may take, beside ticks and requests."""
 
@@ -123,7 +123,7 @@ class GroupCopies:
         ended = threading.Event()
 
         def follow() -> None:
-            while not ended.wait(LOOK_SECONDS):
+            while not ended.wait(CHECK_SECONDS):
                 try:
                     self._copy_all(ended)
                 # Without copies pages are slower, and the same.

@@ -16,6 +16,7 @@ from board.dependencies import ThePerson, TheStore
 from board.incident_rows import SEVERITIES, STATES, incident_details, incident_rows, silence_rows
 from board.pages.group_charts import GroupCharts
 from board.pages.layout import ThePage, address, check_form
+from board.responses import ProblemError
 from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)

@@ -98,7 +98,7 @@ def add_incidents(lake: Lake, made_up: MadeUp) -> str:
     globs = {"cluster": (CLUSTER,), "topic": ("stock*",)}
     start = made_up.end + timedelta(hours=9)
     until = start + timedelta(hours=2)
-    silence(lake.home, globs, until, "kim", "move of the warehouse database", starts_at=start)
+    silence(lake.shared, globs, until, "kim", "move of the warehouse database", starts_at=start)
     return str(stalled["incident_id"])
 
 
