@@ -1,10 +1,11 @@
 """The deep part of a snapshot, added after its bulk part: order, limits and merging."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rocketmq.deep.client_caches import fill_pull_offsets
 from rocketmq.deep.client_reports import ClientReader, GroupLags, broadcast_rows, reporting_groups
@@ -14,7 +15,7 @@ from rocketmq.deep.queue_ends import read_ends_again
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
 from rocketmq.deep.store_times import StoreTimeReader
 from rocketmq.deep.tags import TagReader, filtered_ranges
-from rocketmq.deep.unconsumed import lags_by_pair, unconsumed
+from rocketmq.deep.unconsumed import Unconsumed, lags_by_pair, unconsumed
 from rocketmq.records import LeftOut, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions
@@ -61,68 +62,29 @@ async def read_deep(
     """
     responded = [reading for reading in readings if reading.responded]
     masters = {reading.broker: reading for reading in responded if reading.is_master}
+    deep = _DeepSnapshot(client, snapshot, masters, options, problems)
     behind = list(unconsumed(snapshot))
-
-    def of_each(kind: type[R], limit: int) -> list[R]:
-        return [
-            kind(client, problems, broker, master.address, limit, options.turn)
-            for broker, master in masters.items()
-        ]
-
-    times = of_each(StoreTimeReader, options.max_store_times)
-    for reader in times:
-        clock = masters[reader.broker].clock
-        reader.set_clock(clock.skew_ms if clock else None)
-    await asyncio.gather(*(reader.read(behind, online) for reader in times))
-    lags = lags_by_pair(behind)
-    stats = [
-        StatsReader(
-            client,
-            problems,
-            reading,
-            options.max_stats,
-            lags.get(reading.broker, {}),
-            options.turn,
-        )
-        for reading in responded
-        if reading.broker in masters
-    ]
-    tags = of_each(TagReader, options.max_tag_requests)
-    samples = of_each(ConsumeStatsReader, options.max_consume_stats)
+    times = await deep.read_store_times(behind, online)
+    stats = deep.stats_readers(responded, lags_by_pair(behind))
+    tags = deep.of_each(TagReader, options.max_tag_requests)
+    samples = deep.of_each(ConsumeStatsReader, options.max_consume_stats)
     parts = [
-        reader.read(CounterSubjects.of(snapshot, masters[reader.reading.broker]))
-        for reader in stats
+        *(each.read(CounterSubjects.of(snapshot, masters[each.reading.broker])) for each in stats),
+        *(
+            each.read(filtered_ranges(snapshot, behind, each.broker), options.tag_sample_size)
+            for each in tags
+        ),
+        *(each.read(pairs(snapshot, each.broker)) for each in samples),
     ]
-    parts += [
-        reader.read(filtered_ranges(snapshot, behind, reader.broker), options.tag_sample_size)
-        for reader in tags
-    ]
-    parts += [reader.read(pairs(snapshot, reader.broker)) for reader in samples]
     clients = None
     if options.client_reports:
-        addresses = {
-            member: masters[broker].address
-            for member, broker in homes(online).items()
-            if broker in masters
-        }
-        clients = ClientReader(
-            client, problems, snapshot, options.max_clients, addresses, options.turn
-        )
+        clients = deep.client_reader(online)
         of_parts = await exchange(GroupLags.of(behind))
         groups = reporting_groups(of_parts, options.groups, options.priority_groups)
         parts.append(clients.read(groups))
     await asyncio.gather(*parts)
     found = (clients.broadcast_reports, clients.pull_offsets) if clients else ([], [])
-    of_all_parts = await exchange(found)
-    for reports, _ in of_all_parts:
-        snapshot.consumer_offsets += broadcast_rows(snapshot, reports)
-    fill_pull_offsets(snapshot, chain.from_iterable(pulls for _, pulls in of_all_parts))
-    await asyncio.gather(
-        *(
-            read_ends_again(client, problems, snapshot, broker, master.address)
-            for broker, master in masters.items()
-        )
-    )
+    await deep.merge_client_reports(await exchange(found))
     left_out = [
         *(("clients", None, clients.left_out) for clients in [clients] if clients),
         *(("counters", reader.reading.address, reader.left_out) for reader in stats),
@@ -135,3 +97,87 @@ async def read_deep(
     snapshot.consume_stats = [row for reader in samples for row in reader.rows]
     for table, names in ORDER.items():
         getattr(snapshot, table).sort(key=attrgetter(*names))
+
+
+@dataclass(frozen=True)
+class _DeepSnapshot:
+    """What all readers of one deep snapshot share.
+
+    Attributes:
+        client: the transport.
+        snapshot: the snapshot that is filled.
+        masters: the masters that responded, by broker.
+        options: limits.
+        problems: where failures go.
+    """
+
+    client: RemotingClient
+    snapshot: Snapshot
+    masters: dict[str, BrokerReading]
+    options: DeepOptions
+    problems: Problems
+
+    def of_each(self, kind: type[R], limit: int) -> list[R]:
+        """Return a reader of each master."""
+        turn = self.options.turn
+        return [
+            kind(self.client, self.problems, broker, master.address, limit, turn)
+            for broker, master in self.masters.items()
+        ]
+
+    async def read_store_times(
+        self, behind: Sequence[Unconsumed], online: Online
+    ) -> list[StoreTimeReader]:
+        """Read the store times of first unconsumed messages; return their readers."""
+        readers = self.of_each(StoreTimeReader, self.options.max_store_times)
+        for reader in readers:
+            clock = self.masters[reader.broker].clock
+            reader.set_clock(clock.skew_ms if clock else None)
+        await asyncio.gather(*(reader.read(behind, online) for reader in readers))
+        return readers
+
+    def stats_readers(
+        self, responded: Iterable[BrokerReading], lags: Mapping[str, Mapping[tuple[str, str], int]]
+    ) -> list[StatsReader]:
+        """Return a reader of counters for each replica of a master that responded."""
+        return [
+            StatsReader(
+                self.client,
+                self.problems,
+                reading,
+                self.options.max_stats,
+                lags.get(reading.broker, {}),
+                self.options.turn,
+            )
+            for reading in responded
+            if reading.broker in self.masters
+        ]
+
+    def client_reader(self, online: Online) -> ClientReader:
+        """Return the reader of reports, which brokers forward to their members."""
+        addresses = {
+            member: self.masters[broker].address
+            for member, broker in homes(online).items()
+            if broker in self.masters
+        }
+        return ClientReader(
+            self.client,
+            self.problems,
+            self.snapshot,
+            self.options.max_clients,
+            addresses,
+            self.options.turn,
+        )
+
+    async def merge_client_reports(self, of_all_parts: Iterable[Any]) -> None:
+        """Fill offsets that only clients report, and read ends of queues that they are beyond."""
+        found = list(of_all_parts)
+        for reports, _ in found:
+            self.snapshot.consumer_offsets += broadcast_rows(self.snapshot, reports)
+        fill_pull_offsets(self.snapshot, chain.from_iterable(pulls for _, pulls in found))
+        await asyncio.gather(
+            *(
+                read_ends_again(self.client, self.problems, self.snapshot, broker, master.address)
+                for broker, master in self.masters.items()
+            )
+        )
