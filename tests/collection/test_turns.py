@@ -93,7 +93,7 @@ def test_a_holder_is_fresh_for_two_of_its_intervals(
     assert [each.status for each in taken] == ([] if is_served else ["FAILED"])
 
 
-def test_a_process_that_hangs_is_not_waited_for_any_more(shared, holder, monkeypatch):
+def test_a_hanging_process_is_no_longer_waited_for(shared, holder, monkeypatch):
     monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
     assert asyncio.run(take_snapshot(shared, GONE)).status == "FAILED"
     assert holder.poll() is None
@@ -110,7 +110,7 @@ def test_a_lease_ends_with_its_snapshot(shared):
     lease.release()
 
 
-def test_of_two_collectors_one_stands_by_until_the_other_ends(home, shared):
+def test_the_second_collector_stands_by(home, shared):
     printed = {"a": [], "b": []}
     warned = {"a": [], "b": []}
 
@@ -172,7 +172,7 @@ class AwayState(FileState):
         super().write(name, text)
 
 
-def test_who_collected_goes_on_without_the_server_and_nobody_else_begins(home):
+def test_without_the_server_only_the_current_collector_goes_on(home):
     leases, state, warned = AwayLeases(home), AwayState(home), []
     kept = Shared(leases, KeptState(state, warned.append))
     collector, other = Collector(kept, GONE, 1.0), Collector(kept, GONE, 1.0)

@@ -47,7 +47,7 @@ def needed() -> set[str]:
     return found
 
 
-def test_the_lock_of_the_image_has_the_versions_of_the_other():
+def test_both_locks_have_the_same_versions():
     everything = locked("lock.txt")
     for name in ("runtime.txt", "build.txt"):
         for package, entry in locked(name).items():
@@ -55,11 +55,11 @@ def test_the_lock_of_the_image_has_the_versions_of_the_other():
     assert locked("build.txt").keys() == {"setuptools"}
 
 
-def test_the_lock_of_the_image_holds_what_is_needed_only():
+def test_the_lock_of_the_image_is_minimal():
     assert locked("runtime.txt").keys() == needed()
 
 
-def test_every_package_of_the_image_is_compared_by_its_hash():
+def test_every_package_of_the_image_has_a_hash():
     installs = re.findall(r"pip install (.*?)(?:&&|$)", " && ".join(it[1] for it in INSTRUCTIONS))
     assert len(installs) == 3
     for arguments in installs:
@@ -84,7 +84,7 @@ def test_the_image_sets_settings_only():
     assert variables <= SETTINGS
 
 
-def test_the_image_is_built_from_every_room_of_the_wheel():
+def test_the_image_has_every_room_of_the_wheel():
     ignored = [
         line
         for line in (ROOT / ".dockerignore").read_text().splitlines()

@@ -69,7 +69,7 @@ def _without_new_members(rows):
     return rows
 
 
-def test_a_home_of_0_1_keeps_every_row_though_killed_five_times(home):
+def test_an_old_home_keeps_every_row_through_kills(home):
     before = rows_of(home)
     assert sum(map(len, before.values())) > 1500 and before["progress.queues"]
     for killed_after in (1, 2, 4, 5, 7):
@@ -122,7 +122,7 @@ def test_reading_an_old_home_names_what_to_do(home):
     assert "run tidemark upgrade" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_an_upgrade_waits_for_the_run_of_an_old_program(home):
+def test_an_upgrade_waits_for_an_old_run(home):
     """Whose lock is the file of the lease."""
     lake, waited = Lake(home), []
 

@@ -35,7 +35,7 @@ def test_a_group_sums_its_known_queues():
     assert row["skew"] == 40 / 25
 
 
-def test_a_queue_that_its_broker_did_not_list_is_unknown():
+def test_a_queue_missing_at_its_broker_is_unknown():
     snapshot = taken(60, 70)
     del snapshot.queue_offsets[1]
     (row,) = group_rows(snapshot)

@@ -67,7 +67,7 @@ def test_a_store_time_from_history_replaces_the_bound():
     assert found["delay_error_ms"] == 900
 
 
-def test_a_row_advances_to_the_offset_of_its_store_time():
+def test_a_row_advances_to_its_dated_offset():
     row = offset(60, 70)
     times = StoreTimes(advanced={group_queue(row): 80})
     assert advanced(row, StoreTimes()) is row

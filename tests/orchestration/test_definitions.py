@@ -56,7 +56,7 @@ def test_tables_are_assets_and_suites_are_checks():
             assert rule.description == description
 
 
-def test_brought_expectation_has_a_check_where_its_table_is_validated(
+def test_brought_expectations_are_checks_of_their_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expectation = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}}

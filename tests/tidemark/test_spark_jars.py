@@ -58,7 +58,7 @@ def test_a_damaged_jar_is_fetched_again(home, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_jar")
-def test_a_jar_that_is_not_the_pinned_one_is_an_error(home, tmp_path, monkeypatch):
+def test_another_jar_than_the_pinned_is_an_error(home, tmp_path, monkeypatch):
     monkeypatch.setitem(packages.SHA256, SMALLEST, "0" * 64)
     line = output_of(home, "engine", "jars", str(tmp_path / "jars"), code=1)
     assert "not the pinned 000" in line

@@ -163,7 +163,7 @@ def test_a_collector_that_reaches_nobody_is_alive(home, tmp_path):
     assert collector.returncode == 0
 
 
-def test_a_sign_of_life_is_for_a_collector_that_goes_on(home):
+def test_only_a_continuous_collector_touches_its_file(home):
     refused = collect(home, "--alive-file", "alive")
     assert refused.returncode == 2
     assert "--alive-file is for --every" in refused.stderr
