@@ -70,7 +70,7 @@ class MadeUp:
                 lake.append(table, rows)
         lake.append(progress.EVENTS, self._events())
         lake.append(quality.RESULTS, self._results())
-        columns = "SELECT snapshot_id, observed_at, cluster FROM looks"
+        columns = "SELECT snapshot_id, observed_at, cluster FROM instants"
         for rows in self._rows(progress.SNAPSHOTS, columns, int(self.days * DAY)):
             lake.append(progress.SNAPSHOTS, rows)
 
@@ -233,7 +233,7 @@ _SNAPSHOTS = """
         observed_at + to_milliseconds(240) AS finished_at, 'COMPLETE' AS status,
         2 AS brokers_expected, 2 AS brokers_answered, 61 AS requests, 184220 AS bytes,
         240 AS duration_ms, ['broker-a', 'broker-b'] AS brokers_read
-    FROM looks"""
+    FROM instants"""
 
 
 def _row(table: Table, given: dict[str, object]) -> dict[str, object]:

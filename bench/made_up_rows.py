@@ -23,14 +23,14 @@ LAG_BEFORE = LAG.replace("ago", "(ago + 1)").replace("minute_of_day", "(minute_o
 """The same a minute earlier, without its own noise."""
 
 WORLD = {
-    "looks": """
+    "instants": """
         SELECT {end} - ago::BIGINT AS minute, ago::BIGINT AS ago, '{cluster}' AS cluster,
             make_timestamptz(({end} - ago) * 60000000) AS observed_at,
             strftime(observed_at AT TIME ZONE 'UTC', '%Y%m%dT%H%M00000Z-') || '{cluster}'
                 AS snapshot_id,
             ({end} - ago) % 1440 AS minute_of_day,
             0.55 + 0.45 * sin(2 * pi() * (minute_of_day - 480) / 1440) AS wave
-        FROM range({first}, {last}) looks(ago)
+        FROM range({first}, {last}) instants(ago)
         WHERE ago NOT BETWEEN 1230 AND 1275""",
     "topics": """
         SELECT number AS topic_number, '{entities}'.split(' ')[1 + number % {words}]
@@ -57,7 +57,7 @@ WORLD = {
             CASE WHEN unconsumed = 0 THEN 0 WHEN kind = 'stalled' AND ago < 41
                 THEN (41 - ago) * 60000 ELSE round(1000 * unconsumed / greatest(base * wave, 1))
                 END::BIGINT AS late_ms
-        FROM looks, pairs""",
+        FROM instants, pairs""",
     "queue_numbers": """
         SELECT q AS place, q // {queues} AS broker_number, (q % {queues})::INT AS queue_id,
             'broker-' || '{letters}'[1 + q // {queues}] AS broker,
@@ -65,7 +65,7 @@ WORLD = {
         FROM range(2 * {queues}) queues(q)""",
     "brokers": """
         SELECT DISTINCT broker_number AS number, broker FROM queue_numbers""",
-    "newest": "SELECT * FROM looks WHERE ago % 5 = 0",
+    "newest": "SELECT * FROM instants WHERE ago % 5 = 0",
 }
 """Views in the order of their making; braces hold what `bench.made_up` fills in."""
 
@@ -135,16 +135,16 @@ OF_RAW = {
             0.41 + 0.05 * number AS disk_ratio, 0 AS dispatch_behind_bytes, 48 AS retention_hours,
             observed_at - INTERVAL 61 DAY AS booted_at, 0 AS commit_log_min_offset,
             2400 * wave AS put_tps, 2300 * wave AS get_tps
-        FROM looks, brokers""",
+        FROM instants, brokers""",
     "raw.topics": f"""
         SELECT {_SNAPSHOT}, broker, topic, {{queues}} AS read_queues, {{queues}} AS write_queues,
             6 AS perm, 'NORMAL' AS message_type, 'normal' AS kind
-        FROM looks, brokers, topics""",
+        FROM instants, brokers, topics""",
     "raw.queue_offsets": f"""
         SELECT {_SNAPSHOT}, broker, topic, queue_id, 1000000 AS min_offset,
             3000000 + minute * (1 + topic_number) AS max_offset,
             observed_at - INTERVAL 1 SECOND AS newest_stored_at
-        FROM looks, topics, queue_numbers""",
+        FROM instants, topics, queue_numbers""",
     "raw.clients": f"""
         SELECT {_SNAPSHOT}, consumer_group, '10.20.8.' || (10 + group_number % 200) || '@'
                 || member + 1 || '#' || group_number AS client_id,
@@ -152,7 +152,7 @@ OF_RAW = {
             'JAVA' AS language, 'V5_3_3' AS version, 'CONSUME_PASSIVELY' AS consume_type,
             'CLUSTERING' AS message_model, 'CONSUME_FROM_LAST_OFFSET' AS consume_from_where,
             20 AS thread_count, 'AVG' AS allocation_strategy
-        FROM looks, (SELECT DISTINCT group_number, consumer_group, members FROM pairs),
+        FROM instants, (SELECT DISTINCT group_number, consumer_group, members FROM pairs),
             range(4) m(member)
         WHERE member < members""",
 }

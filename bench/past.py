@@ -64,12 +64,12 @@ class Past:
     def _world(self, first: int, last: int) -> dict[str, str]:
         start = self.start.isoformat()
         return {
-            "looks": f"""
+            "instants": f"""
                 SELECT minute::BIGINT AS minute, '{CLUSTER}' AS cluster,
                     TIMESTAMPTZ '{start}' + to_minutes(minute) AS observed_at,
                     strftime(observed_at AT TIME ZONE 'UTC', '%Y%m%dT%H%M%S.000Z-')
                         || '{CLUSTER}' AS snapshot_id
-                FROM range({first}, {last}) looks(minute)""",
+                FROM range({first}, {last}) instants(minute)""",
             "brokers": """
                 SELECT * FROM (VALUES (0, 'broker-a'), (1, 'broker-b')) brokers(number, broker)""",
             "topics": f"""
@@ -98,13 +98,13 @@ _ROWS = {
             '127.0.0.1:' || (10911 + number) AS address, 'V5_3_3' AS version,
             'ASYNC_MASTER' AS role, 0.4 AS disk_ratio, 72 AS retention_hours,
             MAP {'brokerName': broker} AS config
-        FROM looks, brokers""",
+        FROM instants, brokers""",
     "queue_offsets": f"""
         SELECT snapshot_id, observed_at, cluster, broker, topic, queue_id, 0 AS min_offset,
             {_WRITTEN} AS max_offset,
             CASE WHEN speed > 0 THEN observed_at - to_milliseconds(queue % 500 + 1) END
                 AS newest_stored_at
-        FROM looks, queues""",
+        FROM instants, queues""",
     "consumer_offsets": f"""
         SELECT snapshot_id, observed_at, cluster, broker, consumer_group, topic, queue_id,
             {_WRITTEN} AS written,
@@ -112,16 +112,16 @@ _ROWS = {
                 ELSE written - (queue * 31 + reads.number * 17) % 50 END AS consumer_offset,
             least(consumer_offset + 10, written) AS pull_offset,
             'consume_stats' AS pull_source, 'broker' AS offset_store
-        FROM looks, reads JOIN queues USING (topic_number)""",
+        FROM instants, reads JOIN queues USING (topic_number)""",
     "topics": """
         SELECT snapshot_id, observed_at, cluster, broker, topic, 8 AS read_queues,
             8 AS write_queues, 6 AS perm, 'NORMAL' AS message_type, 'normal' AS kind
-        FROM looks, topics""",
+        FROM instants, topics""",
     "consumer_groups": """
         SELECT snapshot_id, observed_at, cluster, broker, consumer_group, true AS consume_enable,
             16 AS retry_max_times, 1 AS which_broker_when_slow, false AS consume_orderly,
             false AS system
-        FROM looks, brokers, groups""",
+        FROM instants, brokers, groups""",
     "clients": """
         SELECT snapshot_id, observed_at, cluster, consumer_group,
             '10.0.1.' || member || '@' || consumer_group AS client_id,
@@ -131,7 +131,7 @@ _ROWS = {
             list(struct_pack(topic := 'topic-' || topic_number, expression_type := 'TAG',
                 expression := '*', tags := []::VARCHAR[])) AS subscriptions,
             'group' AS subscriptions_source
-        FROM looks, reads, range(2) members(member)
+        FROM instants, reads, range(2) members(member)
         GROUP BY ALL""",
     "snapshots": """
         SELECT snapshot_id, cluster, 'remote' AS source, observed_at,
@@ -139,7 +139,7 @@ _ROWS = {
             2 AS brokers_expected, 2 AS brokers_answered, 2000 AS requests, 2000000 AS bytes,
             800 AS duration_ms, [] AS problems, 'plain' AS transport,
             ['broker-a', 'broker-b'] AS brokers_read
-        FROM looks""",
+        FROM instants""",
 }
 """The rows of each table; ``raw.snapshots`` last, as in a load."""
 

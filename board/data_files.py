@@ -26,7 +26,7 @@ class _Known:
 
 
 class DataFiles:
-    """Remembers the data files of each table that was asked for."""
+    """Remembers the data files of each table that was requested."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -34,7 +34,7 @@ class DataFiles:
         self._lock = threading.Lock()
 
     def by_hour(self, table: Table) -> Hours | None:
-        """Return the data files of a table; None where files tell of deleted rows.
+        """Return the data files of a table; None where files hold deleted rows.
 
         Raises:
             DamagedError: the metadata of the table cannot be read.

@@ -84,5 +84,5 @@ def _read(
             values = [files, window.start, window.end, *equal.values()]
             return session.sql(text, params=values).to_arrow_table()
     except duckdb.Error:
-        # PyIceberg reads what it can, and says what is wrong with what it cannot.
+        # PyIceberg reads what it can, and reports what is wrong with what it cannot.
         return None

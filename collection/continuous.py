@@ -103,7 +103,7 @@ async def watch(
 
     A snapshot never starts before the one before is landed; multiples that it overran are left out,
     so snapshots neither overlap nor drift. While another process collects the cluster, this one
-    stands by; it says so once.
+    stands by; it reports so once.
     """
     collector = Collector(shared, cluster, every, read)
     try:

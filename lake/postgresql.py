@@ -48,7 +48,7 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1
   and l.database = (select oid from pg_database where datname = current_database())
   and (l.classid::bigint << 32) | l.objid::bigint = :key
 """)
-"""Who holds a lease, and whether it is the connection that asks."""
+"""Who holds a lease, and whether it is this connection."""
 
 _CREATE = sa.text("""
 create table if not exists tidemark_state (

@@ -64,7 +64,7 @@ def build(
         overrides: resources to take instead of those that the settings give.
     """
     partitions = hourly(settings.computable_days)
-    # Its mistakes are told by runs, and by `tidemark doctor`.
+    # Its mistakes are reported by runs, and by `tidemark doctor`.
     brought, _ = read(settings.expectations_folder.path)
     audit = audit_checks(brought)
 

@@ -166,12 +166,12 @@ def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
 
 
 def step_logger(report: Report, complain: Report, notice: Report = _ignore) -> dg.LoggerDefinition:
-    """Return a Dagster logger of what a person at the command line is told.
+    """Return a Dagster logger of what a person at the command line gets to see.
 
     Args:
         report: receives the name of each step as it starts.
         complain: receives errors of our own code.
-        notice: receives what our own code tells of other processes.
+        notice: receives what our own code reports of other processes.
     """
 
     class Handler(logging.Handler):

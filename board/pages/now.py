@@ -1,4 +1,4 @@
-"""What a snapshot taken now tells: groups, and who would own which queue."""
+"""A snapshot taken now: groups, and who would own which queue."""
 
 from typing import Annotated
 

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * How this process is told what to do, and says what it did: files in one folder.
+ * How this process gets commands, and reports what it did: files in one folder.
  *
  * <p>It writes {@code ready} once consumers run and messages flow. While {@code pause} exists nothing
  * is produced, and {@code paused} holds the messages sent so far, one {@code topic=count} a line.

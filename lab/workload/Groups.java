@@ -16,7 +16,7 @@ import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** The consumer groups, each a method that says what it shows. */
+/** The consumer groups, each a method that describes what it shows. */
 final class Groups {
     private static final String ALL = "*";
     /** The client hands a message back after 15 minutes of work on it; not in a lab. */
@@ -86,7 +86,7 @@ final class Groups {
     /**
      * Blocks forever on the first message of a queue and consumes the rest: one queue cannot commit.
      *
-     * <p>Which message comes first to a thread is not told by the order in which they were taken.
+     * <p>Which message comes first to a thread does not follow from the order in which they were taken.
      */
     private void startStuck() throws MQClientException {
         AtomicBoolean blocked = new AtomicBoolean();
@@ -142,7 +142,7 @@ final class Groups {
         }
     }
 
-    /** Asks for one in 40 messages again, twice, and then takes it. */
+    /** Requests one in 40 messages again, twice, and then takes it. */
     private void startRetry() throws MQClientException {
         start(consumer("g-retry", 0, Topics.ORDERS, "C", 2), each(message ->
             message.getReconsumeTimes() >= 2 || Producers.numberOf(message) % 120 != 2));
@@ -216,7 +216,7 @@ final class Groups {
         Pop.of(namesrv, masters, Topics.ORDERS, "g-pop");
         for (int i = 0; i < 2; i++) {
             DefaultMQPushConsumer consumer = consumer("g-pop", i, Topics.ORDERS, ALL, 2);
-            Pop.asked(consumer, POP_INVISIBLE_MILLIS);
+            Pop.byBroker(consumer, POP_INVISIBLE_MILLIS);
             start(consumer, each(message -> true));
         }
     }
@@ -226,7 +226,7 @@ final class Groups {
         Pop.of(namesrv, masters, Topics.ORDERS, "g-pop-stuck");
         DefaultMQPushConsumer consumer = consumer("g-pop-stuck", 0, Topics.ORDERS, ALL, 2);
         consumer.setConsumeTimeout(CONSUME_TIMEOUT_MINUTES);
-        Pop.asked(consumer, POP_INVISIBLE_MILLIS);
+        Pop.byBroker(consumer, POP_INVISIBLE_MILLIS);
         start(consumer, each(message -> {
             blockForever();
             return true;
@@ -263,7 +263,7 @@ final class Groups {
         consumers.add(consumer);
     }
 
-    /** A listener that asks a predicate whether the message is done, and else for it again in 1 s. */
+    /** A listener with a predicate of whether the message is done, else it comes again in 1 s. */
     private static MessageListenerConcurrently each(Predicate<MessageExt> done) {
         return (messages, context) -> {
             if (messages.stream().allMatch(done)) {

@@ -3,7 +3,7 @@ import org.apache.rocketmq.client.consumer.store.RemoteBrokerOffsetStore;
 import org.apache.rocketmq.client.impl.MQClientManager;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Asks the broker for offsets like any consumer, and never tells it any. */
+/** Requests offsets of the broker like any consumer, and never commits any. */
 final class NeverCommits extends RemoteBrokerOffsetStore {
 
     NeverCommits(ClientConfig consumer, String group) {

@@ -31,8 +31,8 @@ final class Pop {
         }
     }
 
-    /** Lets the brokers say whether a consumer pulls or pops; after so long they hand out again. */
-    static void asked(DefaultMQPushConsumer consumer, long invisibleMillis) throws Exception {
+    /** Lets the brokers decide whether a consumer pulls or pops; after so long they hand out again. */
+    static void byBroker(DefaultMQPushConsumer consumer, long invisibleMillis) throws Exception {
         method(DefaultMQPushConsumer.class, "setClientRebalance").invoke(consumer, false);
         method(DefaultMQPushConsumer.class, "setPopInvisibleTime").invoke(consumer, invisibleMillis);
     }

@@ -51,7 +51,7 @@ final class Topics {
         admin.createAndUpdateTopicConfig(master, new TopicConfig(topic, queues, queues, READ_AND_WRITE));
     }
 
-    /** A broker tells the name server of a new topic a moment later. */
+    /** A broker registers a new topic at the name server a moment later. */
     private static void awaitRoute(DefaultMQAdminExt admin, String topic, int brokers)
             throws Exception {
         long end = System.nanoTime() + ROUTE_SECONDS * 1_000_000_000L;

@@ -68,7 +68,7 @@ class Minute:
 
     Attributes:
         at: minutes after the start of the history.
-        silent: a broker that does not answer.
+        unreachable: a broker that does not respond.
         corrupt: whether its landed files are damaged.
         impossible: whether it holds rows that cannot be measurements.
         broken: whether a pull offset lies behind the committed one.
@@ -103,7 +103,7 @@ PAST = (
     Minute(150),
     Minute(179.999),
 )
-"""Three hours: holes, a broker silent twice, a topic created again, rows that cannot be."""
+"""Three hours: gaps, a broker unreachable twice, a topic created again, rows that cannot be."""
 
 
 def offsets(minute: float, broker: str, queue_id: int) -> tuple[int, int]:

@@ -316,7 +316,7 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
 
 
 def a_history(rng: random.Random) -> Case:
-    """Few observations of anything: plateaus, falls, holes, and clocks that lie."""
+    """Few observations of anything: plateaus, falls, gaps, and clocks that lie."""
     seen, at, maximum = [], 0, rng.choice((0, 0, rng.randrange(30)))
     for _ in range(rng.randint(1, 9)):
         at += rng.choice((1, 1, 2, 7))
@@ -336,7 +336,7 @@ def a_history(rng: random.Random) -> Case:
 def test_any_history_and_split_follow_the_contract(spark, seed):
     """All at once, and from the middle on with the timeline of before: the same rows.
 
-    Of some queues more than the last observation from before the middle is read, with holes.
+    Of some queues more than the last observation from before the middle is read, with gaps.
     """
     rng = random.Random(seed)
     cases = on_topics(a_history(rng) for _ in range(300))
