@@ -227,7 +227,7 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
         queue_rows,
         read_snapshots(session, progress.GROUPS, plan, earlier),
         read_valid(session, raw.CLIENTS, plan, earlier),
-        read_valid(session, raw.BROKERS, plan),
+        read_valid(session, raw.BROKERS, plan, earlier),
         read_valid(session, raw.BROKER_STATS, plan),
         steps_frame(session, with_lacking(plan.steps, hidden)),
     )

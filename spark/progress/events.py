@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lake.observation_steps import EVERY
 from lake.tables import progress
 from spark.columns import SNAPSHOT, at_least_zero, milliseconds
-from spark.progress.observed import without_skew
+from spark.progress.event_evidence import has_other_master, with_evidence
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
 """A queue as a group, or a broadcasting client, consumes it, within a step."""
@@ -36,6 +36,7 @@ CLIENT_RESTARTED = "client restarted"
 REBALANCE = "rebalance"
 RESET = "reset by an operator"
 BROKER_RESTARTED = "broker restarted before it persisted"
+OTHER_MASTER = "another replica became master"
 LOCAL_FILE = "local file deleted or edited"
 RECREATED_TOPIC = "topic recreated"
 NO_CLIENT_ONLINE = "nobody online"
@@ -55,7 +56,7 @@ def events(
         queues: ``progress.queues`` of the window and of every ``previous_snapshot_id``.
         groups: ``progress.groups`` of the same observations; shows when no client was online.
         clients: ``raw.clients`` of them.
-        brokers: ``raw.brokers`` of the window.
+        brokers: ``raw.brokers`` of the same observations.
         stats: ``raw.broker_stats`` of the window.
         steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
 
@@ -63,7 +64,7 @@ def events(
         One row per transition, with the columns of `lake.tables.progress.EVENTS`.
     """
     seen = steps.where("NOT down")
-    compared = _with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
+    compared = with_evidence(_compared(queues, seen), groups, clients, brokers, stats)
     found = F.explode(F.array_compact(_found()))
     of_clients = [F.lit(None).cast(kind).alias(name) for name, kind in ONLY_OF_CLIENTS.items()]
     happened = compared.select(*STEP, *KEY[1:-1], "client_id", found.alias("event"), *of_clients)
@@ -123,64 +124,6 @@ def _is_uneventful() -> Column:
     )
 
 
-# Evidence: who was online at both ends, and whether the broker was restarted between them.
-
-
-def _with_evidence(
-    compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, stats: DataFrame
-) -> DataFrame:
-    online = groups.select("snapshot_id", "consumer_group", "topic", "online")
-    starts = F.when(F.col("started_at").isNotNull(), F.struct("client_id", "started_at"))
-    members = clients.groupBy("snapshot_id", "consumer_group").agg(
-        F.collect_set("client_id").alias("members"),
-        F.collect_set(starts).alias("starts"),
-        F.flatten(F.collect_set("subscriptions.topic")).alias("subscribed"),
-        F.flatten(F.collect_set(_filtered_topics())).alias("filtered"),
-    )
-    boots = brokers.groupBy("snapshot_id", "broker").agg(
-        F.min_by(without_skew("booted_at"), "broker_id").alias("booted_at")
-    )
-    for frame, key in (
-        (online, ["consumer_group", "topic"]),
-        (members, ["consumer_group"]),
-    ):
-        compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
-            _of_previous(frame, key), on=["previous_snapshot_id", *key], how="left"
-        )
-    return compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left").join(
-        _delivered(stats), on=["snapshot_id", "broker", "consumer_group", "topic"], how="left"
-    )
-
-
-def _filtered_topics() -> Column:
-    """Return the topics that a member subscribes to with a filter."""
-    all_messages = ("*", "")
-    filtered = F.filter(
-        "subscriptions",
-        lambda each: (
-            (each["expression_type"] == "SQL92")
-            | ~F.trim(F.coalesce(each["expression"], F.lit(""))).isin(*all_messages)
-        ),
-    )
-    return F.transform(filtered, lambda each: each["topic"])
-
-
-def _delivered(stats: DataFrame) -> DataFrame:
-    """Return messages a second that a broker and its slaves delivered in the last minute."""
-    return (
-        stats.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'minute'")
-        .groupBy("snapshot_id", "broker", "consumer_group", "topic")
-        .agg(F.sum("tps").alias("delivered_tps"))
-    )
-
-
-def _of_previous(frame: DataFrame, key: list[str]) -> DataFrame:
-    """Rename the columns to ``previous_<name>``, except the key."""
-    return frame.select(
-        *[F.col(name).alias(name if name in key else f"previous_{name}") for name in frame.columns]
-    )
-
-
 def _is_offline() -> Column:
     """Return whether no client was online at either end of the step."""
     return F.coalesce(~F.col("online") & ~F.col("previous_online"), F.lit(False))
@@ -229,6 +172,8 @@ def _cause_of_move() -> Column:
     return (
         F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
         .when(F.col("before.consumer_offset") > F.col("before.max_offset"), RECREATED_TOPIC)
+        # A slave has the commits of its master a minute late, and perhaps not its last messages.
+        .when(has_other_master(), OTHER_MASTER)
         .when(booted, BROKER_RESTARTED)
         .when(restarted | ((left > 0) & (joined > 0)), CLIENT_RESTARTED)
         .when((left > 0) | (joined > 0), REBALANCE)
@@ -254,19 +199,23 @@ def _found() -> Column:
     is_incomplete = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
     is_complete = ~is_incomplete & (F.col("client_key") == "")
     booted = F.col("booted_at") > F.col("previous_at")
+    of_broker = F.when(has_other_master(), OTHER_MASTER).when(booted, BROKER_RESTARTED)
     repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))
     skipped = commit - F.greatest(was, minimum)
     return F.array(
         _event("RECREATED", recreated, max_was, maximum, at_least_zero(max_was - was),
-               F.when(booted, BROKER_RESTARTED)),
+               of_broker),
         _event("REWOUND", ~recreated & (commit < was), was, commit, repeated, _cause_of_move()),
         _event("SKIPPED", ~recreated & _skips(skipped), was, commit, skipped, F.lit(RESET)),
         _event("LOST", (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
                F.col("now.lost"), F.when(_is_offline(), NO_CLIENT_ONLINE)),
         _event("AHEAD_OF_BROKER", (commit > maximum) & is_known & ~was_ahead, maximum, commit,
-               commit - maximum, F.when(recreated, RECREATED_TOPIC).when(booted, BROKER_RESTARTED)),
+               commit - maximum,
+               F.when(has_other_master(), OTHER_MASTER).when(recreated, RECREATED_TOPIC)
+               .when(booted, BROKER_RESTARTED)),
         _event("DISAPPEARED", before.isNotNull() & commit.isNull()
-               & (F.col("now").isNotNull() | is_complete), before, commit, None, None),
+               & (F.col("now").isNotNull() | is_complete), before, commit, None,
+               F.when(has_other_master(), OTHER_MASTER)),
         _event("FIRST_COMMIT", commit.isNotNull() & before.isNull() & (is_known | is_complete),
                before, commit, None, None),
     )  # fmt: skip

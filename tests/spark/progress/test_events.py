@@ -27,7 +27,8 @@ def queue(commit, maximum=1000, minimum=0, store="broker"):
 def case(before, now, *expected, members=(UP, UP), online=(True, True), client=None, broker="a"):
     """A queue at two observations, who was online then, and ``(kind, from, to, messages, cause)``.
 
-    Broker ``b`` was restarted between them, rows of ``c`` are quarantined. Brokers delivered a
+    Broker ``b`` was restarted between them, rows of ``c`` are quarantined, and the slave of ``g``
+    became its master. Brokers delivered a
     message a second to each group, all of which ask for every message but the member ``tags``.
     """
     return before, now, list(expected), members, online, client, broker
@@ -73,6 +74,21 @@ CASES = {
         queue(4),
         ("REWOUND", 9, 4, 5, "broker restarted before it persisted"),
         broker="b",
+    ),
+    "rewound under another master": case(
+        queue(9), queue(4), ("REWOUND", 9, 4, 5, "another replica became master"), broker="g"
+    ),
+    "what the new master never had": case(
+        queue(90, 100),
+        queue(90, 95),
+        ("RECREATED", 100, 95, 10, "another replica became master"),
+        broker="g",
+    ),
+    "commits that the new master never had": case(
+        queue(10),
+        queue(None),
+        ("DISAPPEARED", 10, None, None, "another replica became master"),
+        broker="g",
     ),
     "rewound in a file": case(
         queue(9, store="client_file"),
@@ -132,7 +148,7 @@ STEPS = [
         lacking=LACKING.get(name, ()),
         down=name == "d",
     )
-    for name in "abcdef"
+    for name in "abcdefg"
 ]
 
 
@@ -167,6 +183,13 @@ def happened(spark):
     brokers = [
         {"at": 1, "broker": name, "broker_id": 0, "booted_at": minute(0.5 if name == "b" else -60)}
         for name in "abc"
+    ]
+    roles = {0: {0: "one", 1: "two"}, 1: {0: "two", 1: "one"}}
+    brokers += [
+        {"at": at, "broker": "g", "broker_id": broker_id, "booted_at": minute(-60)}
+        | {"address": address}
+        for at, addresses in roles.items()
+        for broker_id, address in addresses.items()
     ]
     found = events(
         frame(spark, progress.QUEUES, queues),
