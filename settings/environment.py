@@ -153,6 +153,9 @@ class Settings(BaseSettings):
         "", "Folder with Iceberg's jars and the catalog's drivers; fetched from Maven unless set."
     )
     driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
+    engine_warm_up: bool = _setting(
+        True, "Whether a new engine warms itself by ticks on made-up snapshots."
+    )
     catalog_type: str = _setting(
         "", "Another Iceberg catalog: sql for PostgreSQL, or rest; SQLite in the home unless set."
     )

@@ -43,6 +43,7 @@ NAMES = tuple(
         "SPARK_MASTER",
         "SPARK_JARS",
         "DRIVER_MEMORY",
+        "ENGINE_WARM_UP",
         "CATALOG_TYPE",
         "CATALOG_URI",
         "STATE_URI",

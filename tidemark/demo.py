@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -108,16 +109,25 @@ def _running(
     report: Report,
 ) -> Iterator[Demo]:
     home = settings.home
-    report(f"booting RocketMQ {version}: a name server and two brokers")
-    cluster = LabCluster.up(
-        home.path / "lab", version=version, brokers=2, port_base=port_base, report=report
-    )
+    # The engine warms itself while brokers start.
+    with ThreadPoolExecutor(1) as pool:
+        report("starting the Spark engine")
+        engine_up = pool.submit(run_services.up, settings)
+        try:
+            report(f"booting RocketMQ {version}: a name server and two brokers")
+            cluster = LabCluster.up(
+                home.path / "lab", version=version, brokers=2, port_base=port_base, report=report
+            )
+        except BaseException:
+            run_services.down(home)  # so that nobody waits until it is warm
+            engine_up.exception()
+            run_services.down(home)
+            raise
     running = Demo(settings, cluster, port, processes=processes)
     try:
         report("starting the workload, a group of every kind")
         cluster.start_workload("all")
-        report("starting the Spark engine")
-        run_services.up(settings)
+        engine_up.result()
         prepare(home)
         environment = {
             **os.environ,

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.upgrading import upgrade
-from orchestration.instance import forking
+from orchestration.instance import forking, warming
 from settings.environment import Settings
 from settings.home import Home
 from spark.session import engine
 
 
 def up(settings: Settings) -> engine.Engine:
-    """Starts what does not run yet.
+    """Starts what does not run yet, and warms a new engine.
 
     Raises:
         EngineError: when the Spark engine does not come up.
@@ -20,7 +20,10 @@ def up(settings: Settings) -> engine.Engine:
     """
     home = settings.home
     catalog = CatalogConfig.of(home, settings.catalog)
-    upgrade(Lake(home, catalog))  # the tables must exist before the engine reads them
+    lake = Lake(home, catalog)
+    upgrade(lake)  # the tables must exist before the engine reads them
+    rows = warming.usual_rows(lake)
+    before = engine.running(home)
     was_running = forking.running(home) is not None
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -28,12 +31,23 @@ def up(settings: Settings) -> engine.Engine:
             started = engine.up(home, catalog, settings.spark)
             if server:
                 server.result()
+        if started != before and settings.engine_warm_up and _can_warm(catalog, settings):
+            warming.warm(home, started, rows)
     except BaseException:
         # An interruption reaches the engine's thread only; the server may have come up meanwhile.
         if not was_running:
             forking.down(home)
+        if before is None:
+            engine.down(home)
         raise
     return started
+
+
+def _can_warm(catalog: CatalogConfig, settings: Settings) -> bool:
+    """Return whether the engine can read tables that lie in a home of this machine."""
+    return "sqlite" in catalog.drivers and (
+        not settings.spark.master or settings.spark.master.startswith("local")
+    )
 
 
 def down(home: Home) -> bool:

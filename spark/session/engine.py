@@ -81,7 +81,7 @@ class Engine(Service):
 
 def running(home: Home) -> Engine | None:
     """The engine of a home when it is alive and listening."""
-    return Engine.running(_state_file(home))
+    return Engine.running(state_file(home))
 
 
 def up(
@@ -107,7 +107,7 @@ def up(
             return bring_up(
                 Engine,
                 FileLeases(home),
-                _state_file(home),
+                state_file(home),
                 lambda: _start(home, catalog, settings, port or _free_port()),
                 lambda: down(home),
                 START_SECONDS,
@@ -118,9 +118,9 @@ def up(
 
 def down(home: Home) -> bool:
     """Stops the engine of a home; False when none ran."""
-    engine = Engine.read(_state_file(home))
+    engine = Engine.read(state_file(home))
     stopped = engine is not None and engine.stop()
-    _state_file(home).unlink(missing_ok=True)
+    state_file(home).unlink(missing_ok=True)
     return stopped
 
 
@@ -129,7 +129,8 @@ def log_file(home: Home) -> Path:
     return home.engine / "engine.log"
 
 
-def _state_file(home: Home) -> Path:
+def state_file(home: Home) -> Path:
+    """Return the file by which the engine of a home is found."""
     return home.engine / "engine.json"
 
 

@@ -9,6 +9,7 @@ from settings.home import Home
 from settings.spark import SparkSettings
 from spark.session.configuration import (
     COLLECTOR,
+    COMPILER,
     FEW_ROWS,
     MANY_ROWS,
     SparkResource,
@@ -30,6 +31,14 @@ from spark.session.configuration import (
 )
 def test_java_gets_one_collector_only(environment, chosen):
     assert (COLLECTOR in java_options(environment)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("environment", "chosen"),
+    [({}, True), ({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=4"}, False)],
+)
+def test_environment_may_choose_the_compiler(environment, chosen):
+    assert (COMPILER in java_options(environment)) == chosen
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""Warming a new engine: ticks on made-up snapshots, before anybody waits for one.
+
+Java interprets what it has not run often, and Spark compiles a query when it first meets it. The
+first tick of a cold engine takes four times the processor time of a later one. So a new engine runs
+some ticks (`orchestration.warm_up_ticks`) in a home of their own, in a session of their own: no run
+sees their tables.
+"""
+
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from lake.catalog import Lake
+from lake.history import measured_rows
+from lake.tables import raw
+from lake.window import HOUR, Window
+from orchestration.instance import forking
+from settings.home import Home
+from spark.session.engine import Engine, state_file
+
+LONGEST_SECONDS = 600
+"""Past this the engine counts as ready, however warm it is."""
+
+MODULE = "orchestration.warm_up_ticks"
+
+DONE = "done"
+"""The file in the home of these ticks that says that all of them succeeded."""
+
+
+def warm(home: Home, found: Engine, rows: int) -> bool:
+    """Run ticks on a new engine, in processes like those of real ticks.
+
+    Args:
+        home: of the engine and of the fork server.
+        found: the engine.
+        rows: about how many offsets a snapshot of its real ticks holds: the number decides which
+            plans Spark makes.
+
+    Returns:
+        Whether they succeeded; an engine that is not warm is only slower.
+    """
+    own = Home.of(home.engine / "warming")
+    shutil.rmtree(own.path, ignore_errors=True)
+    own.engine.mkdir(parents=True)
+    replace(found, session_id=str(uuid.uuid4())).write(state_file(own))
+    try:
+        _run(home, [str(own.path), str(rows)], home.engine / "warming.log")
+        return (own.path / DONE).exists()
+    finally:
+        shutil.rmtree(own.path, ignore_errors=True)
+
+
+def usual_rows(lake: Lake) -> int:
+    """Return about how many offsets of queues and consumers the newest snapshot holds; 0 = none."""
+    newest = lake.newest_hour(raw.SNAPSHOTS)
+    if newest is None:
+        return 0
+    hour = Window(newest, newest + HOUR)
+    return measured_rows(lake, hour) // max(1, lake.count(raw.SNAPSHOTS, hour))
+
+
+def _run(home: Home, arguments: list[str], log: Path) -> None:
+    pid = forking.start(home, MODULE, arguments, log)
+    if pid is not None:
+        _wait(lambda: _process(pid) is None, lambda: _kill(pid))
+        return
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", MODULE, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    _wait(lambda: process.poll() is not None, process.kill)
+
+
+def _wait(is_over: Callable[[], bool], kill: Callable[[], object]) -> None:
+    """Wait for a process that may hang; an interruption takes it along."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    try:
+        while not is_over() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        kill()
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _kill(pid: int) -> None:
+    process = _process(pid)
+    if process:
+        process.kill()

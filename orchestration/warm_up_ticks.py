@@ -1,0 +1,48 @@
+"""The ticks by which a new engine warms itself, in a process like those of real ticks.
+
+``python -m orchestration.warm_up_ticks HOME ROWS``; `orchestration.instance.warming` starts it.
+"""
+
+import os
+import sys
+from datetime import UTC, datetime
+
+from lake.landing import land
+from lake.window import HOUR, floor_hour
+from orchestration import in_process
+from orchestration.instance.warming import DONE
+from orchestration.synthetic_snapshots import SyntheticCluster
+from settings.environment import Settings
+from settings.variables import PREFIX
+
+TICKS = 2
+"""The second one is of a deep snapshot, with the queries that need what clients report."""
+
+
+def main() -> None:
+    """Tick in the home that the first argument names, on about as many rows as the second."""
+    path, rows = sys.argv[1:]
+    # The settings are those of nobody: no broker is requested, nobody is notified.
+    for name in [name for name in os.environ if name.startswith((PREFIX, "DAGSTER_"))]:
+        del os.environ[name]
+    os.environ[f"{PREFIX}HOME"] = path
+    settings = Settings.read()
+    cluster = SyntheticCluster.with_rows(floor_hour(datetime.now(UTC)) - HOUR, int(rows))
+    for number in range(TICKS):
+        land(settings.home, cluster.snapshot(number))
+        in_process.tick(settings, collect=False)
+    _close_session()
+    (settings.home.path / DONE).touch()
+
+
+def _close_session() -> None:
+    """Give back what the session holds in the engine."""
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()
