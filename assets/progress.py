@@ -54,7 +54,7 @@ from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
 
 
-@window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS)
+@window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)
 def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
     """Keep how queues grew, for as long as messages are dated by it."""
     plan = run.plan
@@ -68,7 +68,7 @@ def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
 @window_asset(
     progress.QUEUES,
     *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.TIMELINE),
-    *(raw.TOPICS, raw.CLIENTS, raw.BROKER_STATS),
+    *(raw.TOPICS, raw.CLIENTS, raw.BROKER_STATS, quality.QUARANTINE),
 )
 def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     """Compute every queue of every group."""

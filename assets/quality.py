@@ -148,10 +148,29 @@ def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozen
 
 @window_asset(quality.QUARANTINE, *raw.ALL)
 def quarantine(run: CurrentRun) -> dg.MaterializeResult:
-    """Quarantine raw rows that are no measurements; nothing is computed on them."""
-    if not run.plan.suspects:
-        return replaced(run, quality.QUARANTINE, None)
-    return replaced(run, quality.QUARANTINE, read_quarantined(run.session, run.plan))
+    """Quarantine raw rows that are no measurements; nothing is computed on them.
+
+    A recomputation validates no raw rows before, so all tables are suspects until here.
+    """
+    plan = run.plan
+    found = read_quarantined(run.session, plan) if plan.suspects else None
+    result = replaced(run, quality.QUARANTINE, found)
+    run.validated(plan.suspects & tables_with_quarantined_rows(run.lake, plan))
+    return result
+
+
+def tables_with_quarantined_rows(lake: Lake, plan: RunPlan) -> frozenset[str]:
+    """Return names of the tables of which a row is quarantined, or has been decided on.
+
+    All rows of the other tables are valid: nothing needs to search them for others.
+
+    Args:
+        lake: the tables, after the window of ``quality.quarantine`` was replaced.
+        plan: the plan of the run.
+    """
+    quarantined = lake.read(quality.QUARANTINE, plan.window, columns=("table",))["table"]
+    decided = {decision.table for decision in plan.decisions}
+    return frozenset({*quarantined.unique().to_pylist()} | decided | plan.quarantined.tables)
 
 
 decisions = dg.AssetSpec(**described(quality.DECISIONS), deps=[key_of(quality.QUARANTINE)])

@@ -129,9 +129,21 @@ def read_raw(
     return RawFrames(**{table.short_name: chosen[table.name] for table in COMPUTED_ON})
 
 
-def read_quarantined(session: SparkSession, plan: RunPlan) -> DataFrame:
-    """Read the invalid raw rows of a window, as rows of ``quality.quarantine``."""
-    frames = {table.name: read_snapshots(session, table, plan) for table in raw.ALL}
+def read_quarantined(session: SparkSession, plan: RunPlan) -> DataFrame | None:
+    """Read the invalid raw rows of a window, as rows of ``quality.quarantine``.
+
+    Returns:
+        One row per invalid row of the suspect tables; None where these have no row at all.
+    """
+    searched = {table for table in raw.ALL if table.name in plan.suspects and plan.has_rows(table)}
+    if not searched:
+        return None
+    # Rows of consumer offsets are compared with their queues, whether those are suspects or not.
+    frames = {
+        table.name: read_snapshots(session, table, plan)
+        for table in (raw.QUEUE_OFFSETS, *raw.ALL)
+        if table in searched or table is raw.QUEUE_OFFSETS
+    }
     return _split(frames, plan)[1]
 
 

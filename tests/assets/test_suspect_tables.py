@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assets.quality import suspect_tables
+from assets.quality import suspect_tables, tables_with_quarantined_rows
 from expectations.validation_results import ValidationResult
 from lake.decisions import DROPPED, Decision
 from lake.run_plan import RunPlan, plan_run
@@ -52,3 +52,12 @@ def test_tables_quarantined_or_decided_on_before_are_suspect(lake):
     plan = plan_run(lake, WINDOW)
     assert [type(decision) for decision in plan.decisions] == [Decision]
     assert suspect_tables(validated(), plan) == {"raw.topics", "raw.clients"}
+
+
+def test_after_the_quarantine_only_its_tables_are_suspect(lake):
+    row = {"reason": "key_unique", "row": "{}", "snapshot_id": "s", "table": "raw.topics"}
+    instants = (START, START + HOUR)  # the second one is of another window
+    names = ("raw.topics", "raw.clients")
+    for name, at in zip(names, instants, strict=True):
+        lake.append(quality.QUARANTINE, [row | {"table": name, "observed_at": at}])
+    assert tables_with_quarantined_rows(lake, plan_run(lake, WINDOW)) == {"raw.topics"}
