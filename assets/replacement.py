@@ -1,7 +1,7 @@
 """Replacing the window of a table in one commit, whatever compaction did to its files."""
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriterV2
 
 from assets.windows import read_window
 from lake.catalog import Lake
@@ -34,7 +34,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
     rows = frame.select(*table.column_names)
     if not holds_rows(lake, table, window):
-        rows.writeTo(table.name).append()
+        _writer(rows, table).append()
         return _added(lake, table)
     around = around_files(lake, table, window)
     kept = rows_outside(lake, table, window, around)
@@ -42,8 +42,18 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
         found = read_window(frame.sparkSession, table, around)
         outside = found.where(~inside(window, table.instant))
         rows = rows.unionByName(outside.select(*table.column_names))
-    rows.writeTo(table.name).overwrite(stored_in(around, table.instant))
+    _writer(rows, table).overwrite(stored_in(around, table.instant))
     return _added(lake, table) - kept
+
+
+def _writer(rows: DataFrame, table: Table) -> DataFrameWriterV2:
+    """Return a writer that writes rows where they are.
+
+    Otherwise Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
+    so each task keeps a file open for each.
+    """
+    writer = rows.writeTo(table.name)
+    return writer.option("distribution-mode", "none").option("fanout-enabled", "true")
 
 
 def _clusters(rows: pa.Table) -> list[str | None]:
