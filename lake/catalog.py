@@ -168,20 +168,25 @@ class Lake:
 
     def oldest_hour(self, table: Table) -> datetime | None:
         """Return the oldest hour with rows of a table, None for an empty one; reads no data."""
-        return min(self._hours(table), default=None)
+        return min(self.rows_by_hour(table), default=None)
 
     def newest_hour(self, table: Table) -> datetime | None:
         """Return the newest hour with rows of a table, None for an empty one; reads no data."""
-        return max(self._hours(table), default=None)
+        return max(self.rows_by_hour(table), default=None)
 
-    def _hours(self, table: Table) -> list[datetime]:
+    def rows_by_hour(self, table: Table) -> dict[datetime, int]:
+        """Return how many rows a table has of each hour with any; reads no data."""
         found = self.table(table.name)
         if found.current_snapshot() is None:
-            return []
+            return {}
         with usable(table.name):
             partitions = found.inspect.partitions().to_pylist()
         hours = [partition["partition"][f"{table.instant}_hour"] for partition in partitions]
-        return [datetime.fromtimestamp(hour * 3600, UTC) for hour in hours if hour is not None]
+        return {
+            datetime.fromtimestamp(hour * 3600, UTC): partition["record_count"]
+            for hour, partition in zip(hours, partitions, strict=True)
+            if hour is not None
+        }
 
     def append(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Add rows in one commit.

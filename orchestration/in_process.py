@@ -11,9 +11,12 @@ import dagster as dg
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
 from assets.run_tags import process_tag
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from lake.failures import OURS, essence
 from lake.landing import newest_landed
 from lake.window import Window
+from orchestration import backfills
 from orchestration.instance.dagster_private import SerializableErrorInfo
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
@@ -71,15 +74,46 @@ def recompute(
     settings: Settings,
     window: Window,
     *,
+    anew: bool = False,
     report: Report = _ignore,
     complain: Report = _ignore,
 ) -> str:
-    """Recomputes whole hours in one run and returns its run id; see `tick`.
+    """Recomputes whole hours in parts, one run each, and returns the id of the last; see `tick`.
+
+    Of a backfill of the same hours that was stopped, the parts that were done are not repeated.
+
+    Args:
+        settings: of this process.
+        window: the hours.
+        anew: whether to begin at the first hour whatever was done before.
+        report: receives the hours under way and the name of each step as it starts.
+        complain: receives what was left out, as a rule that cannot be used.
 
     Raises:
-        RunError: when it failed.
+        RunError: when a part failed.
     """
-    return _run(settings, RECOMPUTE.name, range_tags(window), (), report, complain)
+    home = settings.home
+    left = window if anew else backfills.remaining(home, window)
+    if left != window:
+        complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
+    parts = backfills.parts(Lake(home, CatalogConfig.of(home, settings.catalog)), left)
+    run_id = ""
+    for number, part in enumerate(parts, 1):
+        hours = f"{part.start:%Y-%m-%dT%H:%MZ} to {part.end:%Y-%m-%dT%H:%MZ}"
+        where = f"part {number} of {len(parts)}, {hours}"
+        backfills.note(home, window, part.start)
+        run_id = _run(
+            settings,
+            RECOMPUTE.name,
+            range_tags(part),
+            (),
+            lambda step, where=where: report(f"{where}: {step}"),
+            complain,
+        )
+        backfills.note(home, window, part.end)
+        if len(parts) > 1:
+            complain(f"done: {where}")
+    return run_id
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""`tidemark recompute`: a backfill of whole hours, in one run."""
+"""`tidemark recompute`: a backfill of whole hours, in parts that are not repeated."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -17,8 +17,15 @@ app = typer.Typer()
 def recompute(
     start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Begin at the first hour, not where it was stopped.")
+    ] = False,
 ) -> None:
-    """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours."""
+    """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours.
+
+    Many hours are computed in parts. The same command after a kill continues with the part that was
+    not done.
+    """
     first, last = parse(start), parse(end)
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
@@ -42,4 +49,4 @@ def recompute(
     window = Window(first, last).whole_hours()
     hours = round((window.end - window.start) / HOUR)
     with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
-        in_process.recompute(settings, window, report=report, complain=complain)
+        in_process.recompute(settings, window, anew=anew, report=report, complain=complain)

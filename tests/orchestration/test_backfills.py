@@ -1,0 +1,88 @@
+"""Backfills in parts: their sizes, and what of them is left after a kill."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lake.tables import raw
+from lake.window import HOUR, Window
+from orchestration import backfills, in_process
+from orchestration.in_process import RunError
+from settings.environment import Settings
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = Window(START, START + 24 * HOUR)
+
+
+def hours(first, end):
+    return Window(START + first * HOUR, START + end * HOUR)
+
+
+@pytest.fixture
+def small_parts(lake, monkeypatch):
+    """Two rows of each of the first five hours, and parts of at most four rows."""
+    for hour in range(5):
+        at = START + hour * HOUR
+        row = {"broker": "a", "topic": "t", "observed_at": at, "cluster": "c"}
+        rows = [row | {"queue_id": number, "snapshot_id": f"s{hour}"} for number in range(2)]
+        lake.append(raw.QUEUE_OFFSETS, rows)
+    monkeypatch.setattr(backfills, "PART_ROWS", 4)
+    return lake
+
+
+def test_parts_are_bounded_and_cover_all_hours(small_parts):
+    assert backfills.parts(small_parts, DAY) == [hours(0, 2), hours(2, 4), hours(4, 24)]
+
+
+def test_an_hour_is_never_divided(small_parts, monkeypatch):
+    monkeypatch.setattr(backfills, "PART_ROWS", 1)
+    assert backfills.parts(small_parts, hours(0, 2)) == [hours(0, 1), hours(1, 2)]
+
+
+def test_hours_without_rows_are_one_part(lake):
+    assert backfills.parts(lake, DAY) == [DAY]
+
+
+@pytest.fixture
+def computed(small_parts, monkeypatch):
+    """The hours of each run, of which the third dies."""
+    found, deaths = [], [3]
+
+    def run(settings, job, tags, *more):
+        found.append(tags)
+        if len(found) in deaths:
+            raise RunError("killed")
+        return str(len(found))
+
+    monkeypatch.setattr(in_process, "_run", run)
+    return found
+
+
+def recompute(lake, window=DAY, **options):
+    said = []
+    settings = Settings(home=lake.home)
+    in_process.recompute(settings, window, complain=said.append, **options)
+    return said
+
+
+def test_a_stopped_backfill_continues_with_the_part_that_died(small_parts, computed):
+    with pytest.raises(RunError):
+        recompute(small_parts)
+    died = computed[-1]
+    said = recompute(small_parts)
+    assert computed[3:] == [died]
+    assert said[0].startswith("continues at 2026-01-01T04:00Z")
+    recompute(small_parts)
+    assert len(computed) == 4 + 3, "nothing is left of a complete one"
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [(DAY, {"anew": True}), (Window(START, DAY.end - timedelta(hours=1)), {})],
+    ids=["anew", "other hours"],
+)
+def test_other_hours_or_a_wish_begin_anew(small_parts, computed, window, options):
+    with pytest.raises(RunError):
+        recompute(small_parts)
+    recompute(small_parts, window, **options)
+    assert computed[3:][0] == computed[0]
