@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics clean
+.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-costs bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ notifier: setup ## kill -9 the notifier at 50 random moments and count the notif
 
 bench: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)
+
+bench-costs: setup ## ticks from an engine's start on and backfills, ARGS="--before CHECKOUT" beside another version
+	$(BIN)/python -m bench.costs $(ARGS)
 
 bench-collect: setup ## what a snapshot of a large cluster costs, into docs/benchmarks.md
 	$(BIN)/python -m bench.collect $(ARGS)

@@ -1,0 +1,209 @@
+"""Processor time of ticks and backfills from an engine's start on, beside another checkout's.
+
+``make bench-costs ARGS="--before PATH"`` or ``python -m bench.costs [--before PATH] [--groups 25
+250] [--ticks 10] [--hours 1]``. PATH is a checkout of an earlier version with a ``.venv`` of its
+own. Both compute the same made-up past (`bench.past`), in turns, because machines drift. Processor
+time is that of all processes: the command, the fork server with the runs it forked, and the engine.
+So other load on the machine counts little; wall time shows it.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bench import report
+
+ROOT = Path(__file__).parent.parent
+CLOCK = os.sysconf("SC_CLK_TCK")
+ROWS_OF_GROUP = 64
+"""Group queues of a group of `bench.past.Past`: four topics of eight queues on two brokers."""
+
+PUT = """
+import sys
+from datetime import datetime
+from pathlib import Path
+from bench.past import Past
+from lake.catalog import Lake
+try:
+    from settings.home import Home
+except ImportError:
+    from lake.home import Home
+start, home, groups, first, last = sys.argv[1:]
+past = Past(datetime.fromisoformat(start), topics=int(groups), groups=int(groups))
+past.put(Lake(Home.of(Path(home))), int(first), int(last))
+"""
+"""Puts minutes into the raw tables of a home; each checkout does it with its own code."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command cost.
+
+    Attributes:
+        wall: seconds on the clock.
+        cpu: seconds of processor time of all processes.
+    """
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """A checkout at work on a home of its own.
+
+    Attributes:
+        checkout: its folder.
+        home: its home.
+        start: the first minute of the past.
+        groups: of the past.
+    """
+
+    checkout: Path
+    home: Path
+    start: datetime
+    groups: int
+
+    def put(self, first: int, last: int) -> None:
+        """Put the minutes from `first` to before `last`."""
+        arguments = [self.start.isoformat(), str(self.home), self.groups, first, last]
+        self._run([self._bin("python"), "-c", PUT, *map(str, arguments)])
+
+    def tidemark(self, *arguments: str) -> Cost:
+        """Run the command and return what it cost."""
+        before, children = self._services(), _of_children()
+        started = time.perf_counter()
+        self._run([self._bin("tidemark"), *arguments])
+        wall = time.perf_counter() - started
+        services = sum(
+            spent - before.get(pid, 0.0) for pid, spent in self._services().items()
+        )  # a service that the command has started begins at 0
+        return Cost(wall, services + _of_children() - children)
+
+    def _services(self) -> dict[int, float]:
+        """Return the processor time so far of each process that outlives commands."""
+        found = {}
+        for state in [*self.home.glob("*/*.json"), *self.home.glob("*.json")]:
+            try:
+                pid = json.loads(state.read_text())["pid"]
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            # utime, stime, and those of the children it has waited for.
+            found[pid] = sum(map(int, fields[11:15])) / CLOCK
+        return found
+
+    def _bin(self, name: str) -> str:
+        return str(self.checkout / ".venv" / "bin" / name)
+
+    def _run(self, command: Sequence[str]) -> None:
+        environment = {
+            **{name: value for name, value in os.environ.items() if "TIDEMARK" not in name},
+            "TIDEMARK_HOME": str(self.home),
+            "DAGSTER_HOME": str(self.home / "dagster"),
+        }
+        done = subprocess.run(
+            command, cwd=self.checkout, env=environment, capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{command[:2]} exited {done.returncode}: {done.stderr[-500:]}")
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def _side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
+    with tempfile.TemporaryDirectory() as folder:
+        side = Side(checkout, Path(folder), start, groups)
+        try:
+            yield side
+        finally:
+            side.tidemark("engine", "down")
+
+
+def measure(
+    checkouts: Sequence[Path], groups: int, ticks: int, hours: int
+) -> list[tuple[str, list[Cost]]]:
+    """Return what each step costs, checkout by checkout in turns.
+
+    Args:
+        checkouts: the checkouts.
+        groups: of the past.
+        ticks: how many.
+        hours: whole hours that are computed again after the ticks; 0 for none.
+    """
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    start = now - timedelta(hours=max(hours, 1) + 2)
+    found: list[tuple[str, list[Cost]]] = []
+
+    def step(name: str, costs: list[Cost]) -> None:
+        found.append((name, costs))
+        told = ", ".join(f"{cost.cpu:.1f} s of CPU, {cost.wall:.1f} s" for cost in costs)
+        sys.stdout.write(f"{groups * ROWS_OF_GROUP:,} group queues, {name}: {told}\n")
+        sys.stdout.flush()
+
+    with ExitStack() as stack:
+        sides = [stack.enter_context(_side(each, start, groups)) for each in checkouts]
+        step("engine up", [side.tidemark("engine", "up") for side in sides])
+        for number in range(ticks):
+            for side in sides:
+                side.put(number, number + 1)
+            costs = [side.tidemark("tick", "--no-collect") for side in sides]
+            step(f"tick {number + 1}", costs)
+        if hours:
+            end = start + timedelta(hours=hours)
+            arguments = ("recompute", "--from", start.isoformat(), "--to", end.isoformat())
+            for side in sides:
+                side.put(ticks, 60 * hours)
+            step(f"{hours} h again", [side.tidemark(*arguments) for side in sides])
+    return found
+
+
+def main() -> None:
+    """Measure, print each step when it is known, and write the section of the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
+    parser.add_argument("--groups", type=int, nargs="+", default=[25, 250])
+    parser.add_argument("--ticks", type=int, default=10)
+    parser.add_argument("--hours", type=int, default=1)
+    options = parser.parse_args()
+    checkouts = [*([options.before.absolute()] if options.before else []), ROOT]
+    parts = []
+    for groups in options.groups:
+        rows = [
+            [name, *_shown(costs)]
+            for name, costs in measure(checkouts, groups, options.ticks, options.hours)
+        ]
+        head = ["", "CPU, s", "wall, s"]
+        if options.before:
+            head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
+        parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
+    title = (
+        "## Ticks from the engine's start on\n\n"
+        f"Processor time of all processes; {report.machine()}. Made by `make bench-costs`."
+    )
+    report.write_section("costs", "\n\n".join([title, *parts]))
+
+
+def _shown(costs: Sequence[Cost]) -> list[str]:
+    cpu, wall = [f"{cost.cpu:.1f}" for cost in costs], [f"{cost.wall:.1f}" for cost in costs]
+    if len(costs) == 1:
+        return [*cpu, *wall]
+    return [*cpu, f"{costs[1].cpu / costs[0].cpu:.2f}", *wall]
+
+
+if __name__ == "__main__":
+    main()
