@@ -16,7 +16,7 @@ class SegmentsMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its path taken apart before it is unescaped."""
-        if scope["type"] == "http" and b"%2f" in scope.get("raw_path", b"").lower():
+        if scope["type"] == "http" and b"%" in scope.get("raw_path", b""):
             parts = scope["raw_path"].partition(b"?")[0].decode("ascii", "replace").split("/")
             path = "/".join(unquote(part).replace("/", SLASH) for part in parts)
             scope = {**scope, "path": path}

@@ -237,3 +237,17 @@ def short(value: Any, most: int = 60) -> str:
 def one_line(text: str) -> str:
     """The text with every run of white space as one space."""
     return " ".join(text.split())
+
+
+def printable(text: str) -> str:
+    """Return a text with everything escaped that is obeyed instead of shown.
+
+    Control characters move the cursor of a terminal, marks of text direction turn what follows
+    around. Names are chosen by strangers.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )

@@ -12,6 +12,8 @@ from typing import Any
 
 import typer
 
+from settings.yaml_documents import printable
+
 WIDEST = 10_000
 """Characters in a line where no terminal limits them."""
 
@@ -55,14 +57,9 @@ def _in_json(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
-def printable(text: str) -> str:
-    """Return a text with everything escaped that a terminal would obey instead of showing."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in text
-    )
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines of text; what a terminal would obey instead of showing is escaped."""
+    typer.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
 def _plain(value: Any) -> Any:

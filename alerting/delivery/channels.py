@@ -22,6 +22,7 @@ from alerting.delivery.messages import Notification, as_json, worst
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.templates import Words
 from alerting.rules.routes import DEFAULT_RECEIVER
+from settings.yaml_documents import printable
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
 _TYPES = {
@@ -173,8 +174,8 @@ class AppriseChannel:
                         raise ChannelError(self._without_secrets("; ".join(reasons)))
                     return
             taken = self._apprise.notify(
-                body=write(notifications, room),
-                title=headline,
+                body=_shown(write(notifications, room)),
+                title=_shown(headline),
                 notify_type=_type_of(notifications),
                 body_format=apprise.NotifyFormat.TEXT,
             )
@@ -193,6 +194,11 @@ class AppriseChannel:
         for part in self._secrets:
             text = text.replace(part, "***")
         return " ".join(text.split())
+
+
+def _shown(text: str) -> str:
+    """Return lines with everything escaped that a reader's program obeys instead of showing."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _is_summary(notifications: Sequence[Notification]) -> bool:

@@ -1,7 +1,7 @@
 """The pictures of the board in README and docs, taken of a made-up cluster.
 
 ``python -m docs.generate.pictures [FOLDER]`` writes that cluster's home, serves it and takes each
-picture with Chromium.
+picture with Chromium. The one in Chinese needs a font, such as Debian's fonts-wqy-microhei.
 """
 
 import shutil

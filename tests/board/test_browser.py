@@ -5,15 +5,18 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import uvicorn
 
+from alerting.delivery.silences import silences
 from alerting.incidents.actions import one_incident
 from board.application import application
 from board.store import Store
 from lab.layout import free_port_base
 from lake.catalog import Lake
+from lake.tables import alerting
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
 
@@ -25,6 +28,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 SECONDS = 60
+
+GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
+AXE = (Path(__file__).parent / "vendor" / "axe-4.11.0.min.js").read_text(encoding="utf-8")
+FAULTS = """async () => {
+    const found = await axe.run(document, {resultTypes: ["violations"]});
+    return found.violations
+        .filter((each) => ["serious", "critical"].includes(each.impact))
+        .map((each) => `${each.id}: ${each.nodes.map((node) => node.target).join(" | ")}`);
+}"""
 
 
 @pytest.fixture
@@ -102,6 +114,7 @@ def test_dark_colours_and_chinese_by_the_switch(page: playwright.Page) -> None:
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_text("View", exact=True).click()
     page.get_by_role("button", name="dark").click()
+    playwright.expect(page.locator("html[data-theme=dark]")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
     page.get_by_text("View", exact=True).click()
     page.get_by_role("button", name="中文").click()
@@ -113,3 +126,89 @@ def test_a_phone_shows_no_page_wider_than_itself(page: playwright.Page) -> None:
     for path in ("/", "/groups", f"/group?cluster={CLUSTER}&group=mailer", "/incidents"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+@pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
+def test_axe_finds_no_serious_fault(
+    page: playwright.Page, lake: Lake, theme: str, width: int
+) -> None:
+    """On every page; axe-core is loaded past the policy that forbids scripts in pages."""
+    page.emulate_media(color_scheme=theme)  # pyright: ignore
+    page.set_viewport_size({"width": width, "height": 844})
+    (row,) = lake.read(alerting.INCIDENTS, columns=("incident_id",)).to_pylist()
+    paths = ["/", "/groups", GROUP, "/incidents", f"/incident?id={row['incident_id']}", "/topics"]
+    paths += [f"/topic?cluster={CLUSTER}&topic=orders", "/brokers", "/events", "/quality"]
+    paths += ["/groups?at=2026-01-01T00:00:00Z"]
+    faults = {}
+    for path in paths:
+        page.goto(path)
+        page.evaluate(AXE)
+        if found := page.evaluate(FAULTS):
+            faults[path] = found
+    assert faults == {}
+
+
+def add_past(lake: Lake) -> None:
+    for back in (50, 40, 30, 20, 10):
+        at = board_home.now() - timedelta(minutes=back)
+        add_snapshot(lake, at, [group("mailer", lag=1000 + back)], queues=QUEUES)
+
+
+def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, lake: Lake) -> None:
+    add_past(lake)
+    page.goto(GROUP)
+    plot = page.locator("figure.drawn .u-over").first
+    box = plot.bounding_box()
+    assert box
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    playwright.expect(page.locator(".when").first).to_contain_text("20")
+    playwright.expect(page.locator(".legend b").first).to_contain_text("1,0")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, middle, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**from=*")
+    playwright.expect(page.locator("figure.drawn").first).to_be_visible()
+    assert "to=" in page.url and "range=" not in page.url
+
+
+def test_without_javascript_pages_can_be_read(address: str, lake: Lake) -> None:
+    add_past(lake)
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(base_url=address, java_script_enabled=False)
+        made = context.new_page()
+        made.goto(GROUP)
+        playwright.expect(made.locator("figure svg").first).to_be_visible()
+        playwright.expect(made.locator(".plot").first).to_be_hidden()
+        made.goto("/groups")
+        made.get_by_label("Name contains").fill("mail")
+        made.get_by_role("button", name="Filter").click()
+        playwright.expect(made.locator("tbody tr")).to_have_count(1)
+        browser.close()
+
+
+def test_maintenance_is_planned_by_keyboard(page: playwright.Page, lake: Lake) -> None:
+    page.goto("/incidents")
+    page.get_by_text("Plan maintenance").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Topic").fill("orders")
+    page.get_by_label("From (UTC)").fill("2030-01-01T02:00")
+    page.get_by_label("Why").fill("upgrade of the brokers")
+    page.keyboard.press("Enter")
+    playwright.expect(page.get_by_text("PLANNED")).to_be_visible()
+    (made,) = silences(lake.shared.state)
+    assert made.starts_at and made.starts_at.year == 2030 and made.match == {"topic": ("orders",)}
+
+
+def test_a_page_goes_back_in_time(page: playwright.Page, lake: Lake) -> None:
+    add_past(lake)
+    page.goto("/groups")
+    page.get_by_text("View", exact=True).click()
+    at = board_home.now() - timedelta(minutes=25)
+    page.get_by_label("As of (UTC)").fill(f"{at:%Y-%m-%dT%H:%M:%S}")
+    page.get_by_role("button", name="Show").click()
+    playwright.expect(page.get_by_text("1,030")).to_be_visible()
+    playwright.expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="back to now").click()
+    playwright.expect(page.locator("tbody tr")).to_have_count(4)

@@ -9,7 +9,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.instants import parse
 from tidemark.invocation import invocation
-from tidemark.output import Format, print_rows, table_text, to_json
+from tidemark.output import Format, echo, print_rows, table_text, to_json
 from tidemark.person import me
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def list_incidents(
     mute_reason = _mute_reasons(lake)
     rows = [_row(each) | {"muted": mute_reason(each)} for each in found[:limit]]
     if format is Format.json:
-        typer.echo(to_json(rows))
+        echo(to_json(rows))
     else:
         print_rows(rows, LISTED)
 
@@ -66,26 +66,26 @@ def show(
     notifications = notifications_of(lake, incident)
     queues = _queues(lake, incident)
     if format is Format.json:
-        typer.echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
+        echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
         return
     from alerting.incidents.incident import Transition
 
     state = "RESOLVED" if incident.state == "RESOLVED" else "FIRING"
     last = incident.transitions[-1] if incident.transitions else None
-    typer.echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
-    typer.echo(f"State: {incident.state}")
+    echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
+    echo(f"State: {incident.state}")
     if incident.acknowledged_by:
         why = f": {incident.acknowledge_reason}" if incident.acknowledge_reason else ""
-        typer.echo(f"Acknowledged by: {incident.acknowledged_by}{why}")
+        echo(f"Acknowledged by: {incident.acknowledged_by}{why}")
     reason = _mute_reasons(lake)(incident)
     if reason:
-        typer.echo(f"Muted: {reason}")
+        echo(f"Muted: {reason}")
     if queues:
         names = ("broker", "queue_id", "readable_lag", "lost", "delay_ms", "condition")
-        typer.echo("\n" + table_text(queues, names, "Queues"))
+        echo("\n" + table_text(queues, names, "Queues"))
     if notifications:
         names = ("transition", "channel", "status", "attempts", "delivered_at", "last_error")
-        typer.echo("\n" + table_text(notifications, names, "Notifications"))
+        echo("\n" + table_text(notifications, names, "Notifications"))
 
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, in words.")]
@@ -104,7 +104,7 @@ def ack(
         after = acknowledge(_lake(), incident_id, author or me(), reason)
     except IncidentError as error:
         raise CommandError(str(error)) from error
-    typer.echo(
+    echo(
         f"{after.incident_id} {after.rule} {after.subject}: acknowledged by {after.acknowledged_by}"
     )
 
@@ -126,7 +126,7 @@ def close(
         after = resolve(_lake(), incident_id, author or me(), reason)
     except IncidentError as error:
         raise CommandError(str(error)) from error
-    typer.echo(f"{after.incident_id} {after.rule} {after.subject}: closed")
+    echo(f"{after.incident_id} {after.rule} {after.subject}: closed")
 
 
 Glob = Annotated[list[str] | None, typer.Option(help="Globs (* and ?); repeatable.")]
@@ -175,7 +175,7 @@ def silence(
     except SilenceError as error:
         raise typer.BadParameter(str(error)) from error
     since = f"from {made.starts_at:%Y-%m-%d %H:%M:%S} UTC " if made.starts_at else ""
-    typer.echo(f"{made.silence_id} {since}until {made.until:%Y-%m-%d %H:%M:%S} UTC")
+    echo(f"{made.silence_id} {since}until {made.until:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @app.command()
@@ -190,7 +190,7 @@ def unsilence(
         ended = end(invocation().shared, silence_id)
     except SilenceError as error:
         raise CommandError(str(error)) from error
-    typer.echo(f"{ended.silence_id} ended")
+    echo(f"{ended.silence_id} ended")
 
 
 @app.command()
@@ -213,7 +213,7 @@ def silences(format: Format = Format.table) -> None:
         if each.until > now
     ]
     if format is Format.json:
-        typer.echo(to_json(rows))
+        echo(to_json(rows))
     else:
         names = ("silence_id", "state", "match", "starts_at", "until", "author", "comment")
         print_rows(rows, names)

@@ -8,7 +8,7 @@ import typer
 from live.allocation_plan import Wish, plan
 from rocketmq.allocation import STRATEGIES
 from rocketmq.snapshot.deep_options import DeepOptions
-from tidemark.output import Format, print_rows, to_json
+from tidemark.output import Format, echo, print_rows, to_json
 from tidemark.snapshot_command import NamesrvOption, take_snapshot
 
 app = typer.Typer()
@@ -67,10 +67,10 @@ def plan_group(
     )
     planned = plan(take_snapshot(namesrv, _request_of(group) if client_reports else None), wish)
     if format is Format.json:
-        typer.echo(to_json(planned))
+        echo(to_json(planned))
         return
     print_rows(_by_client(planned), ("client_id", "topic", "queues", "new", "owned"))
-    typer.echo(_summary(planned))
+    echo(_summary(planned))
 
 
 def _request_of(group: str) -> DeepOptions:

@@ -8,7 +8,7 @@ import typer
 
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
-from tidemark.output import Format, print_rows, table_text, to_json
+from tidemark.output import Format, echo, print_rows, table_text, to_json
 from tidemark.person import me
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def list_rows(
     found.sort(key=lambda each: each.observed_at, reverse=True)
     rows = [_row(each) for each in found if table in ("", each.table)][:limit]
     if format is Format.json:
-        typer.echo(to_json(rows))
+        echo(to_json(rows))
     else:
         print_rows(rows, DECIDED if decided else LISTED)
 
@@ -74,17 +74,17 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
     ]
     same = _same_key(lake, row) if KEY_UNIQUE in row.rules else []
     if format is Format.json:
-        typer.echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
+        echo(to_json(_row(row) | {"row": row.columns, "broken": broken, "same_key": same}))
         return
-    typer.echo(f"{row.row_id} of {row.table}")
+    echo(f"{row.row_id} of {row.table}")
     for each in broken:
-        typer.echo(f"Violates {each['rule']}: {each['expected']} ({each['severity']})")
+        echo(f"Violates {each['rule']}: {each['expected']} ({each['severity']})")
     if isinstance(row, Decision):
-        typer.echo(_decision_text(row))
-    typer.echo(to_json(row.columns, indent=2))
+        echo(_decision_text(row))
+    echo(to_json(row.columns, indent=2))
     if same:
         names = [name for name in row.columns if name not in row.key]
-        typer.echo("\n" + table_text(same, names, "All rows with its key"))
+        echo("\n" + table_text(same, names, "All rows with its key"))
 
 
 @app.command()
@@ -231,9 +231,7 @@ def _decide(
     names = DECISIONS.column_names
     lake.append(DECISIONS, [{name: getattr(each, name) for name in names} for each in decided])
     for each in decided:
-        typer.echo(
-            f"{each.row_id} {each.table} {_row(each)['key']}: {_decision_text(each).lower()}"
-        )
+        echo(f"{each.row_id} {each.table} {_row(each)['key']}: {_decision_text(each).lower()}")
 
 
 def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
@@ -253,4 +251,4 @@ def _print_recompute(lake: "Lake", rows: Sequence["QuarantinedRow"]) -> None:
     last = max((*of_same, *(row.observed_at for row in rows)))
     hours = Window(first, last).whole_hours(inclusive=True)
     start, end = (f"{each:%Y-%m-%dT%H:%MZ}" for each in (hours.start, hours.end))
-    typer.echo(f"Then compute again: tidemark recompute --from {start} --to {end}")
+    echo(f"Then compute again: tidemark recompute --from {start} --to {end}")

@@ -9,7 +9,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.instants import parse
 from tidemark.invocation import invocation
-from tidemark.output import Format, print_rows, table_text, to_json
+from tidemark.output import Format, echo, print_rows, table_text, to_json
 
 if TYPE_CHECKING:
     from alerting.rules.model import Rule
@@ -26,10 +26,10 @@ def check(
 
     found = read_rule_set(path or rules_path(invocation().settings.rules))
     for mistake in found.mistakes:
-        typer.echo(mistake, err=True)
+        echo(mistake, err=True)
     if found.mistakes:
         raise typer.Exit(1)
-    typer.echo(f"{len(found.rules)} rules, no mistake")
+    echo(f"{len(found.rules)} rules, no mistake")
 
 
 @app.command()
@@ -50,7 +50,7 @@ def route(
         raise typer.BadParameter("name an incident by --incident, or its labels by --labels")
     found = read_rule_set(path or rules_path(invocation().settings.rules))
     for mistake in found.mistakes:
-        typer.echo(mistake, err=True)
+        echo(mistake, err=True)
     try:
         matched = (
             one_incident(invocation().lake, incident).match_labels
@@ -75,13 +75,13 @@ def route(
         for each in found.routing.routes(matched)
     ]
     if format is Format.json:
-        typer.echo(to_json(rows))
+        echo(to_json(rows))
         return
     if rows:
         print_rows(rows, list(rows[0]))
         return
     to_all = "every receiver, as the routes have a mistake" if found.routing.broadcasts else ""
-    typer.echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
+    echo(f"no routes: it goes to {to_all or 'TIDEMARK_NOTIFY_URLS'}, at once")
 
 
 def _labels(written: Sequence[str]) -> dict[str, str]:
@@ -98,7 +98,7 @@ def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
     from alerting.rules.files import schema as rule_schema
 
-    typer.echo(to_json(rule_schema(), indent=2))
+    echo(to_json(rule_schema(), indent=2))
 
 
 @app.command()
@@ -149,20 +149,20 @@ def test(
         for each in found
     ]
     if format is Format.json:
-        typer.echo(to_json(rows))
+        echo(to_json(rows))
     else:
         print_rows(rows[:limit], list(rows[0]) if rows else ["rule", "subject"])
         if len(rows) > limit:
-            typer.echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
+            echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
         if rows:
             summary = by_rule(rows)
-            typer.echo("\n" + table_text(summary, list(summary[0]), "By rule"))
+            echo("\n" + table_text(summary, list(summary[0]), "By rule"))
         fired = sum(each.fired_at is not None for each in found)
-        typer.echo(f"{fired} would have fired; {len(found) - fired} were still pending")
+        echo(f"{fired} would have fired; {len(found) - fired} were still pending")
     if names := not_replayed(rules):
         # JSON on standard output stays JSON.
         skipped = f"not replayed, as they need the clock: {', '.join(names)}"
-        typer.echo(skipped, err=format is Format.json)
+        echo(skipped, err=format is Format.json)
 
 
 def not_replayed(rules: Sequence["Rule"]) -> list[str]:

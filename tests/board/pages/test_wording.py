@@ -26,7 +26,7 @@ def test_a_number(value, text):
     ("seconds", "text"),
     [
         (None, UNKNOWN),
-        (0, "0 ms"),
+        (0, "0 s"),
         (0.85, "850 ms"),
         (12.34, "12.3 s"),
         (250, "4 m 10 s"),
