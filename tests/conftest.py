@@ -24,7 +24,7 @@ from tests.support.homes import Warm, warmed
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
 # Without it Java reserves 48 MB for code, which Spark's generated code overflows: a fifth of all
-# processor time then went into sweeping code out, and more into compiling it anew.
+# processor time then went into sweeping code out, and more into compiling it again.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC",
@@ -32,7 +32,7 @@ os.environ.setdefault(
 
 
 ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
-"""Tells all processes of a test run where their one engine is at home."""
+"""Gives all processes of a test run the home of their one engine."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,7 +48,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ[ENGINE_HOME], ignore_errors=True)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist asks for the groups
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that share something costly follow each other in one process.
 
@@ -88,9 +88,9 @@ def _group(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session")
 def spark_engine() -> engine.Engine:
-    """The one engine of all test processes, started by whoever asks first.
+    """The one engine of all test processes, started by whoever needs it first.
 
-    An engine gets its speed from what it did before, whoever asked for it: to the tests of one
+    An engine gets its speed from what it did before, whoever needed it: to the tests of one
     process that of others is as good.
     """
     home = Home.of(os.environ[ENGINE_HOME])
@@ -117,7 +117,7 @@ def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSession]:
     """A session on the engine, as ticks use it: it resolves a plan once, when it runs.
 
-    A Spark of this process would resolve it anew at every step of building it, which took longer
+    A Spark of this process would resolve it again at every step of building it, which took longer
     than all else in these tests.
     """
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)

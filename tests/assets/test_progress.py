@@ -1,4 +1,4 @@
-"""What the materialization of a table tells beside its rows."""
+"""What the materialization of a table reports besides its rows."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What the verdicts on a table make of its check."""
+"""What the validation results of a table make of its check."""
 
 from dataclasses import replace
 

@@ -27,6 +27,6 @@ def store(filled: Lake) -> Store:
 
 @pytest.fixture
 def client(store: Store) -> Iterator[TestClient]:
-    """Asks an application that shows the filled lake."""
+    """A client of an application that shows the filled lake."""
     with TestClient(application(store), base_url="http://127.0.0.1:8080") as client:
         yield client

@@ -102,7 +102,7 @@ def test_a_stranger_finds_and_acknowledges_by_keyboard(page: playwright.Page, la
 def test_a_page_refreshes_when_a_tick_lands(page: playwright.Page, lake: Lake) -> None:
     page.goto("/")
     playwright.expect(page.get_by_text("newcomer")).to_have_count(0)
-    # The stream has told its first number by the time the page is at rest.
+    # The stream has sent its first number by the time the page is at rest.
     page.wait_for_timeout(1500)
     at = board_home.now() + timedelta(minutes=1)
     add_snapshot(lake, at, [group("newcomer", lag=77)])

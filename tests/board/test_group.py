@@ -12,7 +12,7 @@ from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
 
 @pytest.fixture
 def past(filled: Lake) -> list[datetime]:
-    """Ten minutes of mailer, with a hole of five minutes in it; their instants."""
+    """Ten minutes of mailer, with a gap of five minutes in it; their instants."""
     newest = board_home.now()
     instants = [newest - timedelta(minutes=back) for back in (30, 29, 28, 27, 22, 21, 20)]
     for number, at in enumerate(instants):

@@ -1,4 +1,4 @@
-"""The pages as HTML: what they say, in which language, and that names of strangers stay text."""
+"""The pages as HTML: what they show, in which language, and that names of strangers stay text."""
 
 import re
 from datetime import timedelta

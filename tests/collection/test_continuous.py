@@ -1,6 +1,6 @@
 """`tidemark collect`, once and again and again, where nothing answers and where landing fails.
 
-That it lands what real brokers say is in tests/e2e/test_collect.py.
+That it lands what real brokers report is in tests/e2e/test_collect.py.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def headers(home):
 
 
 def watching(home, clusters, every, until):
-    """Watch clusters until ``until(said, complained)``; what was said and complained of."""
+    """Watch clusters until ``until(reported, complained)``; what was reported and complained of."""
     reported, complained = [], []
     shared = Shared.of_home(home)
 
@@ -82,7 +82,7 @@ def test_each_cluster_at_its_own_interval(home):
 
 @pytest.fixture
 def scheduled(monkeypatch):
-    """Looks that do nothing but take as long as told; when each began, as multiples of a start."""
+    """Snapshots that only take as long as given; when each began, as multiples of a start."""
     began, lasting, under_way = [], [], []
 
     class Collector:
@@ -112,7 +112,7 @@ def test_snapshots_begin_at_multiples_and_never_overlap(home, scheduled):
     cluster = Cluster((GONE,), "a")
     _, complained = watching(home, [cluster], every, lambda *_: len(began) >= 5)
     multiples = [(at - began[0]) / every for at in began]
-    # No look begins before its multiple, however late the one before was: no drift in either way.
+    # No snapshot begins before its multiple, however late the one before was: no drift.
     assert all(at >= number - 0.01 for number, at in enumerate(multiples))
     assert multiples[2] >= 3.99, "1 + 0.5 / 0.2 is beyond 3"
     assert "a: left out " in complained[0]
@@ -168,7 +168,7 @@ def test_every_few_snapshots_one_is_deep(home, monkeypatch):
 
 
 def unhurried(lines):
-    """Without those that say that a look took too long: the machine may be busy."""
+    """Without those about a snapshot that took too long: the machine may be busy."""
     return [line for line in lines if ": left out " not in line]
 
 

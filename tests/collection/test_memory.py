@@ -96,7 +96,7 @@ def test_an_old_address_stays_until_the_new_one_responds(state):
 
 
 def of_broker_a(*members, minute=0):
-    """A look at the members (id, address, version) of one broker group."""
+    """A snapshot of the members (id, address, version) of one broker group."""
     found = snapshot(START, Minute(minute))
     found.brokers = [
         Broker("broker-a", broker_id, address, version=version)
@@ -111,7 +111,7 @@ def test_two_targets_have_two_memories(state):
 
 
 def missed(state, target, brokers, now):
-    """Who is expected beside the brokers of one address each that a name server tells."""
+    """Who is expected beside the brokers of one address each that a name server reports."""
     memory = Memory.of(state, target)
     groups = {
         broker: BrokerGroup(broker, "past", {0: address}) for broker, address in brokers.items()
@@ -133,7 +133,7 @@ def test_a_renamed_cluster_still_misses_former_brokers(state):
         assert missed(state, target, elsewhere, minutes(1)) == ()
         assert missed(state, target, BROKERS, minutes(1)) == ()
         assert missed(state, target, alone | {"broker-b": "b:9"}, minutes(1)) == (), "it moved"
-    assert missed(state, TARGET, alone, minutes(1)) == ALL[1:], "its own memory tells, once"
+    assert missed(state, TARGET, alone, minutes(1)) == ALL[1:], "its own memory has it, once"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cluster": "x", "brokers": [{}]}', "null"])

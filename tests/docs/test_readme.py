@@ -1,4 +1,4 @@
-"""The README stays short, and says the same in both languages."""
+"""The README stays short, and is the same in both languages."""
 
 import re
 from pathlib import Path

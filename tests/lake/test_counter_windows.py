@@ -15,7 +15,7 @@ def counter_windows(lake, window):
 
 
 def begun(lake, minutes, broker="a"):
-    """Where the windows that end in the look at that minute begin, by their name."""
+    """Where the windows that end in the snapshot at that minute begin, by their name."""
     found = counter_windows(lake, Window(at(minutes), at(minutes) + TICK))
     return {
         start.stats_window: (start.before_id, start.after_id, round(start.share, 3))

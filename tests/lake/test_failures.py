@@ -1,4 +1,4 @@
-"""What is said of a failure: one line, without what libraries append."""
+"""The text of a failure: one line, without what libraries append."""
 
 import pytest
 

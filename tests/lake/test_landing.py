@@ -65,7 +65,7 @@ def test_clusters_with_dashes_keep_their_name(home):
 
 
 ODD_NAMES = ["prod/eu", ".x", "..", "../../outside", "/dev/null/x", "%", "a%2Fb", "a\nb", "生产 1"]
-"""Names of clusters as a name server may tell them: any text."""
+"""Names of clusters as a name server may report them: any text."""
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -105,7 +105,7 @@ def test_a_broker_without_readable_commits_was_not_read(lake):
 
 
 def test_a_broker_that_reported_commits_was_read(lake):
-    """One impossible offset, or a slave that did not answer, says nothing of all the others."""
+    """One impossible offset, or an unreachable slave, concerns none of the others."""
     taken = snapshot(START, Minute(2))
     taken.problems = snapshot(START, Minute(2, unreachable="broker-b")).problems
     land(lake.home, taken)
@@ -274,7 +274,7 @@ WRONG = {
 
 
 def test_a_wrong_snapshot_keeps_out_only_itself(lake):
-    """One snapshot of each fault among sound ones, all in one load."""
+    """One snapshot of each fault among valid ones, all in one load."""
     put(lake.home, START, [Minute(number) for number in range(len(WRONG) + 2)])
     first, *middle, last = sorted(landed(lake.home))
     for item, (name, spoil, _) in zip(middle, WRONG.values(), strict=True):

@@ -7,20 +7,20 @@ from tests.support.loaded_snapshots import BOTH, at, load, name, of_files, snaps
 
 
 def test_minutes_before_a_partial_snapshot_are_read(lake):
-    """A queue that a partial snapshot lacks was observed before it, within the longest hole."""
+    """A queue that a partial snapshot lacks was observed before it, within the longest gap."""
     load(lake, snapshot(-11), snapshot(-9), snapshot(0, BOTH, "PARTIAL"), snapshot(1))
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(-9), name(0))
 
 
 def test_a_missing_queue_is_read_where_last_observed(lake):
-    """A topic deleted for a minute, or what only deep looks ask clients for."""
+    """A topic deleted for a minute, or what only deep snapshots request of clients."""
     keys = {-11: "old", -9: "deep", -8: "all", -7: "deep", -6: "all", -1: "all", 0: "few"}
     load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(-1), name(-7), name(0))
 
 
 def test_a_returning_queue_is_read_where_last_observed(lake):
-    """A topic deleted for longer than the longest hole, and created again."""
+    """A topic deleted for longer than the longest gap, and created again."""
     keys = {-60: "with", -50: "with", -40: "others", -12: "without", -1: "without", 0: "without"}
     load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
     load(lake, snapshot(1) | {"keys_read": "with, and new"}, snapshot(2) | {"keys_read": "without"})

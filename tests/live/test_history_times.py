@@ -103,7 +103,7 @@ def test_messages_older_than_the_history_have_a_bound(home):
 def test_nothing_before_a_fall_dates_a_message(home):
     write(
         home,
-        # Recreated 20 minutes ago: its message 29 is the 30th of 60 since the look before.
+        # Recreated 20 minutes ago: its message 29 is the 30th of 60 since the snapshot before.
         *timeline("past", [(50, 10), (40, 1000), (20, 60), (10, 90)]),
         # Recreated since the last observation.
         *timeline("now", [(50, 10), (40, 1000)]),

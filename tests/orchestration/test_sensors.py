@@ -1,4 +1,4 @@
-"""The sensors as Dagster evaluates them: what stops is found, and what is found is told."""
+"""The sensors as Dagster evaluates them: what stops is found, and what is found is notified."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4

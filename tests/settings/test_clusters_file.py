@@ -1,4 +1,4 @@
-"""The settings file of the clusters: what it gives, and what a mistake in it says."""
+"""The settings file of the clusters: what it gives, and the line of a mistake in it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -40,7 +40,7 @@ QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
 def plan_text(found, mode="simple"):
-    """What Spark tells of the plan that would be run."""
+    """What Spark prints of the plan that would be run."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         found.explain(mode)
@@ -137,7 +137,7 @@ def test_queues_are_sorted_once_for_all_columns(spark):
 def test_messages_are_dated_without_a_join(spark):
     # The one join is of consumers with their queues; one with the steps of queues would multiply
     # rows. Windows: three for what is written, one for what is read, two for the runs of steps,
-    # two for the messages asked about.
+    # two for the messages read.
     found = nodes(of_queues(spark))
     assert found["SortMergeJoin"] == 1
     assert found["Window"] <= 8
@@ -155,7 +155,7 @@ def compiling(spark, session_home):
 
 
 def planned(at):
-    """What computing the look of a minute takes, with the look before."""
+    """What computing the snapshot of a minute takes, with the snapshot before."""
     snapshot = LoadedSnapshot(
         snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"})
     )

@@ -1,6 +1,6 @@
 """A cluster's past made up minute by minute, with everything in it that goes wrong in real ones.
 
-Offsets follow from the time alone, so every number can be told in advance and two homes that land
+Offsets follow from the time alone, so every number is known in advance and two homes that land
 the same minutes hold the same bytes.
 """
 
@@ -72,7 +72,7 @@ class Minute:
         corrupt: whether its landed files are damaged.
         impossible: whether it holds rows that cannot be measurements.
         broken: whether a pull offset lies behind the committed one.
-        deep: whether clients were asked for what only they know.
+        deep: whether clients got requests for what only they know.
     """
 
     at: float
@@ -221,7 +221,7 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
 
 
 def _deep(made: Snapshot, broker: str, minute: float) -> None:
-    """What a slow client tells of one queue, and what the broker counted and stored of it."""
+    """What a slow client reports of one queue, and what the broker counted and stored of it."""
     low, high = offsets(minute, broker, 0)
     committed = low + (high - low) // 2
     client = "10.0.1.0@g-slow"

@@ -52,7 +52,7 @@ class Warm:
 
 
 def newest_check(home: Home, *table: str) -> tuple[str, dg.AssetCheckEvaluation]:
-    """The id of a home's newest run, and what it said about a table's suite."""
+    """The id of a home's newest run, and its results of a table's suite."""
     with dg.DagsterInstance.from_config(str(home.dagster)) as instance:
         (newest,) = instance.get_runs(limit=1)
         events = [entry.dagster_event for entry in instance.all_logs(newest.run_id)]

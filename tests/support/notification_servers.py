@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass
 class Webhook:
-    """A real HTTP server that keeps what it is sent and answers as it is told.
+    """A real HTTP server that keeps what it is sent and responds as it is set to.
 
     Attributes:
         url: apprise address.

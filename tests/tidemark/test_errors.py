@@ -29,7 +29,7 @@ def home(tmp_path):
 
 
 def refused(home, arguments, code, **settings):
-    """The one line that a command says before it gives up."""
+    """The one line that a command prints before it gives up."""
     started = time.monotonic()
     done = run(home, arguments, timeout=60, **settings)
     seconds = time.monotonic() - started

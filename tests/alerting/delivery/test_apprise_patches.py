@@ -1,4 +1,4 @@
-"""The patches of apprise fit the installed version; an upgrade has to look at them again."""
+"""The patches of apprise fit the installed version; an upgrade has to check them again."""
 
 import subprocess
 import sys

@@ -56,7 +56,7 @@ def test_a_resolution_long_ago_is_notified_as_late():
     ]
     delivered = {(RESOLVED.incident_id, "FIRING"): entry("FIRING", 0, **DONE)}
     (resolution,) = due([RESOLVED], delivered, "hook", minute(900)).notifications
-    assert not resolution.late, "whoever was told of the firing waits for it"
+    assert not resolution.late, "whoever got the firing waits for it"
     assert due_now(600, FIRING) == (["FIRING"], []), "it is still open"
 
 

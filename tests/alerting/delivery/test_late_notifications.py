@@ -1,4 +1,4 @@
-"""Every transition is told, however late delivery comes; what is over is told as one summary."""
+"""Every transition is notified, however late; incidents that are over come as one summary."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Routes decide who is told, in which message, when, how often, and whom else after a while."""
+"""Routes decide who is notified, in which message, when, how often, and who after a while."""
 
 import hashlib
 import hmac

@@ -44,7 +44,7 @@ def test_only_clusters_removed_from_the_file_count_as_removed(lake):
     configure(lake, "west")
     assert [gone(lake, number) for number in (2, 3)] == [{"lab"}, {"lab"}]
     (lake.home.path / "clusters.yaml").write_text("clusters: [")
-    assert gone(lake, 4) == set(), "a file that is wrong says nothing"
+    assert gone(lake, 4) == set(), "a wrong file removes nothing"
     (lake.home.path / "clusters.yaml").unlink()
     assert gone(lake, 5) == set()
     configure(lake, "lab", "west")

@@ -42,7 +42,7 @@ def judged(
     elements: int | None = None,
     window: tuple[float, float] | None = None,
 ) -> None:
-    """A verdict at that minute, of a tick on the minute before unless on another window."""
+    """A validation result at a minute, of a tick on the minute before or another window."""
     start, end = window or (number - 1, number)
     row = {
         "observed_at": minute(number),

@@ -41,7 +41,7 @@ def test_the_ready_made_rules_cover_every_kind() -> None:
 
 
 def test_every_kind_has_a_likely_cause_and_next_step() -> None:
-    """But for `column`: of any number at all nothing can be said."""
+    """But for `column`: an arbitrary number has no hint."""
     assert {name for name, kind in KINDS.items() if not kind.hint} == {"column"}
 
 

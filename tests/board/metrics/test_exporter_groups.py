@@ -42,7 +42,7 @@ def test_lag_has_the_four_labels():
 
 @pytest.mark.parametrize(("online", "label"), [(False, "0"), (None, ""), (True, "")])
 def test_members_that_are_unknown_are_an_empty_label(online, label):
-    """0 is said only where the group is known to be offline."""
+    """0 is exported only where the group is known to be offline."""
     samples = metrics_of(groups({"lag": 7, "online": online}))
     assert value(samples, "rocketmq_group_diff", countOfOnlineConsumers=label) == 7
 

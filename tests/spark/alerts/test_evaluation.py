@@ -58,7 +58,7 @@ READY_MADE = evaluated_rules(load_rules(DEFAULT_RULES))
 
 
 def group(at: float, readable_lag: int | None, **other: Any) -> dict[str, Any]:
-    """An observation of one group, complete and online unless told otherwise."""
+    """An observation of one group, complete and online unless given otherwise."""
     row = {
         "at": at,
         "consumer_group": "billing",
@@ -112,7 +112,7 @@ def test_lag_above_its_threshold_at_every_evaluation(spark: SparkSession) -> Non
 UNKNOWN = [
     group(0, 200),
     group(1, None, complete=False, online=None),
-    group(2, 50, complete=False),  # at least 50: says nothing
+    group(2, 50, complete=False),  # at least 50: undecided
     group(3, 150, complete=False),  # at least 150: true
     group(4, 50),
 ]
@@ -192,8 +192,8 @@ OF_PART: dict[str, tuple[list[EvaluatedRule], dict[str, Any], dict[str, Any], bo
         ),
     ]
 }
-"""Rules, each with a row of which it is true and one of which it is not, and what it says of the
-first when a broker was silent."""
+"""Rules, each with a row of which it is true and one of which it is not, and its outcome
+for the first when a broker was unreachable."""
 
 
 def test_unknown_queues_decide_no_rule_wrongly(
@@ -295,7 +295,7 @@ def test_a_stopped_group_is_alerted_once(spark: SparkSession) -> None:
 
 
 def test_filtered_and_plain_lag_rules_never_alert_together(spark: SparkSession) -> None:
-    """Columns: how, how many of 20,000 are its own; what the two rules say of it."""
+    """Columns: how, how many of 20,000 are its own; which of the two rules are true."""
     cases: dict[str, tuple[str | None, int | None, list[str]]] = {
         "reads_all": ("none", 20_000, ["lag-high"]),
         "not_known": (None, None, ["lag-high"]),
@@ -376,7 +376,7 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
 
 
 def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
-    """60 of 100 are on the broker that is silent at minutes 1 and 2, when 5 come to the other."""
+    """60 of 100 are on the broker that is unreachable at 1 and 2, when 5 come to the other."""
     retry, unreachable = "%RETRY%billing", (1, 2, 5, 6)
     numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
     rows = [
@@ -390,7 +390,7 @@ def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
         [
             (at, kind, subject, growth)
             for kind in ("dlq_growth", "retry_growth")
-            # At the last, so many came at least, whatever the silent broker holds.
+            # At the last, so many came at least, whatever the unreachable broker holds.
             for at, growth in ((3, 5.0), (6, 95.0))
         ],
     )
@@ -434,7 +434,7 @@ def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:
     rows = [
         broker(0, "broker-a", version="V5_3_3", put_tps=0.0, config={"a": "b"}),
         broker(0, "broker-b"),
-        broker(1, "broker-a", disk_ratio=0.5),  # an old one may not tell its version
+        broker(1, "broker-a", disk_ratio=0.5),  # an old one may not report its version
         broker(1, "broker-b", config={}),
         broker(2, "broker-a"),
         broker(2, "broker-b", version="V5_3_3", disk_ratio=0.9),
@@ -552,7 +552,7 @@ def test_globs_choose_what_a_rule_is_about(
     rules = applied_rules("lag", 0.0, match=match)
     found = evaluate([evaluated_rule(each) for each in rules], rows, minutes(0, 1)).collect()
     assert {alert.subject.split("/")[2] for alert in found} == topics
-    # The life cycle asks the same of the same names, in Python.
+    # The life cycle matches the same names alike, in Python.
     meant = {name for name in TOPICS if rules[0].applies_to({**COLUMNS, "topic": name})}
     assert meant == topics
 

@@ -1,6 +1,6 @@
 """Rules on what stands beside a group's row: a few rows of each table, and what is not known.
 
-One simplification would look right and break: taking a look that asked no member for one at which
+One simplification would look right and break: taking a snapshot without reports for one at which
 nothing was wrong.
 """
 
@@ -28,7 +28,7 @@ Rows = Mapping[str, Sequence[dict[str, Any]]]
 def evaluated(
     spark: SparkSession, kind: str, rows: Rows, at: Sequence[float] = (0,), **group: Any
 ) -> dict[float, Any]:
-    """What a rule of a kind says of billing's rows at some minutes: value, False or None."""
+    """The outcome of a rule of a kind for billing's rows at some minutes: value, False or None."""
     added = [table for each in GROUP_FEATURES for table in (each.table, *each.also_reads)]
     tables = {table.name: table for table in (progress.GROUPS, *added)}
     own = {"complete": True, "online": True, "message_model": "CLUSTERING", **GROUP, **group}
@@ -84,7 +84,7 @@ ASSIGNED = [
     queue(0, 3, "UNOWNED"),
     queue(2, 0, "OK"),
 ]
-"""At minute 1 nobody was asked."""
+"""At minute 1 nobody got a request."""
 
 
 @pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])
@@ -103,7 +103,7 @@ def test_idle_members_are_counted_where_members_reported(spark: SparkSession) ->
 
 
 def also_reads(**topics: str) -> dict[str, Any]:
-    """What a member told; a topic's name to its tags."""
+    """What a member reported; a topic's name to its tags."""
     given = [
         {"topic": topic, "expression_type": "TAG", "expression": tags}
         for topic, tags in topics.items()

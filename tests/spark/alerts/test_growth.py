@@ -1,4 +1,4 @@
-"""Growth since the minutes before, or since the last look before an outage, and nothing else."""
+"""Growth since the minutes before, or since the last snapshot before an outage."""
 
 import random
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 def growth(
     spark: SparkSession, rows: Sequence[Row], window: Window, outages: Outages
 ) -> list[tuple[str, str, int | None]]:
-    """What is told of a window, from those rows only that are asked for."""
+    """The growth in a window, from those rows only that it compares."""
     compared = windows_to_compare(CONDITIONS, window, outages)
     kept = [row for row in rows if any(minute(row[0]) in each for each in compared)]
     if not kept:
@@ -55,7 +55,7 @@ def growth(
 
 
 def test_growth_during_an_outage_counts_after_it(spark: SparkSession):
-    """3 dead letters at minute 0; 7 more come while a broker is silent from 1 to 20."""
+    """3 dead letters at minute 0; 7 more come while a broker is unreachable from 1 to 20."""
     seen = [(0, "COMPLETE"), *((at, "PARTIAL") for at in range(1, 21)), (21, "COMPLETE")]
     rows = [(at, "%DLQ%g", 3 if at < 21 else 10, status == "COMPLETE") for at, status in seen]
     outages = complete_before(snapshots(*seen), minutes(21, 22), HISTORY)

@@ -1,4 +1,4 @@
-"""What a look could not read: brokers that answer something, and not what they hold.
+"""What a snapshot could not read: brokers that respond, but not with what they hold.
 
 One simplification would look right and break: taking any problem of a broker for one of these.
 """
@@ -46,7 +46,7 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         snapshot_row((B, "GET_ALL_CONSUMER_OFFSET", "?"), read=None),
         [B],
     ),
-    "all, of which the first is told": (
+    "all, of which the first is reported": (
         snapshot_row((B, "GET_BROKER_CONFIG", f"{DENIED} (4 more requests failed)"), read=ONLY_A),
         [B],
     ),
@@ -67,7 +67,7 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         snapshot_row((B, "GET_TOPIC_STATS_INFO t", f"{TIMED_OUT} (57 more requests failed)")),
         [B],
     ),
-    "what only deep looks ask": (
+    "what only deep snapshots request": (
         snapshot_row((A, "GET_CONSUMER_RUNNING_INFO g", f"{TIMED_OUT} (57 more requests failed)")),
         [],
     ),
@@ -79,11 +79,11 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "pull offsets of a slave": (snapshot_row((SLAVE, "GET_ALL_CONSUMER_OFFSET", DENIED)), []),
     "a broker that holds nothing": (snapshot_row(read=ONLY_A), []),
-    "a slave is silent": (
+    "a slave is unreachable": (
         snapshot_row((SLAVE, "GET_BROKER_CONFIG", "connection refused"), unreachable=(SLAVE,)),
         [SLAVE],
     ),
-    "one silent, one without offsets": (
+    "one unreachable, one without offsets": (
         snapshot_row(
             (A, "GET_ALL_CONSUMER_OFFSET", TIMED_OUT),
             (B, "GET_ALL_CONSUMER_OFFSET", "connection refused (2 more requests failed)"),
@@ -93,7 +93,7 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [A, B],
     ),
 }
-"""Looks, and what was not read at each."""
+"""Snapshots, and what was not read in each."""
 
 
 def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""``progress.capacity``: what members told, what they could carry, and what the peak takes."""
+"""``progress.capacity``: what members reported, what they could carry, and what the peak takes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def load(queues, produce_tps, clients=2, readable_lag=600, **other):
 
 
 GROUPS = {
-    # group: its members, what is asked of it
+    # group: its members, its expected row
     # Two of 20 threads at 100 ms carry 200 a second each; 450 at the peak take three.
     "plain": ([member("a", 20, 100.0, 100.0), member("b", 20, 50.0, 100.0)], load(4, 100.0)),
     # Clients report every queue as locked. 2 queues of a concurrent one keep 20 threads busy.
@@ -46,7 +46,7 @@ GROUPS = {
     "batch-computes": ([member("a", 20, 9.0, 10.0)], load(2, 10.0, clients=1)),
     "too many": ([member("a", 1, 1.0, 1000.0)], load(3, 4.0, clients=5)),
     "failing": ([member("a", 1, 1.0, 100.0, failed_tps=2.0)], load(1, 1.0, clients=1)),
-    "failures not told": ([member("a", 1, 1.0, 100.0, failed_tps=None)], load(1, 1.0)),
+    "failures not reported": ([member("a", 1, 1.0, 100.0, failed_tps=None)], load(1, 1.0)),
     # 100 calls of 10 ms and 300 of 50 ms.
     "unequal": ([member("a", 8, 100.0, 10.0), member("b", 8, 300.0, 50.0)], load(8, 1.0)),
     "never called": ([member("a", 20, 0.0, 0.0)], load(4, 1.0)),
@@ -97,7 +97,9 @@ def computed(spark):
         }
         for at, tps in ((-8 * A_DAY, 9000.0), (-2 * A_DAY + 30, 450.0), (30, 300.0))
     ]
-    groups.append({"at": NOW, "consumer_group": "told nothing", "topic": "orders"} | load(4, 1.0))
+    groups.append(
+        {"at": NOW, "consumer_group": "reported nothing", "topic": "orders"} | load(4, 1.0)
+    )
     found = capacity(
         frame(spark, raw.CLIENTS, clients),
         frame(spark, raw.CLIENT_TOPICS, topics),
@@ -162,7 +164,7 @@ EXPECTED = {
     "batch-computes": {"wait_share": 0, "best_threads": 2},
     "too many": {"capacity_tps": 3, "clients_needed": 4, "capacity_limit_tps": 3},
     "failing": {"consume_tps": 3},
-    "failures not told": {"consume_tps": None, "capacity_tps_per_client": 10},
+    "failures not reported": {"consume_tps": None, "capacity_tps_per_client": 10},
     "unequal": {"consume_rt_ms": 40, "capacity_tps_per_client": 480},
     "never called": {
         "threads": 20,

@@ -54,11 +54,11 @@ A, B = {"a": RUNNING}, {"b": RUNNING}
 
 CASES = {
     "the same owner": ([Seen("a"), Seen("a")], []),
-    "a broker tells what was handed out": (
+    "a broker reports what was handed out": (
         [Seen("a", A, offsets=(100, 150)), Seen("b", A | B)],
         [rebalanced("b", "a", 50, "member joined")],
     ),
-    "a client tells what was handed out": (
+    "a client reports what was handed out": (
         [Seen("a", A, reports=CACHE), Seen("b", A | B)],
         [rebalanced("b", "a", 20, "member joined")],
     ),
@@ -66,7 +66,7 @@ CASES = {
         [Seen("a", A | B, reports=CACHE | {"cached_messages": 0}), Seen("b", B)],
         [rebalanced("b", "a", 0, "member left")],
     ),
-    "nobody tells what was handed out": (
+    "nobody reports what was handed out": (
         [Seen("a", A | B, reports={"commit_offset": 40}), Seen("b", B)],
         [rebalanced("b", "a", None, "member left")],
     ),
@@ -219,7 +219,7 @@ def test_nothing_else_is_an_event(happened):
 
 
 def test_an_event_names_the_messages_that_may_come_twice(happened):
-    (row,) = [row for row in happened if row["consumer_group"].startswith("a broker tells")]
+    (row,) = [row for row in happened if row["consumer_group"].startswith("a broker reports")]
     assert (row["from_offset"], row["to_offset"]) == (100, 150)
     assert row["previous_at"] == minute(0).replace(tzinfo=None)
     assert row["observed_at"] == minute(1).replace(tzinfo=None)

@@ -66,8 +66,8 @@ SIGNS = {
     "grpc-push": "pop",
     "grpc-simple": "pop",
     "remoting": "pull",
-    "remoting-pop": "pop",  # told so (402)
-    "told-to-pull": "pull",
+    "remoting-pop": "pop",  # set so (402)
+    "set-to-pull": "pull",
     "lite-pull": None,
     "broadcast": "pull",
     "old-pop": "pop",
@@ -79,7 +79,7 @@ SIGNS = {
     "nothing": None,
 }
 
-REQUEST_MODES = {"remoting-pop": "pop", "told-to-pull": "pull"}
+REQUEST_MODES = {"remoting-pop": "pop", "set-to-pull": "pull"}
 
 
 def read(group: str, topic: str = "orders", **other: Any) -> dict[str, Any]:

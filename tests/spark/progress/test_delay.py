@@ -152,14 +152,14 @@ RULES = {
         Case((Seen(0, 10), Seen(1, 20), Seen(6, 1000), Seen(10, 10), Seen(12, 20, 12)), 14),
         (11, "interpolated", 2),
     ),
-    "a hole in an observation is none": (
+    "a gap in an observation is none": (
         Case((Seen(0, 100), Seen(5, None), Seen(10, 200, 10)), 149),
         (5, "interpolated", 10),
     ),
     # message 150 is the first that can still be read
     "lost messages": (Case(GROWS, 20, minimum=149), (5, "interpolated", 10)),
-    "asked": (Case(GROWS, 149, by_broker=3), (3, "exact", 0)),
-    "asked by a clock ahead": (
+    "read": (Case(GROWS, 149, by_broker=3), (3, "exact", 0)),
+    "read by a clock ahead": (
         Case((*GROWS, Seen(11, 200, 10)), 198, by_broker=10.5),
         (10.5, "exact", 0),
     ),

@@ -128,16 +128,16 @@ CASES = {
         queue(10), queue(None), ("DISAPPEARED", 10, None, None, None)
     ),
     "never there": case(queue(None), None),
-    "rows of the topic set aside": case(queue(10), None, broker="c"),
-    "rows of any topic set aside": case(queue(10), None, broker="e"),
-    "rows of another topic set aside": case(
+    "rows of the topic quarantined": case(queue(10), None, broker="c"),
+    "rows of any topic quarantined": case(queue(10), None, broker="e"),
+    "rows of another topic quarantined": case(
         queue(10), None, ("DISAPPEARED", 10, None, None, None), broker="f"
     ),
-    "a client that was not asked": case(queue(10, store="client_file"), None, client="a1"),
+    "a client without a request": case(queue(10, store="client_file"), None, client="a1"),
     "first commit": case(queue(None), queue(5), ("FIRST_COMMIT", None, 5, None, None)),
     "first commit of a new group": case(None, queue(5), ("FIRST_COMMIT", None, 5, None, None)),
     "first seen now": case(None, queue(5), broker="c"),
-    "a client that is asked now": case(None, queue(10, store="client_file"), client="a1"),
+    "a client with a request now": case(None, queue(10, store="client_file"), client="a1"),
 }
 
 LACKING = {"c": ("orders",), "e": (EVERY,), "f": ("refunds",)}

@@ -48,7 +48,14 @@ CASES = {
     "half of a sample": (["A"], [queue(20)], HALF, [], 0.5, "tag_sample"),
     "both tags": (["A||B"], [queue(20)], HALF, [], 1.0, "tag_sample"),
     "another tag": (["C"], [queue(20)], HALF, [], 0.0, "tag_sample"),
-    "only what is unread": (["A"], [queue(65)], sample((50, A), (70, B)), [], 0.0, "tag_sample"),
+    "only what is unconsumed": (
+        ["A"],
+        [queue(65)],
+        sample((50, A), (70, B)),
+        [],
+        0.0,
+        "tag_sample",
+    ),
     "all was read": (["A"], [queue(90)], HALF, [], None, None),
     "no lag": (["A"], [queue(100)], HALF, [], None, None),
     "all is read by now": (
@@ -258,7 +265,7 @@ def test_a_broadcasting_row_uses_its_own_clients_filter(spark):
 
 
 def test_hashes_are_javas(spark):
-    """Told by `String.hashCode` of Java itself."""
+    """Computed by `String.hashCode` of Java itself."""
     known = {
         "A": 65,
         "TagA": 2598919,

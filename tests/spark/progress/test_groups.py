@@ -343,7 +343,7 @@ def test_retry_lag_and_dead_letters(spark):
     )
     assert rows["billing", "orders"]["retry_lag"] == 7
     assert rows["billing", "orders"]["dlq_messages"] == 7
-    # A complete snapshot without these topics says that there is nothing in them.
+    # A complete snapshot without these topics means that they are empty.
     assert rows["other", "orders"]["retry_lag"] == 0
     assert rows["other", "orders"]["dlq_messages"] == 0
 

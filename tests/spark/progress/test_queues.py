@@ -76,8 +76,8 @@ def compute(
             (None, None, 50, None, None, 90, "NEVER_COMMITTED"),
             id="never committed",
         ),
-        pytest.param(70, 100, 60, 90, (40, 30, 10, 10, 30, 30, "LOST"), id="expired unread"),
-        pytest.param(100, 100, 60, 60, (40, 0, 40, 40, 0, 0, "LOST"), id="all expired unread"),
+        pytest.param(70, 100, 60, 90, (40, 30, 10, 10, 30, 30, "LOST"), id="expired unconsumed"),
+        pytest.param(100, 100, 60, 60, (40, 0, 40, 40, 0, 0, "LOST"), id="all expired unconsumed"),
         pytest.param(
             0, 100, 120, 120, (-20, 0, -20, 0, 0, 0, "AHEAD_OF_BROKER"), id="ahead of broker"
         ),
@@ -104,7 +104,7 @@ STORED = minute(-2)
         pytest.param((100, 100, 60), STORED, None, 0, "exact", id="nothing readable left"),
         pytest.param((0, 100, 120), STORED, None, None, None, id="ahead of the broker"),
         pytest.param((0, 100, None), STORED, None, None, None, id="never committed"),
-        pytest.param((0, 100, 99), None, None, None, None, id="the broker did not tell"),
+        pytest.param((0, 100, 99), None, None, None, None, id="the broker did not report"),
         pytest.param((0, 100, 99), minute(1), None, None, None, id="the broker's clock is ahead"),
     ],
 )

@@ -100,12 +100,12 @@ GROUPS = {
         True,
         [],
     ),
-    "one did not tell": (
+    "one did not report": (
         [member("a", ORDERS), member("b", subscribes("bills"), subscriptions_source="group")],
         None,
         [],
     ),
-    "one did not tell, others differ": (
+    "one did not report, others differ": (
         [
             member("a", ORDERS),
             member("b", subscribes("orders", "A")),
@@ -124,7 +124,7 @@ def computed(spark):
         for name, (members, _, _) in GROUPS.items()
         for row in members
     ]
-    rows += [member("a", ORDERS, consumer_group="nobody told", subscriptions_source="group")]
+    rows += [member("a", ORDERS, consumer_group="nobody reported", subscriptions_source="group")]
     rows += [member("a", ORDERS, consumer_group="another time", at=70)]
     found = subscriptions(frame(spark, CLIENTS, rows), minutes(0, 60)).collect()
     assert len({row["consumer_group"] for row in found}) == len(found)
@@ -145,7 +145,7 @@ def test_groups_without_reports_have_no_row(computed):
 
 def test_evidence_is_what_each_member_reported(computed):
     evidence = [
-        row.asDict(recursive=True) for row in computed["one did not tell, others differ"].evidence
+        row.asDict(recursive=True) for row in computed["one did not report, others differ"].evidence
     ]
     assert [(each["client_id"], each["subscriptions"]) for each in evidence] == [
         ("a", [{"topic": "orders", "expression_type": "TAG", "expression": "*"}]),

@@ -10,11 +10,11 @@ from tests.support.table_rows import frame, minute, minutes, snapshot_id
 pytestmark = pytest.mark.spark
 
 NOW = 70
-"""The minute of the only deep look. One minute before it there was a look, and none an hour before:
+"""The minute of the only deep snapshot. There is one a minute before, and none an hour before:
 that moment lies a quarter of the way from minute 8 to minute 16."""
 
 LOGS = {name: f"{snapshot_id(NOW)}-{name}" for name in ("broker-a", "broker-b")}
-"""Ids of lines of stats.log printed at the instant of the look: one snapshot per broker."""
+"""Ids of lines of stats.log printed at the instant of the snapshot: one snapshot per broker."""
 
 WINDOWS = {"minute": (69, 69, 0.0), "hour": (8, 16, 0.25)}
 
@@ -42,7 +42,7 @@ COUNTED = {
         [counter("", 60, 1.0, 1.0), counter("", 180, 3.0, 1.0, broker_id=1)],
         (1, 3, 4, 240, 1, 0.75),
     ),
-    "a silent master": ([counter("", 60, 1.0, 1.0, broker_id=2)], (None, 1, 1, 60, 1, 1)),
+    "an unreachable master": ([counter("", 60, 1.0, 1.0, broker_id=2)], (None, 1, 1, 60, 1, 1)),
     "nothing counted": (
         [counter("", 0, 0.0, 0.0), counter("", 0, 0.0, 0.0, broker_id=1)],
         (0, 0, 0, 0, None, None),
@@ -67,7 +67,7 @@ COUNTED = {
         ],
         (0, 10, 10, 600, 4, 1),
     ),
-    "a look and a log": (
+    "a snapshot and a log": (
         [
             counter("", 600, 10.0, 2.0),
             counter("", 540, 9.0, 2.0, snapshot_id=LOGS["broker-a"]),  # the same counter again
@@ -103,7 +103,7 @@ WRITTEN = {
     "one queue is new": ([(100, 220), (None, 60)], None),
     "recreated": ([(100, 220), (5000, 60)], None),
     "one queue is not known now": ([(100, 220), (50, None)], None),
-    "offsets not told": ([(None, None)], None),
+    "offsets not reported": ([(None, None)], None),
 }
 
 SERVED = {

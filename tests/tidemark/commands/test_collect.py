@@ -1,4 +1,4 @@
-"""`tidemark collect` of files: what lands, what is said, how it ends."""
+"""`tidemark collect` of files: what lands, what is printed, how it ends."""
 
 import shutil
 import subprocess

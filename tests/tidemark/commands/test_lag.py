@@ -1,4 +1,4 @@
-"""`tidemark lag` as a person sees it: what is not known is a dash, a bound says that it is one."""
+"""`tidemark lag` as a person sees it: what is not known is a dash, a bound is shown as one."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -37,10 +37,10 @@ def cells(taken: Snapshot) -> dict[str, str]:
         pytest.param([(10, 10, NOW)], "0", "0 ms", id="nothing left"),
         pytest.param([(9, 10, NOW - timedelta(seconds=90))], "1", "1 m 30 s", id="known"),
         pytest.param([(5, 10, NOW)], "5", "-", id="not known"),
-        pytest.param([(5, 10, None)], "5", "-", id="the broker did not tell"),
+        pytest.param([(5, 10, None)], "5", "-", id="the broker did not report"),
         pytest.param([(9, 10, NOW)], "1", "-", id="0 means that nothing is left"),
         pytest.param([(5, 10, NOW - timedelta(seconds=90))], "5", "> 1 m 30 s", id="older ones"),
-        pytest.param([(5, 10, NOW), (10, 10, NOW)], "5", "-", id="at least 0 says nothing"),
+        pytest.param([(5, 10, NOW), (10, 10, NOW)], "5", "-", id="at least 0 is no bound"),
         pytest.param(
             [(5, 10, NOW), (9, 10, NOW - timedelta(seconds=5))], "6", "> 5.0 s", id="a bound"
         ),

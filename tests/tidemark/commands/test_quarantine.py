@@ -104,7 +104,7 @@ def test_a_decision_hides_the_row_until_it_is_undone(home, lake):
     assert printed == (
         f"{chosen} raw.queue_offsets broker=broker-a, topic=orders, queue_id=1: "
         "released by eve: as the broker says\n"
-        # The last look at this cluster is at 13:10.
+        # The last snapshot of this cluster is at 13:10.
         "Then compute again: tidemark recompute --from 2026-11-19T12:00Z --to 2026-11-19T14:00Z\n"
     )
     (found,) = decisions(lake)
