@@ -10,6 +10,8 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orchestration.instance import forking
@@ -50,21 +52,30 @@ _PR_SET_PDEATHSIG = 1
 class _Server:
     """Forks for each request and reports to each client how its process ended."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, installation: str) -> None:
+        self._installation = installation
+        self._is_stale = False
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
+        # Left by the process that this one replaced.
+        Path(path).unlink(missing_ok=True)
         self._listener.bind(path)
         self._listener.listen()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._pids: set[int] = set()
 
-    def serve(self) -> dict[str, Any]:
-        """Serves for ever; returns only in a forked process, with the request it is for."""
-        while True:
+    def serve(self) -> dict[str, Any] | None:
+        """Serve while the installation is that of the start, and then until the last run ends.
+
+        Returns:
+            In a forked process the request it is for. In the server None: start it anew.
+        """
+        while not self._is_stale or self._pids:
             for key, _ in self._selector.select():
                 request = key.data()
                 if request is not None:
                     return request
+        return None
 
     def stop(self) -> None:
         """Ends every run under way."""
@@ -82,6 +93,13 @@ class _Server:
             client.close()
             return None
         client.settimeout(None)
+        if request["installation"] != self._installation:
+            self._is_stale = True
+            for stream in streams:
+                os.close(stream)
+            with client, suppress(OSError):
+                client.sendall(forking.STALE)
+            return None
         pid = os.fork()
         if pid == 0:
             self._become_run(client, streams, request)
@@ -167,11 +185,12 @@ def _read(client: socket.socket, length: int) -> bytes:
 
 def main() -> None:
     """Imports the libraries, listens on the socket named, and in a forked process does the run."""
+    installation = forking.installation()
     for name in PRELOADED:
         importlib.import_module(name)
     # What is imported stays; a collector that walked it would copy its pages into every run.
     gc.freeze()
-    server = _Server(sys.argv[1])
+    server = _Server(sys.argv[1], installation)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def on_terminate(*_: object) -> None:
@@ -180,6 +199,9 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, on_terminate)
     request = server.serve()
+    if request is None:
+        # The same process, so that whoever finds or stops it still can.
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name, sys.argv[1]])
     gc.set_threshold(*SELDOM)
     forking.forked = True
     sys.argv = [request["module"], *request["arguments"]]

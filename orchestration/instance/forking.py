@@ -6,6 +6,7 @@ whoever requested it; killed, its clients' run is killed with it. Like the Spark
 accelerator: without it a run does its own imports.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -29,6 +30,9 @@ SUPPORTED = hasattr(os, "pidfd_open")
 START_SECONDS = 120
 LENGTH_BYTES = 4
 
+STALE = b"stale"
+"""What a server responds to a request of another installation than its own."""
+
 forked = False
 """Whether this process was forked for a run; it must not hand the run on."""
 
@@ -50,6 +54,20 @@ class ForkServer(Service):
     def listens(self) -> bool:
         """Whether its socket is there."""
         return Path(self.socket).exists()
+
+
+def installation() -> str:
+    """Return what identifies the installed libraries: it changes with each one that is installed.
+
+    A server has imported its own, and a run that it forks must not mix them with newer ones.
+    """
+    found = {
+        (entry.name, entry.stat().st_mtime_ns)
+        for folder in {path for path in sys.path if path and Path(path).is_dir()}
+        for entry in os.scandir(folder)
+        if entry.name.endswith(".dist-info")
+    }
+    return hashlib.sha256(repr((sys.version, sorted(found))).encode()).hexdigest()
 
 
 def running(home: Home) -> ForkServer | None:
@@ -95,7 +113,8 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
         arguments: of the command.
 
     Returns:
-        Its exit code, 128 + n when signal n ended it; None when no server runs.
+        Its exit code, 128 + n when signal n ended it; None when no server runs, or one that still
+        has the libraries of another installation, and starts anew.
 
     Raises:
         ForkServerError: when the server ended under the run.
@@ -105,9 +124,16 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
         return None
     with connection:
         # The run shall end as this process would have ended.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: connection.send(bytes([number])))
+        send = connection.send
+        handlers = {
+            number: signal.signal(number, lambda number, _: send(bytes([number])))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         reply = connection.recv(64)
+    if reply == STALE:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        return None
     if not reply:
         raise ForkServerError(f"the fork server ended under the run; see {_log_file(home)}")
     code = int(reply)
@@ -118,7 +144,7 @@ def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int |
     """Starts a module's ``main()`` in a forked process of its own and does not wait for it.
 
     Returns:
-        Its process id; None when no server runs.
+        Its process id; None as for `run`.
     """
     with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
         streams = (nothing.fileno(), output.fileno(), output.fileno())
@@ -126,7 +152,8 @@ def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int |
         if connection is None:
             return None
         with connection:
-            return int(connection.recv(64))
+            reply = connection.recv(64)
+            return None if reply == STALE else int(reply)
 
 
 def _start(home: Home) -> ForkServer:
@@ -162,6 +189,7 @@ def _request(
         "environment": dict(os.environ),
         "folder": str(Path.cwd()),
         "detached": detached,
+        "installation": installation(),
     }
     body = json.dumps(request).encode()
     socket.send_fds(connection, [len(body).to_bytes(LENGTH_BYTES, "big")], list(streams))

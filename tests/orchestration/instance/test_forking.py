@@ -28,7 +28,7 @@ def run_program(home, *arguments, folder=ROOT, **settings):
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(home.path), *map(str, arguments)],
         cwd=folder,
-        env=environment(home, PYTHONPATH=str(ROOT), **settings),
+        env=environment(home, **{"PYTHONPATH": str(ROOT)} | settings),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,3 +92,26 @@ def test_without_a_server_no_request_is_made(tmp_path):
     home = Home.of(tmp_path / "home")
     assert forking.run(home, "tests.support.fork_probe", []) is None
     assert forking.start(home, "tests.support.fork_probe", [], tmp_path / "log") is None
+
+
+def test_a_server_starts_anew_when_the_installation_changed(tmp_path, monkeypatch):
+    home, site = Home.of(tmp_path / "home"), tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{site}")
+    server = forking.up(home)
+    try:
+
+        def output():
+            asker = run_program(home, "tell", 7, PROBE="x", PYTHONPATH=f"{ROOT}:{site}")
+            return asker.communicate("a word", timeout=60)[0].splitlines()[:1]
+
+        assert output() == ["to standard output"]
+        (site / "library-2.0.dist-info").mkdir()
+        assert output() == [], "the asker does its own imports"
+        deadline = time.monotonic() + 120
+        while not output():
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        assert forking.running(home) == server
+    finally:
+        forking.down(home)
