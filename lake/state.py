@@ -104,5 +104,8 @@ class FileState(State):
 
     def names(self, folder: str = "") -> list[str]:
         """See `State`."""
-        found = (self._home.path / folder).glob("*.json") if folder else ()
-        return sorted(f"{folder}/{path.name}" for path in found)
+        where = self._home.path / folder
+        found = [*where.glob("*.json"), *where.glob("raw_since")]
+        if not folder:
+            found += where.glob("collector/*.json")
+        return sorted(path.relative_to(self._home.path).as_posix() for path in found)

@@ -27,6 +27,8 @@ COMMANDS = {
     "recompute": "Compute whole hours of the past again (backfill).",
     "demo": "Run a real cluster with a workload, and watch it.",
     "upgrade": "Move the tables of an older program to this one.",
+    "backup": "Copy what cannot be made again.",
+    "restore": "Put a backup back where it was made.",
     "config": "Every setting: its value, and where the value comes from.",
     "doctor": "Check Java, ports, catalog and brokers.",
     "engine": "Start, stop and show the shared Spark engine.",

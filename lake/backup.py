@@ -1,0 +1,224 @@
+"""Copies of everything that cannot be made again, and putting them back.
+
+A backup holds for each table the metadata of its newest version and every file that these name, so
+it is whole although ticks go on meanwhile removing and joining files. Files of a table never
+change: a second backup into the same folder copies only what is new.
+"""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table as IcebergTable
+
+from lake.catalog import Lake
+from lake.damaged_files import usable
+from lake.leases import RUN
+from lake.table_creation import VERSION
+from lake.tables import TABLES, raw
+from lake.upgrading import FOR_ITS_USER
+from settings.home import Home, write_whole
+
+WAITS_SECONDS = 3600.0
+"""How long a backup waits for a run to end."""
+
+SETTINGS = "*.y*ml"
+"""Files of settings in a home."""
+
+Report = Callable[[str], None]
+
+
+class BackupError(Exception):
+    """A backup cannot be made or put back; one line."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a backup holds, as its file ``backup.json`` says.
+
+    Attributes:
+        program: the version of tidemark that made it.
+        version: that of the tables.
+        warehouse: where their files lay; they are put back there, because Iceberg's metadata name
+            files by their whole address.
+        tables: full name to the address of its metadata.
+    """
+
+    program: str
+    version: int
+    warehouse: str
+    tables: dict[str, str]
+
+
+def backup(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
+    """Copy the tables, shared state, settings and Dagster's storage of the embedded size.
+
+    Args:
+        lake: the tables.
+        folder: where to; files of a table that it holds are not copied again.
+        report: receives a line for each part.
+
+    Raises:
+        DamagedError: a file cannot be read.
+        LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with lake.shared.leases.acquire(RUN, WAITS_SECONDS):
+        places = {}
+        for name in TABLES:
+            table = lake.table(name)
+            places[name] = table.metadata_location
+            with usable(name):
+                copied = sum(
+                    _fetch(table.io, address, folder / _relative(lake, address))
+                    for address in _files_of(table)
+                )
+            report(f"{name}: {copied} new files")
+        loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
+        _copy_pending(lake.home, folder, loaded)
+    for name in lake.shared.state.names():
+        text = lake.shared.state.read(name)
+        if text is not None:
+            _write(folder / "state" / name, text.encode())
+    _copy_home(lake.home, folder / "home")
+    made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places)
+    # Last: a folder without it is no backup.
+    write_whole(folder / "backup.json", json.dumps(asdict(made), indent=1))
+    return made
+
+
+def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
+    """Put a backup back where it was made, into a catalog without tables.
+
+    Killed on the way it is called again.
+
+    Raises:
+        BackupError: the folder is no backup, or cannot be put back there.
+    """
+    held = _contents(folder)
+    if held.version > VERSION:
+        raise BackupError(
+            f"{folder} is of version {held.version}, made by tidemark {held.program}; install that"
+        )
+    warehouse = lake.config.python["warehouse"]
+    if warehouse != held.warehouse:
+        raise BackupError(
+            f"{folder} was made of {held.warehouse} and is put back there only, not into "
+            f"{warehouse}: Iceberg's metadata name files by their whole address"
+        )
+    catalog = lake.connect()
+    for name, place in held.tables.items():
+        if _place_of(catalog, name) not in (None, place):
+            raise BackupError(f"{name} exists already; a backup is put back into an empty catalog")
+    from pyiceberg.io import load_file_io
+
+    io = load_file_io(dict(lake.config.python), held.warehouse)
+    for path in sorted(path for path in (folder / "warehouse").rglob("*") if path.is_file()):
+        address = f"{held.warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
+        with usable(address), io.new_output(address).create(overwrite=True) as output:
+            output.write(path.read_bytes())
+    _put_back_home(lake, folder)
+    for name, place in held.tables.items():
+        if _place_of(catalog, name) is None:
+            catalog.create_namespace_if_not_exists(name.split(".")[0])
+            catalog.register_table(name, place)
+        report(name)
+    return held
+
+
+def _put_back_home(lake: Lake, folder: Path) -> None:
+    home = lake.home.make()
+    shutil.copytree(folder / "home", home, dirs_exist_ok=True)
+    home.chmod(FOR_ITS_USER)
+    if (folder / "landing").is_dir():
+        shutil.copytree(folder / "landing", lake.home.landing, dirs_exist_ok=True)
+    state = folder / "state"
+    for path in sorted(path for path in state.rglob("*") if path.is_file()):
+        lake.shared.state.write(path.relative_to(state).as_posix(), path.read_text())
+
+
+def _contents(folder: Path) -> Contents:
+    try:
+        return Contents(**json.loads((folder / "backup.json").read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise BackupError(f"{folder} is no backup: backup.json cannot be read") from error
+
+
+def _place_of(catalog: Catalog, name: str) -> str | None:
+    try:
+        return catalog.load_table(name).metadata_location
+    except NoSuchTableError:
+        return None
+
+
+def _files_of(table: IcebergTable) -> Iterator[str]:
+    """Yield each file that the newest metadata of a table name, also for older versions."""
+    yield table.metadata_location
+    seen: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                yield manifest.manifest_path
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                    if entry.data_file.file_path not in seen:
+                        seen.add(entry.data_file.file_path)
+                        yield entry.data_file.file_path
+
+
+def _relative(lake: Lake, address: str) -> Path:
+    warehouse = lake.config.python["warehouse"].rstrip("/") + "/"
+    if not address.startswith(warehouse):
+        raise BackupError(f"{address} lies outside of the warehouse {warehouse}")
+    return Path("warehouse") / address.removeprefix(warehouse)
+
+
+def _fetch(io: FileIO, address: str, target: Path) -> bool:
+    """Copy a file of a table, unless it has been copied before; return whether it was."""
+    if target.exists():
+        return False
+    with io.new_input(address).open() as source:
+        _write(target, source.read())
+    return True
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file so that a killed backup leaves none that is cut off."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(target)
+
+
+def _copy_pending(home: Home, folder: Path, loaded: set[str]) -> None:
+    """Copy the snapshots in the home's landing that no table holds yet."""
+    shutil.rmtree(folder / "landing", ignore_errors=True)
+    for path in home.landing.glob("[!.]*/*/*/[!.]*"):
+        if unquote(path.name) not in loaded:
+            shutil.copytree(path, folder / "landing" / path.relative_to(home.landing))
+
+
+def _copy_home(home: Home, target: Path) -> None:
+    """Copy the files of settings, and the databases of Dagster as they are at one instant."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    for path in home.path.glob(SETTINGS):
+        shutil.copy2(path, target / path.name)
+    for path in (*home.dagster.rglob("*.db"), *home.dagster.glob(SETTINGS)):
+        copy = target / path.relative_to(home.path)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".db":
+            shutil.copy2(path, copy)
+            continue
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as database:
+            source.backup(database)

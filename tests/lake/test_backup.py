@@ -1,0 +1,95 @@
+"""A backup that is put back holds every row, silence, setting and run of Dagster."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from alerting.delivery.silences import silence, silences
+from lake.backup import BackupError, backup, restore
+from lake.catalog import Lake
+from lake.landing import landed
+from lake.loading import load
+from lake.tables import TABLES, raw
+from lake.window import HOUR, Window, floor_hour
+from orchestration.instance.files import prepare
+from tests.support.cluster_history import PAST, put
+from tests.support.homes import run
+
+pytestmark = pytest.mark.slow
+
+START = floor_hour(datetime.now(UTC)) - 8 * HOUR
+
+
+@pytest.fixture
+def filled(lake, monkeypatch):
+    """Tables with several versions, a landed snapshot, a silence, a setting, a run of Dagster."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setenv("TIDEMARK_HOME", str(lake.home.path))
+    for minutes in (PAST[:3], PAST[3:5]):
+        put(lake.home, START, minutes)
+        load(lake)
+    hour = Window(START, START + HOUR)
+    lake.replace(raw.TOPICS, hour, lake.read(raw.TOPICS, hour))
+    put(lake.home, START, PAST[5:6])
+    silence(lake.shared, {"topic": ("x",)}, datetime.now(UTC) + timedelta(days=1), "eve")
+    (lake.home.path / "clusters.yaml").write_text("clusters: []\n")
+    with dg.DagsterInstance.from_config(str(prepare(lake.home))) as instance:
+        instance.add_run(
+            dg.DagsterRun(
+                job_name="tick",
+                run_id="11111111-1111-1111-1111-111111111111",
+                status=dg.DagsterRunStatus.SUCCESS,
+            )
+        )
+    return lake
+
+
+def contents(lake):
+    rows = {name: sorted(map(repr, lake.read(table).to_pylist())) for name, table in TABLES.items()}
+    loaded = set(lake.read(raw.SNAPSHOTS)["snapshot_id"].to_pylist())
+    pending = {item.snapshot_id for item in landed(lake.home)} - loaded
+    return rows, pending, silences(lake.shared.state)
+
+
+def test_a_home_that_was_lost_is_put_back(filled, tmp_path):
+    before = contents(filled)
+    assert before[0]["raw.queue_offsets"]
+    made = run(filled.home, ["backup", str(tmp_path / "copy")])
+    assert made.returncode == 0, made.stderr
+    shutil.rmtree(filled.home.path)
+    done = run(filled.home, ["restore", str(tmp_path / "copy")])
+    assert done.returncode == 0, done.stderr
+    again = Lake(filled.home)
+    assert filled.home.path.stat().st_mode & 0o777 == 0o700
+    assert contents(again) == before
+    assert (filled.home.path / "clusters.yaml").read_text() == "clusters: []\n"
+    assert len(load(again).snapshots) == 1, "what was landed and not loaded"
+    with dg.DagsterInstance.from_config(str(filled.home.dagster)) as instance:
+        assert [each.job_name for each in instance.get_runs()] == ["tick"]
+
+
+def test_a_second_backup_copies_only_what_is_new(filled, tmp_path):
+    said = []
+    backup(filled, tmp_path / "copy")
+    load(filled)
+    backup(filled, tmp_path / "copy", said.append)
+    new = {line.split(":")[0]: int(line.split()[1]) for line in said}
+    assert new["quality.results"] == 0 and 0 < new["raw.topics"] <= 6
+    before = contents(filled)
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+
+
+def test_nothing_is_put_back_over_tables_or_elsewhere(filled, tmp_path):
+    with pytest.raises(BackupError, match="is no backup"):
+        restore(filled, tmp_path)
+    backup(filled, tmp_path / "copy")
+    load(filled)
+    with pytest.raises(BackupError, match="exists already; a backup is put back into an empty"):
+        restore(filled, tmp_path / "copy")
+    elsewhere = run(type(filled.home).of(tmp_path / "other"), ["restore", str(tmp_path / "copy")])
+    assert elsewhere.returncode == 1
+    assert "is put back there only, not into" in elsewhere.stderr

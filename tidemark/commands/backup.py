@@ -1,0 +1,21 @@
+"""`tidemark backup`: copy what cannot be made again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemark.invocation import invocation
+
+app = typer.Typer()
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; may hold an older one.")],
+) -> None:
+    """Copy the tables, shared state, settings and the embedded size's Dagster storage."""
+    from lake.backup import backup as copy
+
+    made = copy(invocation().lake, folder.absolute(), typer.echo)
+    typer.echo(f"{len(made.tables)} tables in {folder}")

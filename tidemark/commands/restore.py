@@ -1,0 +1,21 @@
+"""`tidemark restore`: put a backup back where it was made."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemark.invocation import invocation
+
+app = typer.Typer()
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="As `tidemark backup` made it.")],
+) -> None:
+    """Put a backup back into an empty home or catalog, at the address where it was made."""
+    from lake.backup import restore as put_back
+
+    held = put_back(invocation().lake, folder.absolute())
+    typer.echo(f"{len(held.tables)} tables put back")
