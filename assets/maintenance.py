@@ -7,11 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS
+from assets.partitions import TABLES_POOL
 from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
-from lake.maintenance import compaction, expiry, removal
+from lake.maintenance import compaction, expiry, orphan_removal, removal
 from lake.retention import Retention, remember_raw_since, remove_landed
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -24,6 +25,12 @@ MAINTENANCE = dg.AssetKey("maintenance")
 COMPACTED = 24 * HOUR
 """How far back files are joined: what lands later than that stays in files of its own."""
 
+ORPHANED = 3 * 24 * HOUR
+"""Age from which a file that no version of a table names is removed."""
+
+HOURS = 24
+"""Tables take turns by the hour: files of each are listed once a day."""
+
 REMEMBERED = HOUR
 """How long a reader may still read an older state of a table."""
 
@@ -34,6 +41,7 @@ REMEMBERED = HOUR
     kinds={"iceberg", "spark"},
     owners=OWNERS,
     freshness_policy=EVERY_HOUR,
+    pool=TABLES_POOL,
 )
 def maintenance(
     context: dg.AssetExecutionContext,
@@ -54,8 +62,8 @@ def maintenance(
     young = Window(end - COMPACTED, end)
     session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
     thinned_hours = _thin(session, lake.lake, end, lake.history_settings)
-    states = {}
-    for table in TABLES.values():
+    states, orphans = {}, 0
+    for number, table in enumerate(TABLES.values()):
         known = lake.lake.table(table.name).metadata.snapshots
         if not known:
             continue
@@ -67,10 +75,13 @@ def maintenance(
             session.sql(removal(table, before)).collect()
         session.sql(compaction(table, young)).collect()
         session.sql(expiry(table, now - REMEMBERED)).collect()
+        if number % HOURS == now.hour:
+            orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
         states[table.name] = len(known)
     return dg.MaterializeResult(
         metadata={
             "landings_removed": landings,
+            "orphan_files_removed": orphans,
             "hours_thinned": thinned_hours,
             "states_before": sum(states.values()),
             "states_after": sum(len(lake.lake.table(name).metadata.snapshots) for name in states),

@@ -37,5 +37,19 @@ def expiry(table: Table, before: datetime) -> str:
     )
 
 
+def orphan_removal(table: Table, before: datetime) -> str:
+    """Return SQL that removes files which no version of a table names, as a killed run leaves them.
+
+    Args:
+        table: its declaration.
+        before: files that are younger stay: a commit under way may be about to name them.
+    """
+    # An object store is listed by prefix; Hadoop has no file system for it.
+    return (
+        f"CALL {NAME}.system.remove_orphan_files(table => '{table.name}', "
+        f"older_than => {_instant(before)}, prefix_listing => true)"
+    )
+
+
 def _instant(instant: datetime) -> str:
     return f"TIMESTAMP '{instant.isoformat()}'"

@@ -1,11 +1,14 @@
 """Iceberg's procedures do what the statements ask: old rows go, the others stay as they are."""
 
-from datetime import timedelta
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from lake.catalog import Lake
-from lake.maintenance import FILES, compaction, expiry, removal
+from lake.maintenance import FILES, compaction, expiry, orphan_removal, removal
 from lake.tables import quality
 from lake.window import HOUR
 from tests.support.table_rows import NOON, minutes
@@ -51,3 +54,19 @@ def test_old_rows_go_and_small_files_are_joined(spark, session_home):
     (left,) = lake.table(TABLE.name).metadata.snapshots
     assert left.snapshot_id == newest.snapshot_id
     assert minutes_of(lake.read(TABLE)) == [*range(FILES + 1), 70]
+
+
+def test_old_files_that_no_version_names_are_removed(spark, session_home):
+    lake = Lake(session_home)
+    lake.append(TABLE, [row(300)])
+    place = Path(lake.table(TABLE.name).location().removeprefix("file://")) / "data"
+    old, young = place / "left-by-a-killed-run.parquet", place / "being-written.parquet"
+    for path, days in ((old, 4), (young, 0)):
+        path.write_bytes(b"PAR1")
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    kept = {path for path in place.rglob("*.parquet") if path != old}
+    before = lake.read(TABLE).num_rows
+    spark.sql(orphan_removal(TABLE, datetime.now(UTC) - timedelta(days=3))).collect()
+    assert set(place.rglob("*.parquet")) == kept
+    assert Lake(session_home).read(TABLE).num_rows == before
+    young.unlink()
