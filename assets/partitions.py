@@ -31,6 +31,10 @@ HOURLY = hourly(DEFAULT_HISTORY.days)
 # Backfill policies have been in beta for years; a warning at every start helps no one.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
+TABLES_POOL = "tidemark_tables"
+"""Dagster's pool of steps that change tables. A limit of 1 with the granularity ``run`` lets runs
+wait in the queue; without one they start, and wait for the lease of runs."""
+
 BACKFILL = dg.BackfillPolicy.single_run()
 """One run computes any range of hours: starting Spark for each hour would take longer."""
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
+from assets.partitions import TABLES_POOL
 from assets.quality import check_results, own_checks_of, specs_of
 from assets.resources import LakeResource, QualityResource
 from assets.windows import read_window
@@ -74,6 +75,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         op_tags={"kind": "greatexpectations"},
         # Whoever materializes one table by hand gets only its checks.
         can_subset=True,
+        pool=TABLES_POOL,
     )
     def validate_hour(
         context: dg.AssetCheckExecutionContext,

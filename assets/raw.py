@@ -8,7 +8,7 @@ import dagster as dg
 
 from alerting.incidents.repository import groups_with_incidents
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, is_tick, partition_key
+from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from assets.shared_snapshot import SharedSnapshots
@@ -92,6 +92,7 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
     specs=[dg.AssetSpec(**described(table), deps=[LANDING]) for table in raw.ALL],
     partitions_def=HOURLY,
     backfill_policy=BACKFILL,
+    pool=TABLES_POOL,
 )
 def raw_tables(
     context: dg.AssetExecutionContext, run: CurrentRun

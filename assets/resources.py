@@ -77,7 +77,8 @@ class LakeResource(dg.ConfigurableResource):
         except HeldError as error:
             raise dg.Failure(
                 f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "
-                "Dagster UI"
+                "Dagster UI",
+                allow_retries=False,
             ) from error
 
     @contextmanager
@@ -129,10 +130,11 @@ class CollectorResource(dg.ConfigurableResource):
             if clusters:
                 return take_snapshots(lake.shared, clusters, priority_groups, read, report)
         except (SettingsError, NeverReachedError) as error:
-            raise dg.Failure(str(error)) from error
+            raise dg.Failure(str(error), allow_retries=False) from error
         raise dg.Failure(
             "no cluster to collect: set TIDEMARK_NAMESRV to the name server's HOST:PORT, or write "
-            f"{lake.home.path / 'clusters.yaml'}"
+            f"{lake.home.path / 'clusters.yaml'}",
+            allow_retries=False,
         )
 
 

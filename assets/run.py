@@ -10,7 +10,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.metadata import described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, is_tick, run_window, tick_since
+from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, run_window, tick_since
 from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
 from lake.retention import raw_since
@@ -175,6 +175,7 @@ def window_asset(
             deps=[key_of(each) for each in deps],
             partitions_def=HOURLY,
             backfill_policy=BACKFILL,
+            pool=TABLES_POOL,
         )(step)
 
     return declared

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import dagster as dg
@@ -17,12 +17,14 @@ from lake.failures import OURS, essence
 from lake.landing import newest_landed
 from lake.window import Window
 from orchestration import backfills
-from orchestration.instance.dagster_private import SerializableErrorInfo
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, rotate_logs
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings
+
+if TYPE_CHECKING:
+    from orchestration.instance.dagster_private import SerializableErrorInfo
 
 MOST_FORGOTTEN = 3
 """Runs forgotten after each run of the command line, which may have no daemon to do it."""
@@ -177,7 +179,7 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
     return "the run failed; see it in the Dagster UI"
 
 
-def _error_text(error: SerializableErrorInfo | None) -> str:
+def _error_text(error: "SerializableErrorInfo | None") -> str:
     if _was_interrupted(error):
         raise KeyboardInterrupt
     while error:
@@ -190,7 +192,7 @@ def _error_text(error: SerializableErrorInfo | None) -> str:
     return "no reason given"
 
 
-def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
+def _was_interrupted(error: "SerializableErrorInfo | None") -> bool:
     """Whether a Ctrl-C stands behind a failure, whatever it made of what was under way."""
     return error is not None and (
         error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")

@@ -41,6 +41,9 @@ TICK_MAY_TAKE = timedelta(minutes=30)
 TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""
 
+RETRY = dg.RetryPolicy(max_retries=1, delay=2)
+"""Of the steps of a tick: a server may just be restarting, or another writer have been first."""
+
 
 def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
     """Return all jobs.
@@ -49,13 +52,13 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
         audit: the checks of the hourly audit, of our expectations and those that people bring.
     """
 
-    def job(name: str, description: str, selection: dg.AssetSelection, **tags: str) -> Any:
+    def job(name: str, description: str, selection: dg.AssetSelection, **more: Any) -> Any:
         return dg.define_asset_job(
             name,
             selection=selection,
             description=description,
-            tags=tags,
             executor_def=dg.in_process_executor,
+            **more,
         )
 
     rows = dg.AssetSelection.all() - dg.AssetSelection.checks(audit)
@@ -66,7 +69,8 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
             "tick",
             "Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
             every_tick,
-            **{**PENDING, "dagster/max_retries": "1"},
+            tags=PENDING,
+            op_retry_policy=RETRY,
         ),
         job(
             "collect",

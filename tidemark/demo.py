@@ -128,6 +128,7 @@ def _running(
         report("starting the workload, a group of every kind")
         cluster.start_workload("all")
         engine_up.result()
+        os.environ.pop("DAGSTER_HOME", None)  # the demo has a Dagster of its own
         prepare(home)
         environment = {
             **os.environ,

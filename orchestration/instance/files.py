@@ -6,8 +6,11 @@ from pathlib import Path
 
 from settings.home import Home, write_whole
 
-CONFIG = """\
-# Written by Tidemark at each start; change it there.
+MARK = "# Written by Tidemark"
+
+CONFIG = (
+    MARK
+    + """ at each start; without this line it stays as it is.
 telemetry:
   enabled: false
 nux:
@@ -41,17 +44,34 @@ retention:
   sensor:
     purge_after_days: 2
 """
+)
 
 
 def prepare(home: Home) -> Path:
-    """Makes Dagster's home in ours and names it in the environment (``DAGSTER_HOME``)."""
+    """Name the home of Dagster and ours in the environment; return that of Dagster.
+
+    Where ``DAGSTER_HOME`` names another, that is the operator's, and used as it is. Else it is made
+    in ours. There too a file that Tidemark did not write stays as it is.
+    """
+    os.environ["TIDEMARK_HOME"] = str(home.path)
+    if of_operator := named_by_operator(home):
+        return of_operator
     home.make()
     home.dagster.mkdir(exist_ok=True)
     config = home.dagster / "dagster.yaml"
     # Where Dagster itself would keep the log; JSON is YAML whatever the folder is called.
     text = CONFIG.format(folder=json.dumps(str(home.dagster / "history" / "runs")))
-    if not config.exists() or config.read_text() != text:
+    existing = config.read_text() if config.exists() else MARK
+    if existing.startswith(MARK) and existing != text:
         write_whole(config, text)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
-    os.environ["TIDEMARK_HOME"] = str(home.path)
     return home.dagster
+
+
+def named_by_operator(home: Home) -> Path | None:
+    """Return the home of Dagster that the environment names, where it is none of Tidemark's."""
+    named = os.environ.get("DAGSTER_HOME")
+    path = Path(named).absolute() if named else home.dagster
+    config = path / "dagster.yaml"
+    is_ours = path == home.dagster or (config.exists() and config.read_text().startswith(MARK))
+    return None if is_ours else path

@@ -15,8 +15,6 @@ from pathlib import Path
 import dagster as dg
 
 from assets.run_tags import PROCESS_TAG
-from orchestration.instance.dagster_private import RunTagsTable, SqliteRunStorage
-from orchestration.instance.event_log import EventLog
 from settings.home import Home
 
 ENDED = (
@@ -24,6 +22,8 @@ ENDED = (
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
 )
+
+EMBEDDED_LOG = "orchestration.instance.event_log"
 
 SECONDS = 5.0
 """How long one call forgets at most: a sensor that others wait for makes it."""
@@ -57,8 +57,7 @@ def forget_runs(instance: dg.DagsterInstance, before: datetime, most: int) -> in
         before: the instant.
         most: how many runs at most.
     """
-    log = instance.event_log_storage
-    is_ours_alone = isinstance(log, EventLog)
+    is_ours_alone = is_embedded(instance)
     old = dg.RunsFilter(statuses=list(ENDED), created_before=before)
     until, forgotten = time.monotonic() + SECONDS, 0
     for record in instance.get_run_records(old, limit=most, ascending=True):
@@ -69,22 +68,29 @@ def forget_runs(instance: dg.DagsterInstance, before: datetime, most: int) -> in
             break
         _forget(instance, run.run_id)
         forgotten += 1
-    if isinstance(log, EventLog):
-        log.forget_before(before)
+    if is_ours_alone:
+        instance.event_log_storage.forget_before(before)  # pyright: ignore  of our own kind
     return forgotten
+
+
+def is_embedded(instance: dg.DagsterInstance) -> bool:
+    """Return whether the instance file of the embedded size configures an instance.
+
+    It alone names our event log; the module is not imported to find that out.
+    """
+    return type(instance.event_log_storage).__module__ == EMBEDDED_LOG
 
 
 def _forget(instance: dg.DagsterInstance, run_id: str) -> None:
     """Forget a run; its record goes last, so that what a kill leaves behind is found again."""
     with suppress(NotImplementedError):
         instance.compute_log_manager.delete_logs(prefix=[run_id])
-    storage = instance.run_storage
-    if isinstance(storage, SqliteRunStorage):
-        # Dagster leaves it to a cascade, which SQLite does only where it is switched on.
-        with storage.connect() as connection:
-            connection.execute(RunTagsTable.delete().where(RunTagsTable.c.run_id == run_id))
-    instance.event_log_storage.delete_events(run_id)
-    storage.delete_run(run_id)
+    if is_embedded(instance):
+        from orchestration.instance.dagster_private import forget_run
+
+        forget_run(instance, run_id)
+    else:
+        instance.delete_run(run_id)
 
 
 def shrink(home: Home) -> list[Path]:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.upgrading import upgrade
-from orchestration.instance import forking, warming
+from orchestration.instance import files, forking, warming
 from settings.environment import Settings
 from settings.home import Home
 from spark.session import engine
@@ -19,6 +19,7 @@ def up(settings: Settings) -> engine.Engine:
         ForkServerError: when the fork server does not.
     """
     home = settings.home
+    files.prepare(home)  # a daemon that is started next finds its folder
     catalog = CatalogConfig.of(home, settings.catalog)
     lake = Lake(home, catalog)
     upgrade(lake)  # the tables must exist before the engine reads them

@@ -1,0 +1,145 @@
+"""Tidemark in a Dagster of the operator: daemon, gRPC code server, instance file of theirs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lake.tables import raw
+from settings.home import Home
+from tests.support.homes import ROOT, environment, run, warmed
+from tests.support.servers import free_port
+
+SECONDS = 900
+"""A machine that is busy takes minutes for the imports of three processes."""
+
+CONFIG = """\
+# Of the operator, and of nobody else.
+run_coordinator:
+  module: dagster.core.run_coordinator
+  class: QueuedRunCoordinator
+concurrency:
+  pools: {granularity: run, default_limit: 1}
+run_monitoring: {enabled: true}
+telemetry: {enabled: false}
+"""
+
+LOADED = """
+import sys
+import orchestration.definitions as found
+found.defs
+assert "orchestration.instance.dagster_private" not in sys.modules
+assert "orchestration.instance.event_log" not in sys.modules
+assert "orchestration.instance.launcher" not in sys.modules
+"""
+
+
+@pytest.fixture
+def operator(tmp_path):
+    """A home of Dagster with an instance file of its own."""
+    folder = tmp_path / "dagster"
+    folder.mkdir()
+    (folder / "dagster.yaml").write_text(CONFIG)
+    return folder
+
+
+@contextmanager
+def process(arguments, log, env):
+    with log.open("wb") as output:
+        started = subprocess.Popen(
+            [str(Path(sys.executable).with_name(arguments[0])), *arguments[1:]],
+            cwd=log.parent,
+            env=env,
+            stdout=output,
+            stderr=output,
+            # As a container's main process has it; a shell's background job ignores it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGINT)
+        try:
+            started.wait(60)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def until(done, log):
+    deadline = time.monotonic() + SECONDS
+    while not (found := done()):
+        assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+        time.sleep(1)
+    return found
+
+
+@pytest.mark.slow
+def test_the_code_location_needs_no_private_module_of_dagster(tmp_path):
+    env = environment(Home.of(tmp_path))
+    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.kills
+def test_a_scheduled_tick_succeeds_in_an_operators_dagster(tmp_path, operator, spark_engine):
+    home, port = Home.of(tmp_path / "home"), free_port()
+    home.make()
+    (tmp_path / "workspace.yaml").write_text(
+        f"load_from: [{{grpc_server: {{host: 127.0.0.1, port: {port}, location_name: tidemark}}}}]"
+    )
+    with warmed(home, spark_engine) as warm:
+        env = environment(
+            home,
+            DAGSTER_HOME=str(operator),
+            TIDEMARK_SCHEDULE="on",
+            TIDEMARK_NAMESRV="127.0.0.1:1",
+            TIDEMARK_CLUSTER="lab",
+        )
+        code = ["dagster", "api", "grpc", "-m", "orchestration.definitions"]
+        code += ["-h", "127.0.0.1", "-p", str(port)]
+        logs = tmp_path / "code.log", tmp_path / "daemon.log"
+        with (
+            process(code, logs[0], env),
+            process(["dagster-daemon", "run", "-w", "workspace.yaml"], logs[1], env),
+            dg.DagsterInstance.from_config(str(operator)) as instance,
+        ):
+            ticks = dg.RunsFilter(job_name="tick", statuses=[dg.DagsterRunStatus.SUCCESS])
+            (tick, *_) = until(lambda: instance.get_runs(ticks), logs[1])
+        found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
+        assert {"cluster": "lab", "status": "FAILED"} in found
+        assert "dagster/max_runtime" in tick.tags
+        # The command line records its runs there too.
+        before = _runs(operator)
+        done = run(home, ["tick", "--no-collect"], 300, DAGSTER_HOME=str(operator))
+        assert done.returncode == 0, done.stderr
+        assert _runs(operator) == before + 1
+    assert (operator / "dagster.yaml").read_text() == CONFIG
+    assert not home.dagster.exists()
+
+
+def _runs(operator):
+    with dg.DagsterInstance.from_config(str(operator)) as instance:
+        return instance.get_runs_count(dg.RunsFilter(job_name="tick"))
+
+
+@pytest.mark.slow
+def test_an_instance_file_that_a_person_wrote_stays(tmp_path, monkeypatch):
+    from orchestration.instance.files import CONFIG as OURS
+    from orchestration.instance.files import prepare
+
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
+    home = Home.of(tmp_path / "home")
+    file = prepare(home) / "dagster.yaml"
+    assert file.read_text().startswith(OURS[:20])
+    file.write_text(CONFIG)
+    assert prepare(home) == home.dagster and os.environ["DAGSTER_HOME"] == str(home.dagster)
+    assert file.read_text() == CONFIG
