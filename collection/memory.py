@@ -35,6 +35,7 @@ class Memory:
         deep_at: when its last deep snapshot started, None before.
         collected_at: when its last snapshot started, None before.
         every: seconds between the snapshots of whoever took the last; None for a single one.
+        collector: who took it, where it takes more than one.
     """
 
     state: State
@@ -44,6 +45,7 @@ class Memory:
     deep_at: datetime | None = None
     collected_at: datetime | None = None
     every: float | None = None
+    collector: str | None = None
 
     @classmethod
     def of(cls, state: State, target: str) -> "Memory":
@@ -65,8 +67,8 @@ class Memory:
                 datetime.fromisoformat(text) if (text := found.get(at)) else None
                 for at in ("deep_at", "collected_at")
             )
-            every = found.get("every")
-            return cls(state, name, found["cluster"], brokers, deep_at, collected_at, every)
+            taken = (collected_at, found.get("every"), found.get("collector"))
+            return cls(state, name, found["cluster"], brokers, deep_at, *taken)
         except (ValueError, KeyError, TypeError):
             return cls(state, name)
 
@@ -82,7 +84,13 @@ class Memory:
         others = [name for name in self.state.names(FOLDER) if name != self.name]
         return tuple(self._read(self.state, name).remembered(now) for name in others)
 
-    def learn(self, snapshot: Snapshot, is_deep: bool = False, every: float | None = None) -> None:
+    def learn(
+        self,
+        snapshot: Snapshot,
+        is_deep: bool = False,
+        every: float | None = None,
+        collector: str | None = None,
+    ) -> None:
         """Takes in who responded, and forgets an address whose broker responds at a new one.
 
         Members of a broker group can swap their ids, so an address is known by its group; it keeps
@@ -91,7 +99,8 @@ class Memory:
         Args:
             snapshot: what was read.
             is_deep: whether it was a deep snapshot.
-            every: seconds until the next one, where the same process takes it.
+            every: seconds until the next one, where the same collector takes it.
+            collector: who took it, where it takes more than one.
         """
         responded = {
             (row.broker, row.broker_id, row.address)
@@ -102,6 +111,7 @@ class Memory:
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
         self.collected_at, self.every = snapshot.observed_at.astimezone(UTC), every
+        self.collector = collector
         known = {(broker, address) for broker, _, address in self.brokers}
         moved = {broker for broker, _, address in responded if (broker, address) not in known}
         expected = {(row.broker, row.address): row.broker_id for row in snapshot.brokers}
@@ -128,6 +138,7 @@ class Memory:
             "deep_at": self.deep_at.isoformat() if self.deep_at else None,
             "collected_at": self.collected_at.isoformat() if self.collected_at else None,
             "every": self.every,
+            "collector": self.collector,
             "brokers": rows,
         }
         self.state.write(self.name, json.dumps(found, indent=1))

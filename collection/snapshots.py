@@ -6,6 +6,7 @@ snapshot with the reason, and the others are as if it were not there.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -71,7 +72,7 @@ async def take_snapshot(
     key = cluster.key
     lease = await turn(shared.leases, key, TURN_SECONDS, lambda: Memory.of(shared.state, key))
     try:
-        return await _take_snapshot(shared.state, cluster, None, None, priority_groups, read)
+        return await _take_snapshot(shared.state, cluster, None, read, priority_groups)
     finally:
         if lease:
             lease.release()
@@ -92,7 +93,10 @@ class Collector:
     ) -> None:
         self._state, self._cluster, self._every, self._read = shared.state, cluster, every, read
         key = cluster.key
-        self._standing = Standing(shared.leases, key, lambda: Memory.of(shared.state, key))
+        self._me = secrets.token_hex(8)
+        self._standing = Standing(
+            shared.leases, key, lambda: Memory.of(shared.state, key), self._me
+        )
 
     async def take_snapshot(self, seconds: float) -> Snapshot:
         """Take the next snapshot.
@@ -108,7 +112,7 @@ class Collector:
         """
         await self._standing.take(min(seconds, TURN_SECONDS))
         return await _take_snapshot(
-            self._state, self._cluster, seconds, self._every, (), self._read
+            self._state, self._cluster, seconds, self._read, every=self._every, collector=self._me
         )
 
     def end(self) -> None:
@@ -120,9 +124,9 @@ async def _take_snapshot(
     state: State,
     cluster: Cluster,
     seconds: float | None,
-    every: float | None,
-    priority_groups: Sequence[str],
     read: Read,
+    priority_groups: Sequence[str] = (),
+    **taken: Any,
 ) -> Snapshot:
     memory = await asyncio.to_thread(Memory.of, state, cluster.key)
     deep = cluster.deep(memory.deep_at, datetime.now(UTC))
@@ -133,7 +137,7 @@ async def _take_snapshot(
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
-    await asyncio.to_thread(memory.learn, snapshot, deep is not None, every)
+    await asyncio.to_thread(memory.learn, snapshot, deep is not None, **taken)
     return snapshot
 
 

@@ -26,7 +26,7 @@ class CollectedElsewhereError(Exception):
 
 
 async def turn(
-    leases: Leases, key: str, seconds: float, memory: Callable[[], Memory]
+    leases: Leases, key: str, seconds: float, memory: Callable[[], Memory], me: str = ""
 ) -> Lease | None:
     """Return the lease of a cluster, or None where its holder hangs.
 
@@ -35,6 +35,7 @@ async def turn(
         key: the configured cluster.
         seconds: the longest wait for a holder of which no fresh snapshot is known.
         memory: reads what is remembered of the cluster.
+        me: how the memory names who wants the lease.
 
     Raises:
         CollectedElsewhereError: the holder's newest snapshot is fresh.
@@ -48,6 +49,8 @@ async def turn(
         if lease is not None:
             return lease
         known = await asyncio.to_thread(memory)
+        if me and known.collector == me:
+            return None  # the holder has not collected since this one did in its place
         if is_fresh(known, datetime.now(UTC)):
             holder = await asyncio.to_thread(leases.holder, name_of(key))
             raise CollectedElsewhereError(f"{key} is collected by {holder}")
@@ -71,8 +74,8 @@ class Standing:
     begins: collection needs no database.
     """
 
-    def __init__(self, leases: Leases, key: str, memory: Callable[[], Memory]) -> None:
-        self._leases, self._key, self._memory = leases, key, memory
+    def __init__(self, leases: Leases, key: str, memory: Callable[[], Memory], me: str) -> None:
+        self._leases, self._key, self._memory, self._me = leases, key, memory, me
         self._lease: Lease | None = None
         self._collects = False
 
@@ -93,7 +96,7 @@ class Standing:
             except LeaseError:
                 self.release()
         try:
-            self._lease = await turn(self._leases, self._key, seconds, self._memory)
+            self._lease = await turn(self._leases, self._key, seconds, self._memory, self._me)
         except CollectedElsewhereError:
             self._collects = False
             raise

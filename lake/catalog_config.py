@@ -97,7 +97,8 @@ def place_of(url: URL) -> str:
 def _mistakes(settings: CatalogSettings) -> list[str]:
     """Return what is wrong, a line each; no address is shown, it may hold a password."""
     if not settings.type:
-        return ["TIDEMARK_CATALOG_URI is set without TIDEMARK_CATALOG_TYPE"] * bool(settings.uri)
+        without = (("TIDEMARK_CATALOG_URI", settings.uri), ("TIDEMARK_STATE_URI", settings.state))
+        return [f"{name} is set without TIDEMARK_CATALOG_TYPE" for name, uri in without if uri]
     if settings.type not in (POSTGRESQL, REST):
         return [f"TIDEMARK_CATALOG_TYPE is {settings.type!r}: it takes {POSTGRESQL} or {REST}"]
     found = []

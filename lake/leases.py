@@ -9,6 +9,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 from filelock import FileLock, Timeout
@@ -141,7 +142,8 @@ class FileLeases(Leases):
             lock.acquire(blocking=False)
         except Timeout:
             return None
-        write_whole(path.with_suffix(".holder"), this_process())
+        with suppress(OSError):  # on a full disk only a message lacks the name
+            write_whole(path.with_suffix(".holder"), this_process())
         return _FileLease(name, lock)
 
     def holder(self, name: str) -> str:

@@ -28,16 +28,13 @@ CONNECT_SECONDS = 10
 _NAME_LENGTH = 63
 """Of ``application_name``; the server cuts it there."""
 
-_KEEPALIVE = {
-    "idle_session_timeout": "0",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-}
-"""Parameters by which the server keeps a connection open while its host lives, and only then."""
-
-# Only those that this version of the server knows.
-_SETTLE = sa.text("select set_config(name, :value, false) from pg_settings where name = :name")
+_SETTLE = sa.text("""
+select set_config(name, wanted.value, false)
+from (values ('idle_session_timeout', '0'), ('tcp_keepalives_idle', '10'),
+  ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')) as wanted (name, value)
+join pg_settings using (name)
+""")
+"""Keep the connection open while its host lives, and only then; not each version knows all."""
 
 _TAKE = sa.text("select pg_try_advisory_lock(:key)")
 
@@ -78,8 +75,7 @@ class PostgresqlLeases(Leases):
         with self._reached():
             connection = self._engine.connect()
             try:
-                for parameter, value in _KEEPALIVE.items():
-                    connection.execute(_SETTLE, {"name": parameter, "value": value})
+                connection.execute(_SETTLE)
                 if connection.execute(_TAKE, {"key": key_of(name)}).scalar():
                     return _PostgresqlLease(name, connection, self._place)
             except BaseException:

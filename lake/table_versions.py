@@ -88,11 +88,10 @@ def pending(catalog: Catalog) -> Iterator[Step]:
             continue
         found = version_of(existing)
         if found > VERSION:
-            newer = existing.properties.get(PROGRAM, "a newer one")
+            newer, ours = existing.properties.get(PROGRAM, "a newer one"), installed("tidemark")
             raise VersionError(
                 f"{table.name} is of version {found}, written by tidemark {newer}; this is "
-                f"tidemark {installed('tidemark')}, which knows version {VERSION}: "
-                f"install tidemark {newer}"
+                f"tidemark {ours}, which knows version {VERSION}: install tidemark {newer}"
             )
         names = set(existing.schema().column_names)
         added = tuple(name for name in table.column_names if name not in names)

@@ -1,6 +1,7 @@
 """One process at a time collects a cluster, and nobody waits for one that hangs."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -60,9 +61,11 @@ def holder(home):
 
 
 def remember(shared, age, every=None):
-    """The cluster was collected that many seconds ago."""
-    at = datetime.now(UTC) - timedelta(seconds=age)
-    Memory.of(shared.state, GONE.key).learn(snapshot(at, Minute(0)), every=every)
+    """The cluster was collected by another process that many seconds ago."""
+    at, memory = datetime.now(UTC) - timedelta(seconds=age), Memory.of(shared.state, GONE.key)
+    memory.learn(snapshot(at, Minute(0)), every=every)
+    known = json.loads(shared.state.read(memory.name) or "")
+    shared.state.write(memory.name, json.dumps(known | {"collector": "another"}))
 
 
 def test_a_snapshot_waits_for_that_of_another_process(shared, holder):
@@ -96,6 +99,17 @@ def test_a_holder_is_fresh_for_two_of_its_intervals(
 def test_a_hanging_process_is_no_longer_waited_for(shared, holder, monkeypatch):
     monkeypatch.setattr(snapshots, "TURN_SECONDS", 0.2)
     assert asyncio.run(take_snapshot(shared, GONE)).status == "FAILED"
+    assert holder.poll() is None
+
+
+def test_while_a_holder_hangs_another_collects_at_its_own_interval(shared, holder):
+    collector = Collector(shared, GONE, 0.3)
+
+    async def thrice():
+        for _ in range(3):
+            assert (await collector.take_snapshot(0.1)).status == "FAILED"
+
+    asyncio.run(thrice())
     assert holder.poll() is None
 
 

@@ -1,8 +1,11 @@
 """Each catalog in the words of PyIceberg and of Spark."""
 
+from dataclasses import replace
+
 import pytest
 
 from lake.catalog_config import CatalogConfig
+from lake.postgresql import PostgresqlLeases
 from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
@@ -54,6 +57,33 @@ def test_the_home_needs_no_setting():
     assert made.python["uri"].startswith("sqlite:////srv/tidemark/catalog.db")
     assert made.python["warehouse"] == made.spark["warehouse"] == "file:///srv/tidemark/warehouse"
     assert (made.drivers, made.password) == (("sqlite",), None)
+
+
+def test_leases_are_in_the_catalogs_database_or_the_one_named():
+    sql = CatalogSettings("sql", "postgresql://me:a@db/ice", "file:///w")
+    assert CatalogConfig.of(HOME, sql).database == "postgresql+psycopg2://me:a@db/ice"
+    rest = CatalogSettings("rest", "http://cat:8181", "file:///w")
+    assert CatalogConfig.of(HOME, rest).shared is None
+    named = replace(rest, state="postgresql://me:a@other/state")
+    shared = CatalogConfig.of(HOME, named).shared
+    assert shared and isinstance(shared.leases, PostgresqlLeases)
+    assert CatalogConfig.of(HOME, replace(sql, state=named.state)).database.endswith("other/state")
+    assert "a@" not in repr(CatalogConfig.of(HOME, named)) + repr(named)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (CatalogSettings(state="postgresql://me@db/x"), "TIDEMARK_STATE_URI is set without"),
+        (
+            CatalogSettings("rest", "http://cat", "file:///w", state="sqlite:///x"),
+            "TIDEMARK_STATE_URI takes postgresql://USER@HOST",
+        ),
+    ],
+)
+def test_a_wrong_address_of_state_is_one_line(settings, line):
+    with pytest.raises(SettingsError, match=line):
+        CatalogConfig.of(HOME, settings)
 
 
 @pytest.mark.parametrize(
