@@ -40,3 +40,9 @@ BULK = "_bulk"
 """``raw.consume_stats``: ``consumer_offset`` and ``max_offset`` of the same queue as read in bulk,
 in the same snapshot and in the next one (``next_consumer_offset``, ``next_max_offset``). NULL
 without a next one, or when one of the offsets fell in between."""
+
+LAG_OF_OFFSETS = "_lag_of_offsets"
+"""``raw.broker_metrics``: the least and the most lag (``least``, ``most``) that the group can have
+had at the broker between this snapshot's offsets and the next one's, with its ``consume_mode`` and
+``match_method``. NULL where they do not show it: without a next snapshot, with queues that never
+committed, for groups that broadcast, or when an offset fell in between."""

@@ -25,6 +25,7 @@ from expectations.annotation_columns import (
     ROWS,
     USUAL_ROWS,
 )
+from expectations.broker_metrics import ANNOTATION as OF_BROKER_METRICS
 from expectations.declarations import Expectation, is_valid
 from expectations.row_json import row_json
 from expectations.tick_suites import TICK_EXPECTATIONS
@@ -280,6 +281,7 @@ ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
             _with_bulk,
         ),
     ),
+    "raw.broker_metrics": (Annotation(*OF_BROKER_METRICS),),
     "raw.snapshots": (
         Annotation(
             {ROWS: "bigint", USUAL_ROWS: "double"},

@@ -8,6 +8,7 @@ recomputation replaces what they find once the cause is mended.
 from expectations.annotation_columns import (
     BULK,
     DISAGREEING_QUEUES,
+    LAG_OF_OFFSETS,
     LAG_OF_QUEUES,
     ROWS,
     USUAL_ROWS,
@@ -58,6 +59,20 @@ _OWN = {
             f"AND max_offset BETWEEN {BULK}.max_offset AND {BULK}.next_max_offset",
             "request 208 reports offsets outside those of requests 43 and 202 before and after it",
             ("consumer_offset", "max_offset"),
+        ),
+    ),
+    "raw.broker_metrics": (
+        # Of POP the offsets give a lower bound, and of filters the endpoint an estimate.
+        Expectation(
+            "lag_agrees_with_offsets",
+            "warn",
+            f"CASE WHEN {LAG_OF_OFFSETS}.consume_mode <=> 'pop' "
+            f"THEN lag >= {LAG_OF_OFFSETS}.least "
+            f"WHEN {LAG_OF_OFFSETS}.match_method = 'none' "
+            f"THEN lag BETWEEN {LAG_OF_OFFSETS}.least AND {LAG_OF_OFFSETS}.most END",
+            "the broker's metrics endpoint reports a lag outside that of the offsets before and "
+            "after it",
+            ("lag", "inflight", "ready", LAG_OF_OFFSETS),
         ),
     ),
     "progress.groups": (

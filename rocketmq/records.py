@@ -255,6 +255,24 @@ class ConsumeStatsSample:
     max_offset: int
 
 
+@dataclass(slots=True, frozen=True)
+class BrokerMetric:
+    """What a broker's metrics endpoint says of a group on a topic, summed over its queues.
+
+    Attributes:
+        lag: ``rocketmq_consumer_lag_messages``; like the others None without a sample.
+        inflight: ``rocketmq_consumer_inflight_messages``.
+        ready: ``rocketmq_consumer_ready_messages``.
+    """
+
+    broker: str
+    consumer_group: str
+    topic: str
+    lag: int | None = None
+    inflight: int | None = None
+    ready: int | None = None
+
+
 @dataclass(slots=True)
 class Snapshot:
     """Everything read from one cluster at one instant, and the problems.
@@ -299,6 +317,7 @@ class Snapshot:
     broker_stats: list[BrokerStats] = field(default_factory=list)
     queue_tags: list[QueueTag] = field(default_factory=list)
     consume_stats: list[ConsumeStatsSample] = field(default_factory=list)
+    broker_metrics: list[BrokerMetric] = field(default_factory=list)
     part: str | None = None
     columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -389,7 +408,10 @@ BATCH = 16_384
 SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_groups", "clients")
 """Tables that every snapshot fills, in bulk."""
 
-DEEP = ("client_queues", "client_topics", "broker_stats", "queue_tags", "consume_stats")
+DEEP = (
+    *("client_queues", "client_topics", "broker_stats"),
+    *("queue_tags", "consume_stats", "broker_metrics"),
+)
 """Tables that only deep snapshots fill, one request per client or key."""
 
 TABLES = (*SHALLOW, *DEEP)

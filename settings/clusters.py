@@ -82,6 +82,7 @@ class Cluster:
         deep_every: seconds between deep snapshots, 0 for none at all.
         client_reports: whether a deep snapshot also requests client reports (307, 223).
         deep_limits: limits of deep snapshots, as `DeepOptions` names them.
+        broker_metrics: whether a deep snapshot also reads the brokers' endpoints for Prometheus.
         spark_tasks: how many tasks of Spark share a snapshot; 1 for this process alone.
     """
 
@@ -97,6 +98,7 @@ class Cluster:
     spark_tasks: int = 1
     proxies: tuple[str, ...] = ()
     deep_limits: Mapping[str, int] | None = None
+    broker_metrics: bool = False
 
     @property
     def key(self) -> str:
@@ -117,7 +119,9 @@ class Cluster:
         if last is not None and 0 <= (now - last).total_seconds() < due_after:
             return None
         turn = int(now.timestamp() / self.deep_every)
-        options = DeepOptions(client_reports=self.client_reports, turn=turn)
+        options = DeepOptions(
+            client_reports=self.client_reports, broker_metrics=self.broker_metrics, turn=turn
+        )
         return replace(options, **dict(self.deep_limits or {}))
 
     def target(

@@ -16,6 +16,7 @@
       namesrv: 10.1.0.1:9876
       acl: {secret_file: billing-account.yaml}   # accessKey and secretKey, as conf/tools.yml
       proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
+      broker_metrics: true                # compare with the brokers' endpoints for Prometheus
       max_requests: 5000
       spark_tasks: 4                      # a cluster too large for one process
 
@@ -144,6 +145,7 @@ class ClusterSettings(Limits):
     client_reports: bool = Field(
         default=True, validation_alias=AliasChoices("client_reports", "ask_clients")
     )
+    broker_metrics: bool = False
     deep_limits: DeepLimits = Field(default_factory=DeepLimits)
     spark_tasks: Count = 1
 
@@ -222,6 +224,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         settings.spark_tasks,
         tuple(settings.proxies or ()),
         settings.deep_limits.model_dump(exclude_none=True) or None,
+        settings.broker_metrics,
     )
 
 

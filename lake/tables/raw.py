@@ -348,6 +348,21 @@ CONSUME_STATS = Table(
     key=("snapshot_id", "broker", "consumer_group", "topic", "queue_id"),
 )
 
+BROKER_METRICS = Table(
+    "raw.broker_metrics",
+    "One row per group, topic and broker whose metrics endpoint was read: what it says of them.",
+    (
+        *SNAPSHOT,
+        BROKER,
+        CONSUMER_GROUP,
+        TOPIC,
+        Column("lag", BIGINT, "rocketmq_consumer_lag_messages: in flight and ready"),
+        Column("inflight", BIGINT, "rocketmq_consumer_inflight_messages"),
+        Column("ready", BIGINT, "rocketmq_consumer_ready_messages"),
+    ),
+    key=("snapshot_id", "broker", "consumer_group", "topic"),
+)
+
 ALL = (
     SNAPSHOTS,
     BROKERS,
@@ -361,4 +376,5 @@ ALL = (
     BROKER_STATS,
     QUEUE_TAGS,
     CONSUME_STATS,
+    BROKER_METRICS,
 )

@@ -7,6 +7,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from rocketmq.deep.broker_metrics import read_broker_metrics
 from rocketmq.deep.client_caches import fill_pull_offsets
 from rocketmq.deep.client_reports import ClientReader, GroupLags, broadcast_rows, reporting_groups
 from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
@@ -33,6 +34,7 @@ ORDER = {
     "broker_stats": ("broker", "broker_id", "stats_name", "stats_key"),
     "queue_tags": ("broker", "topic", "queue_id", "position"),
     "consume_stats": ("broker", "consumer_group", "topic", "queue_id"),
+    "broker_metrics": ("broker", "consumer_group", "topic"),
 }
 """The sort key of each table: responses come in any order."""
 
@@ -76,6 +78,8 @@ async def read_deep(
         ),
         *(each.read(pairs(snapshot, each.broker)) for each in samples),
     ]
+    if options.broker_metrics:
+        parts.append(deep.add_broker_metrics())
     clients = None
     if options.client_reports:
         clients = deep.client_reader(online)
@@ -152,6 +156,11 @@ class _DeepSnapshot:
             for reading in responded
             if reading.broker in self.masters
         ]
+
+    async def add_broker_metrics(self) -> None:
+        """Read the metrics endpoints of the masters into the snapshot."""
+        metrics = await read_broker_metrics(self.masters.values(), self.problems)
+        self.snapshot.broker_metrics = metrics
 
     def client_reader(self, online: Online) -> ClientReader:
         """Return the reader of reports, which brokers forward to their members."""

@@ -21,6 +21,7 @@ class DeepOptions:
         max_consume_stats: requests (208) to one broker that cross-check the bulk responses.
         max_store_times: requests for store times (303) to one broker, one per group and topic.
         total_timeout: seconds for the whole deep part.
+        broker_metrics: read the metrics endpoint of every broker that has one for Prometheus.
         turn: number of the deep snapshot, by which limits rotate over what they cannot cover.
     """
 
@@ -34,4 +35,5 @@ class DeepOptions:
     max_consume_stats: int = 20
     max_store_times: int = 50
     total_timeout: float = 30.0
+    broker_metrics: bool = False
     turn: int = 0

@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from expectations.adapter import validate
+from expectations.annotation_columns import LAG_OF_OFFSETS
 from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS, AUDIT_ONLY
 from expectations.declarations import structural
@@ -54,6 +56,7 @@ GOT_IN_AN_HOUR = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour"}
 CASES: dict[str, Cases] = {
     "raw.snapshots": {},
     "raw.consume_stats": {},
+    "raw.broker_metrics": {},
     "progress.groups": {
         **never_negative("queues", "queues_unknown"),
         **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
@@ -213,6 +216,7 @@ def test_every_audit_expectation_has_a_case(name: str) -> None:
         "rows_as_many_as_usual",
         "store_agrees_with_live_looks",
         "agrees_with_bulk",
+        "lag_agrees_with_offsets",
     }
     declared = {expectation.name for expectation in structural(TABLES[name], "warn")}
     assert {expectation.name for expectation in AUDIT_ONLY[name]} - declared - tested_below == set(
@@ -224,7 +228,8 @@ def test_every_audit_expectation_has_a_case(name: str) -> None:
 def test_audit_expectations_only_warn_and_show_existing_columns(name: str) -> None:
     assert {expectation.severity for expectation in AUDIT_ONLY[name]} == {"warn"}
     for expectation in AUDIT_ONLY[name]:
-        assert set(expectation.columns) <= set(TABLES[name].column_names), expectation.name
+        shown = {column for column in expectation.columns if column != LAG_OF_OFFSETS}
+        assert shown <= set(TABLES[name].column_names), expectation.name
 
 
 @pytest.mark.spark
@@ -358,3 +363,62 @@ def test_consume_stats_outside_two_bulk_reads_fail(spark: SparkSession) -> None:
     }
     found = condition_values("raw.consume_stats", frames, "agrees_with_bulk")
     assert found == [True, False, None, None, None, False, None]
+
+
+@pytest.mark.spark
+def test_broker_metrics_outside_the_offsets_fail(spark: SparkSession) -> None:
+    """The lag at the endpoint lies between those of the offsets before and after it."""
+
+    def offsets(name: str, *pairs: tuple[int | None, int]) -> tuple[list[Row], list[Row]]:
+        queues = [
+            {"at": at, "topic": name, "queue_id": 0, "max_offset": maximum}
+            for at, (_, maximum) in enumerate(pairs)
+        ]
+        groups = [
+            {"at": at, "topic": name, "queue_id": 0, "consumer_group": "g"}
+            | {"consumer_offset": committed, "offset_store": "broker"}
+            for at, (committed, _) in enumerate(pairs)
+        ]
+        return queues, groups
+
+    # name -> (offsets of two snapshots, lag at the endpoint, mode, filter, expected)
+    cases: dict[str, tuple[list[tuple[int | None, int]], int, str, str, bool | None]] = {
+        "least": ([(10, 20), (12, 25)], 8, "pull", "none", True),
+        "most": ([(10, 20), (12, 25)], 15, "pull", "none", True),
+        "fewer": ([(10, 20), (12, 25)], 7, "pull", "none", False),
+        "more": ([(10, 20), (12, 25)], 16, "pull", "none", False),
+        "popped": ([(10, 20), (12, 25)], 300, "pop", "none", True),
+        "popped-fewer": ([(10, 20), (12, 25)], 7, "pop", "none", False),
+        "filtered": ([(10, 20), (12, 25)], 1, "pull", "tag_sample", None),
+        "never-committed": ([(None, 20), (None, 25)], 20, "pull", "none", None),
+        "reset": ([(10, 20), (5, 25)], 10, "pull", "none", None),
+        "last": ([(10, 20)], 10, "pull", "none", None),
+    }
+    made = {name: offsets(name, *case[0]) for name, case in cases.items()}
+    rows = {
+        "raw.queue_offsets": [row for queues, _ in made.values() for row in queues],
+        "raw.consumer_offsets": [row for _, groups in made.values() for row in groups],
+        "raw.broker_metrics": [
+            {"at": 0, "topic": name, "consumer_group": "g", "lag": case[1]}
+            for name, case in cases.items()
+        ],
+        "progress.groups": [
+            {"at": 0, "topic": name, "consumer_group": "g", "message_model": "CLUSTERING"}
+            | {"consume_mode": case[2], "match_method": case[3]}
+            for name, case in cases.items()
+        ],
+    }
+    frames = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
+    (declared,) = AUDIT_ONLY["raw.broker_metrics"]
+    annotated = annotate("raw.broker_metrics", frames, expectations=[declared])
+    rows_found = annotated.select("topic", F.expr(declared.condition)).collect()
+    found = {row[0]: row[1] for row in rows_found}
+    assert found == {name: case[4] for name, case in cases.items()}
+
+    name = "raw.broker_metrics"
+    (result,) = validate(frames[name], name, frames, [declared])
+    assert (result.success, result.unexpected, result.elements) == (False, 3, 6)
+    shown = {row["topic"]: row for row in result.sample}
+    assert shown["more"]["lag"] == 16
+    between = shown["more"][LAG_OF_OFFSETS]
+    assert (between["least"], between["most"]) == (8, 15), "by how much"

@@ -29,6 +29,7 @@ clusters:
   in_flight: 16
   max_requests: 5000
   proxies: [10.0.0.9:8080]
+  broker_metrics: true
 - name: billing
   namesrv: 10.1.0.1:9876
   acl: {secret_file: account.yaml}
@@ -71,6 +72,8 @@ def test_a_whole_file(home):
     assert (orders.every, billing.every) == (10, None)
     assert (orders.deep_every, billing.deep_every) == (600, 300)
     assert (orders.client_reports, billing.client_reports) == (False, True)
+    deep = [cluster.deep(None, datetime.now(UTC)) for cluster in (orders, billing)]
+    assert [options and options.broker_metrics for options in deep] == [True, False]
     # RocketMQ's own example of a secret looks like a number.
     assert billing.target().security == Security(Credentials("rocketmq2", "0123"))
 
