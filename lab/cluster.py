@@ -74,6 +74,8 @@ class LabCluster:
         config: Mapping[str, str] | None = None,
         secure: bool = False,
         files: Mapping[str, str] | None = None,
+        proxy: layout.Proxy | None = None,
+        controller: bool = False,
         report: Callable[[str], None] = _log.info,
     ) -> Self:
         """Start an empty cluster and wait until every broker is registered and answers.
@@ -91,6 +93,9 @@ class LabCluster:
                 knows neither.
             files: written into each broker's folder before it starts, text by relative path; what
                 it loads then, see `lab.large`.
+            proxy: run a Proxy before the brokers (``cluster``), or one with the broker in it
+                (``local``).
+            controller: run a controller that makes brokers master or slave, see `layout.plan`.
             report: called with what goes on, one line each.
 
         Raises:
@@ -98,12 +103,14 @@ class LabCluster:
                 come up within `BOOT_SECONDS`.
         """
         cluster = cls(home.resolve())
-        nodes = layout.plan(port_base, brokers, slaves)
+        nodes = layout.plan(port_base, brokers, slaves, proxy, controller)
         with cluster._locked():
             cluster._require_usable_home()
             layout.require_free_ports(nodes)
             java.find("java")
             jars.fetch(version, report)
+            if proxy:
+                jars.fetch_proxy(version, report)
             for leftover in ("nodes", WORKLOAD, TLS):
                 shutil.rmtree(cluster.home / leftover, ignore_errors=True)
             cluster._state.write(State(version=version, nodes=nodes, secure=secure))
@@ -144,6 +151,18 @@ class LabCluster:
     def namesrv(self) -> str:
         """Address of the name server, ``127.0.0.1:port``."""
         return self.node(layout.NAMESRV).address
+
+    @property
+    def proxy(self) -> Node:
+        """The node that gRPC clients connect to.
+
+        Raises:
+            LabError: the lab has no proxy.
+        """
+        for node in self.nodes:
+            if node.grpc_port is not None:
+                return node
+        raise LabError(f"no proxy in the lab of {self.home}")
 
     @property
     def folder_of_certificates(self) -> Path:
@@ -215,7 +234,7 @@ class LabCluster:
             layout.require_free_ports([node])
             self._start_node(node)
             waited_for = [node]
-            if node.broker is None:
+            if node.role == "namesrv":
                 # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
                 brokers = [node for node in self.nodes if node.broker]
                 unreachable = probe.unreachable(
@@ -325,8 +344,13 @@ class LabCluster:
                 path.write_text(text)
         # In this order a broker finds the name server, and a slave its master, at its first
         # attempt; the next one would be 10 to 30 s later.
-        for broker_id in (None, 0, 1):
-            wave = [node for node in nodes if node.broker_id == broker_id]
+        waves = (
+            [node for node in nodes if node.role == "namesrv"],
+            [node for node in nodes if node.broker_id == 0],
+            [node for node in nodes if node.broker_id],
+            [node for node in nodes if node.role == "proxy"],
+        )
+        for wave in waves:
             if wave:
                 report(f"starting {', '.join(node.name for node in wave)}")
             for node in wave:
@@ -338,7 +362,8 @@ class LabCluster:
         java_path = java.find("java")
         secure = self._state.read().secure
         options = lab_security.java_options(self.folder_of_certificates) if secure else []
-        command = node_config.command(node, java_path, jars.fetch(self.version), folder, options)
+        found = jars.fetch if node.grpc_port is None else jars.fetch_proxy
+        command = node_config.command(node, java_path, found(self.version), folder, options)
         # Set for the brokers of a shell, ROCKETMQ_HOME and NAMESRV_ADDR would win over our files.
         environment = {
             key: value
@@ -349,7 +374,7 @@ class LabCluster:
         self._state.record(node.name, processes.start(command, folder / "output.log", environment))
 
     def _wait_for(self, nodes: list[Node], deadline: float) -> None:
-        """Wait until the name server lists these nodes and each of them answers."""
+        """Wait until the name server lists the brokers of these, and each of these answers."""
         expected = {(node.broker, node.broker_id) for node in nodes if node.broker}
         while True:
             for node in nodes:
@@ -357,8 +382,10 @@ class LabCluster:
             registered = probe.registered(self.namesrv, self.security)
             missing = expected if registered is None else expected - registered
             addresses = [node.address for node in nodes if node.broker]
+            closed = [node for node in nodes if node.grpc_port and layout.is_free(node.grpc_port)]
             if (
-                registered is not None
+                not closed
+                and registered is not None
                 and not missing
                 and not probe.unreachable(addresses, self.security)
             ):

@@ -1,4 +1,4 @@
-"""Compiling the workload against the jars of a version, once per version and source."""
+"""Compiling the lab's Java programs against the jars of a version, once per version and source."""
 
 import hashlib
 import shutil
@@ -12,8 +12,8 @@ from lab import jars, java
 from lab.config import OPENS
 from lab.errors import LabError
 
-_SOURCES = Path(__file__).parent / "workload"
 _MAIN = "Workload"
+_GRPC_MAIN = "GrpcClients"
 _PLACEHOLDER = "ROCKETMQ_PROTOCOL"
 
 
@@ -40,20 +40,49 @@ def command(version: str, folder: Path) -> list[str]:
     ]
 
 
-def classes(version: str) -> Path:
-    """The folder of the compiled workload; compiles it when these sources were not yet.
+def grpc_command(version: str, folder: Path) -> list[str]:
+    """The command line that runs the gRPC clients, without its arguments.
+
+    Args:
+        version: RocketMQ version whose mqadmin they use.
+        folder: where they keep logs.
 
     Raises:
         LabError: no JDK, or the sources do not compile.
     """
-    sources = {path.name: _source(path, version) for path in sorted(_SOURCES.glob("*.java"))}
+    client = jars.fetch_grpc_client()
+    # The client goes first: it brings its own classes of the protocol.
+    path = f"{classes(version, 'grpc', client)}:{client}/*:{jars.fetch(version)}/*"
+    return [
+        java.find("java"),
+        *("-Xms64m", "-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        f"-Duser.home={folder}",
+        f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
+        *("-cp", path, _GRPC_MAIN),
+    ]
+
+
+def classes(version: str, program: str = "workload", first: Path | None = None) -> Path:
+    """The folder of a compiled program; compiles it when these sources were not yet.
+
+    Args:
+        version: RocketMQ version.
+        program: the folder of its sources beside this module.
+        first: a folder of jars that go before RocketMQ's own.
+
+    Raises:
+        LabError: no JDK, or the sources do not compile.
+    """
+    found = sorted((Path(__file__).parent / program).glob("*.java"))
+    sources = {path.name: _source(path, version) for path in found}
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()[:12]
-    folder = jars.cache_folder() / "workload" / f"{version}-{digest}"
+    folder = jars.cache_folder() / program / f"{version}-{digest}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / ".lock"):
             if not folder.is_dir():
-                _compile(sources, jars.fetch(version), folder)
+                path = ":".join(f"{each}/*" for each in (first, jars.fetch(version)) if each)
+                _compile(sources, path, folder)
     return folder
 
 
@@ -63,14 +92,14 @@ def _source(path: Path, version: str) -> str:
     return path.read_text().replace(_PLACEHOLDER, f"{package}.protocol")
 
 
-def _compile(sources: dict[str, str], jar_folder: Path, folder: Path) -> None:
+def _compile(sources: dict[str, str], class_path: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".compile-") as name:
         partial = Path(name)
         for source, text in sources.items():
             (partial / source).write_text(text)
         javac = subprocess.run(
             [
-                *(java.find("javac"), "-nowarn", "-proc:none", "-cp", f"{jar_folder}/*"),
+                *(java.find("javac"), "-nowarn", "-proc:none", "-cp", class_path),
                 *("-d", str(partial / "classes"), *(str(partial / source) for source in sources)),
             ],
             capture_output=True,
@@ -79,5 +108,6 @@ def _compile(sources: dict[str, str], jar_folder: Path, folder: Path) -> None:
         )
         if javac.returncode != 0:
             errors = javac.stderr.replace(f"{partial}/", "").strip().splitlines() or ["nothing"]
-            raise LabError(f"the workload does not compile against {jar_folder.name}: {errors[0]}")
+            name = folder.parent.name
+            raise LabError(f"the {name} program does not compile for {folder.name}: {errors[0]}")
         shutil.move(partial / "classes", folder)

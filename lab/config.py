@@ -3,13 +3,20 @@
 What keeps a lab small and local was tried on 4.9.7, 5.3.3 and 5.5.0.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab import security
 from lab.layout import CLUSTER, Node
 
-_HEAP = {"namesrv": 96, "broker": 256}
+_HEAP = {"namesrv": 96, "broker": 256, "proxy": 192}
+
+_MAIN = {
+    "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
+}
 
 # 4.9 reaches into the JDK when it unmaps its files: without these its shutdown hook dies and leaves
 # `store/abort` behind. 5.x needs none of them; they do no harm there.
@@ -45,6 +52,10 @@ _DISK = (
 )
 
 
+# Its TLS needs a native library that is not among the jars.
+_PLAIN_PROXY = ("-Dtls.server.mode=disabled",)
+
+
 def properties(values: Mapping[str, object]) -> str:
     """A Java properties file; backslashes are doubled as Java reads them as escapes."""
     return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
@@ -58,7 +69,35 @@ def namesrv_config(node: Node, folder: Path) -> str:
             "bindAddress": "127.0.0.1",
             "kvConfigPath": folder / "kvConfig.json",
             "configStorePath": folder / "namesrv.stored.properties",
+            **({} if node.controller_port is None else _controller(node.controller_port, folder)),
         }
+    )
+
+
+def _controller(port: int, folder: Path) -> dict[str, object]:
+    """A controller of one member in the name server."""
+    return {
+        "enableControllerInNamesrv": "true",
+        "controllerDLegerGroup": "controllers",
+        "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+        "controllerDLegerSelfId": "n0",
+        "controllerStorePath": folder / "controller",
+    }
+
+
+def proxy_config(node: Node, namesrv: str) -> str:
+    """A proxy's ``-pc`` file, also of one that has a broker in it."""
+    grpc_port = node.grpc_port or 0
+    return json.dumps(
+        {
+            "proxyMode": "CLUSTER" if node.broker is None else "LOCAL",
+            "rocketMQClusterName": CLUSTER,
+            "namesrvAddr": namesrv,
+            "localServeAddr": "127.0.0.1",
+            "grpcServerPort": grpc_port,
+            "remotingListenPort": grpc_port + 1,
+        },
+        indent=2,
     )
 
 
@@ -68,8 +107,7 @@ def broker_config(node: Node, namesrv: str, folder: Path, extra: Mapping[str, st
         {
             "brokerClusterName": CLUSTER,
             "brokerName": node.broker,
-            "brokerId": node.broker_id,
-            "brokerRole": "ASYNC_MASTER" if node.broker_id == 0 else "SLAVE",
+            **_broker_role(node),
             "namesrvAddr": namesrv,
             "listenPort": node.port,
             "haListenPort": node.ha_port,
@@ -82,6 +120,16 @@ def broker_config(node: Node, namesrv: str, folder: Path, extra: Mapping[str, st
             **extra,
         }
     )
+
+
+def _broker_role(node: Node) -> dict[str, object]:
+    if node.controller_port is None:
+        role = "ASYNC_MASTER" if node.broker_id == 0 else "SLAVE"
+        return {"brokerId": node.broker_id, "brokerRole": role}
+    return {
+        "enableControllerMode": "true",
+        "controllerAddr": f"127.0.0.1:{node.controller_port}",
+    }
 
 
 def logback(folder: Path) -> str:
@@ -119,16 +167,18 @@ def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> d
 
     ``conf/plain_acl.yml`` is read by 4.x, and only where ``extra`` has ``aclEnable``.
     """
-    config = (
-        namesrv_config(node, folder)
-        if node.broker is None
-        else broker_config(node, namesrv, folder, extra)
-    )
+    configs = {}
+    if node.role == "namesrv":
+        configs["node.properties"] = namesrv_config(node, folder)
+    if node.role == "broker":
+        configs["node.properties"] = broker_config(node, namesrv, folder, extra)
+    if node.grpc_port is not None:
+        configs["proxy.json"] = proxy_config(node, namesrv)
     logging = logback(folder)
     # 4.9 reads conf/logback_<role>.xml under ROCKETMQ_HOME and dies without; 5.x gets a file.
     names = ("logback.xml", "conf/logback_namesrv.xml", "conf/logback_broker.xml")
     return {
-        "node.properties": config,
+        **configs,
         "conf/plain_acl.yml": security.plain_acl(),
         **{name: logging for name in names},
     }
@@ -138,22 +188,24 @@ def command(
     node: Node, java: str, jars: Path, folder: Path, options: Sequence[str] = ()
 ) -> list[str]:
     """The command line that runs a node in its folder, with more options of Java's."""
-    role = "namesrv" if node.broker is None else "broker"
-    heap = _HEAP[role]
-    main = {
-        "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
-        "broker": "org.apache.rocketmq.broker.BrokerStartup",
-    }[role]
+    heap = _HEAP[node.role]
+    properties_file, proxy_file = str(folder / "node.properties"), str(folder / "proxy.json")
+    main = [_MAIN["proxy" if node.grpc_port else node.role]]
+    if node.grpc_port is not None:
+        main += ["-pc", proxy_file]
+    if node.role != "proxy":
+        main += ["-bc" if node.grpc_port else "-c", properties_file]
     return [
         java,
         *(f"-Xms{heap // 2}m", f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC"),
         # Half a minute of optimising is not worth it for a lab that shares two cores with Spark.
         "-XX:TieredStopAtLevel=1",
         *OPENS,
-        *(_DISK if role == "broker" else ()),
+        *(_DISK if node.role == "broker" else ()),
+        *(_PLAIN_PROXY if node.grpc_port else ()),
         *options,
         f"-Drocketmq.home.dir={folder}",
         f"-Duser.home={folder}",
         f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
-        *("-cp", f"{jars}/*", main, "-c", str(folder / "node.properties")),
+        *("-cp", f"{jars}/*", *main),
     ]

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -21,7 +21,13 @@ from lab.errors import LabError
 VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0")
 """Versions whose parts are all on Maven Central; 4.9.8, 5.3.2 and 5.3.4 lack some."""
 
-_MODULES = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
+PROXY = "proxy"
+"""A version's jars with those of its Proxy, which came with 5.0, are called ``<version>-proxy``."""
+
+GRPC_CLIENT = "grpc-client-5.0.8"
+"""The jar of the Java client for a Proxy; it has version numbers of its own."""
+
+_SERVERS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
 _DOWNLOAD_SECONDS = 900
 
 _log = logging.getLogger(__name__)
@@ -48,23 +54,51 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
     """
     if version not in VERSIONS:
         raise LabError(f"the lab cannot run RocketMQ {version}: known are {', '.join(VERSIONS)}")
-    folder = cache_folder() / "jars" / version
+    return _fetched(version, _SERVERS, version, report)
+
+
+def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path:
+    """The folder with every jar of a version's Proxy, in which a broker can run too.
+
+    Raises:
+        LabError: a version without a Proxy, no Java, or the download failed.
+    """
+    if version not in VERSIONS or version < "5":
+        known = ", ".join(each for each in VERSIONS if each >= "5")
+        raise LabError(f"RocketMQ {version} has no Proxy: known are {known}")
+    return _fetched(f"{version}-{PROXY}", (*_SERVERS, "rocketmq-proxy"), version, report)
+
+
+def fetch_grpc_client(report: Callable[[str], None] = _log.info) -> Path:
+    """The folder with the Java client for a Proxy.
+
+    Raises:
+        LabError: no Java, or the download failed.
+    """
+    version = GRPC_CLIENT.rpartition("-")[2]
+    return _fetched(GRPC_CLIENT, ("rocketmq-client-java",), version, report)
+
+
+def _fetched(
+    name: str, modules: Sequence[str], version: str, report: Callable[[str], None]
+) -> Path:
+    folder = cache_folder() / "jars" / name
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(cache_folder() / "ivy.lock"):
         if not folder.is_dir():
-            report(f"downloading RocketMQ {version} (60-90 MB, once) to {folder}")
-            _download(version, folder)
+            report(f"downloading RocketMQ {name} (30-100 MB, once) to {folder}")
+            _download(modules, version, folder)
     return folder
 
 
-def _download(version: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{version}-") as name:
+def _download(modules: Sequence[str], version: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
         partial = Path(name)
         wanted = partial / "ivy.xml"
-        wanted.write_text(_wanted(version))
-        log = cache_folder() / f"ivy-{version}.log"
+        wanted.write_text(_wanted(modules, version))
+        log = cache_folder() / f"ivy-{folder.name}.log"
         with log.open("w") as output:
             command = ivy_command(wanted, partial / "jars")
             try:
@@ -76,17 +110,17 @@ def _download(version: str, folder: Path) -> None:
         if code != 0:
             reason = "timed out" if code is None else _reason(log.read_text(errors="replace"))
             raise LabError(
-                f"cannot download RocketMQ {version} from Maven Central ({reason}): "
+                f"cannot download RocketMQ {folder.name} from Maven Central ({reason}): "
                 f"check the network, see {log}"
             )
         shutil.move(partial / "jars", folder)
 
 
-def _wanted(version: str) -> str:
+def _wanted(modules: Sequence[str], version: str) -> str:
     dependencies = "".join(
         f'<dependency org="org.apache.rocketmq" name="{module}" rev="{version}"'
         ' conf="default->default"/>'
-        for module in _MODULES
+        for module in modules
     )
     return (
         '<ivy-module version="2.0"><info organisation="tidemark" module="lab"/>'

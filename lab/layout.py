@@ -5,9 +5,11 @@ With port base P:
 =============================  ==========================  =====================================
 node                           listens at                  also takes
 =============================  ==========================  =====================================
-name server                    P
+name server                    P                           P + 5 (controller), where there is one
+proxy, in cluster mode         P + 4                       P + 3 (gRPC)
 broker i (0 = ``broker-a``)    L = P + 10 + 10 i           L - 2 (VIP channel), L + 1 (HA)
 its slave (``broker-a-slave``) S = L + 5                   S - 2, S + 1
+proxy, in local mode           within ``broker-a``         P + 3 (gRPC), P + 4
 =============================  ==========================  =====================================
 
 That the VIP channel is ``listenPort - 2`` is fixed in RocketMQ (``BrokerController``,
@@ -20,6 +22,7 @@ because RocketMQ has no setting for it: HA ports, and with 4.9 every port (seen 
 import random
 import socket
 from string import ascii_lowercase
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -29,6 +32,10 @@ CLUSTER = "lab"
 DEFAULT_PORT_BASE = 19876
 MAX_BROKERS = len(ascii_lowercase)
 NAMESRV = "namesrv"
+PROXY = "proxy"
+
+Proxy = Literal["cluster", "local"]
+"""A Proxy of its own before the brokers, or one in the process of the only broker."""
 
 
 class Node(BaseModel, frozen=True):
@@ -39,12 +46,25 @@ class Node(BaseModel, frozen=True):
         broker: the broker group's name (``broker-a``), None for the name server.
         broker_id: 0 = master, 1 = slave, None for the name server.
         port: where clients connect, on 127.0.0.1.
+        grpc_port: where gRPC clients connect to a proxy, or to a broker in one. The remoting port
+            of a proxy is the next.
+        controller_port: of a name server, where brokers reach the controller in it; of a broker,
+            the controller that makes it master or slave.
     """
 
     name: str
     broker: str | None = None
     broker_id: int | None = None
     port: int
+    grpc_port: int | None = None
+    controller_port: int | None = None
+
+    @property
+    def role(self) -> Literal["namesrv", "proxy", "broker"]:
+        """What it is, whatever else runs in its process."""
+        if self.broker is not None:
+            return "broker"
+        return "namesrv" if self.grpc_port is None else "proxy"
 
     @property
     def address(self) -> str:
@@ -52,11 +72,20 @@ class Node(BaseModel, frozen=True):
         return f"127.0.0.1:{self.port}"
 
     @property
+    def grpc_address(self) -> str:
+        """``127.0.0.1:port`` for gRPC clients."""
+        return f"127.0.0.1:{self.grpc_port}"
+
+    @property
     def ports(self) -> tuple[int, ...]:
         """Every port the process listens at."""
-        if self.broker is None:
-            return (self.port,)
-        return (self.port - 2, self.port, self.ha_port)
+        proxy = () if self.grpc_port is None else (self.grpc_port, self.grpc_port + 1)
+        if self.role == "proxy":
+            return proxy
+        if self.role == "namesrv":
+            controller = () if self.controller_port is None else (self.controller_port,)
+            return (self.port, *controller)
+        return (self.port - 2, self.port, self.ha_port, *proxy)
 
     @property
     def ha_port(self) -> int:
@@ -64,26 +93,47 @@ class Node(BaseModel, frozen=True):
         return self.port + 1
 
 
-def plan(port_base: int, brokers: int, slaves: bool) -> list[Node]:
-    """The nodes of a lab in the order they start: name server, masters, slaves.
+def plan(
+    port_base: int,
+    brokers: int,
+    slaves: bool,
+    proxy: Proxy | None = None,
+    controller: bool = False,
+) -> list[Node]:
+    """The nodes of a lab in the order they start: name server, masters, slaves, proxy.
+
+    Args:
+        port_base: the name server's port.
+        brokers: number of masters.
+        slaves: give each master one slave.
+        proxy: where a Proxy runs, if one does.
+        controller: run a controller in the name server, which gives the brokers their ids: each
+            master 1, each slave 2, and whoever is master also shows as 0.
 
     Raises:
         LabError: too few or too many brokers, or ports outside 1024-65535.
     """
     if not 1 <= brokers <= MAX_BROKERS:
         raise LabError(f"a lab has 1 to {MAX_BROKERS} brokers, not {brokers}")
-    nodes = [Node(name=NAMESRV, port=port_base)]
+    grpc_port = port_base + 3
+    controller_port = port_base + 5 if controller else None
+    nodes = [Node(name=NAMESRV, port=port_base, controller_port=controller_port)]
     names = [f"broker-{letter}" for letter in ascii_lowercase[:brokers]]
-    for broker_id in (0, 1) if slaves else (0,):
+    for is_slave in (False, True) if slaves else (False,):
         for i, name in enumerate(names):
+            with_proxy = proxy == "local" and i == 0 and not is_slave
             nodes.append(
                 Node(
-                    name=name if broker_id == 0 else f"{name}-slave",
+                    name=f"{name}-slave" if is_slave else name,
                     broker=name,
-                    broker_id=broker_id,
-                    port=port_base + 10 + 10 * i + 5 * broker_id,
+                    broker_id=(2 if controller else 1) if is_slave else 0,
+                    port=port_base + 10 + 10 * i + (5 if is_slave else 0),
+                    grpc_port=grpc_port if with_proxy else None,
+                    controller_port=controller_port,
                 )
             )
+    if proxy == "cluster":
+        nodes.append(Node(name=PROXY, port=grpc_port + 1, grpc_port=grpc_port))
     highest = max(port for node in nodes for port in node.ports)
     if port_base < 1024 or highest > 65535:
         raise LabError(
@@ -120,7 +170,12 @@ def require_free_ports(nodes: list[Node]) -> None:
                 )
 
 
-def free_port_base(brokers: int = 2, slaves: bool = False) -> int:
+def free_port_base(
+    brokers: int = 2,
+    slaves: bool = False,
+    proxy: Proxy | None = None,
+    controller: bool = False,
+) -> int:
     """A port base whose ports are all free now, so that labs can run side by side.
 
     Bases lie below the range the kernel hands out for outgoing connections (from 32768 on Linux).
@@ -130,6 +185,7 @@ def free_port_base(brokers: int = 2, slaves: bool = False) -> int:
     """
     for _ in range(200):
         base = random.randrange(20000, 32000, 100)
-        if all(is_free(port) for node in plan(base, brokers, slaves) for port in node.ports):
+        nodes = plan(base, brokers, slaves, proxy, controller)
+        if all(is_free(port) for node in nodes for port in node.ports):
             return base
     raise LabError("no free ports between 20000 and 32000 for a lab")

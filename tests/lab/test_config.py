@@ -1,5 +1,6 @@
 """Configuration files of nodes, read back as RocketMQ reads them."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -28,6 +29,40 @@ def test_master_and_slave_differ_in_role_id_and_ports():
     assert different == {"brokerRole", "brokerId", "listenPort", "haListenPort"}
     assert (master["brokerRole"], master["brokerId"]) == ("ASYNC_MASTER", "0")
     assert (slave["brokerRole"], slave["brokerId"]) == ("SLAVE", "1")
+
+
+def test_a_controller_gives_roles_and_ids():
+    nodes = layout.plan(30000, brokers=1, slaves=True, controller=True)
+    namesrv, *brokers = nodes
+    controller = read(config.namesrv_config(namesrv, HOME))
+    assert controller["enableControllerInNamesrv"] == "true"
+    assert controller["controllerDLegerPeers"] == "n0-127.0.0.1:30005"
+    for broker in brokers:
+        properties = read(config.broker_config(broker, "127.0.0.1:30000", HOME, {}))
+        assert properties["controllerAddr"] == "127.0.0.1:30005"
+        assert not properties.keys() & {"brokerRole", "brokerId"}
+
+
+def test_a_proxy_has_its_file_and_perhaps_a_broker():
+    for proxy, mode, texts in (
+        ("cluster", "CLUSTER", {"proxy.json"}),
+        ("local", "LOCAL", {"proxy.json", "node.properties"}),
+    ):
+        nodes = layout.plan(30000, brokers=1, slaves=False, proxy=proxy)
+        (gate,) = (each for each in nodes if each.grpc_port is not None)
+        files = config.files(gate, "127.0.0.1:30000", HOME, {})
+        assert files.keys() & {"proxy.json", "node.properties"} == texts
+        assert (
+            json.loads(files["proxy.json"]).items()
+            >= {
+                "proxyMode": mode,
+                "grpcServerPort": 30003,
+                "remotingListenPort": 30004,
+            }.items()
+        )
+        line = config.command(gate, "java", Path("/jars"), HOME)
+        assert "org.apache.rocketmq.proxy.ProxyStartup" in line
+        assert line.count(f"{HOME}/node.properties") == (mode == "LOCAL")
 
 
 def test_addresses_are_local():

@@ -31,6 +31,20 @@ def test_no_port_is_used_twice_in_the_largest_lab():
     assert len(ports) == len(set(ports)) == 1 + 2 * 3 * layout.MAX_BROKERS
 
 
+@pytest.mark.parametrize("proxy", ["cluster", "local"])
+def test_a_proxy_and_a_controller_use_ports_of_their_own(proxy):
+    nodes = layout.plan(
+        30000, brokers=layout.MAX_BROKERS, slaves=True, proxy=proxy, controller=True
+    )
+    ports = [port for node in nodes for port in node.ports]
+    assert len(ports) == len(set(ports)) == 1 + 2 * 3 * layout.MAX_BROKERS + 2 + 1
+    (gate,) = (node for node in nodes if node.grpc_port is not None)
+    assert gate.grpc_address == "127.0.0.1:30003"
+    assert (gate.name, gate.role) == (
+        ("proxy", "proxy") if proxy == "cluster" else ("broker-a", "broker")
+    )
+
+
 def test_a_slave_starts_after_every_master():
     ids = [node.broker_id for node in layout.plan(30000, brokers=3, slaves=True)]
     assert ids == [None, 0, 0, 0, 1, 1, 1]

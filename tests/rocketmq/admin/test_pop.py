@@ -8,6 +8,7 @@ import pytest
 
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
+from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
@@ -100,6 +101,19 @@ def test_pop_messages_in_flight_are_unknown(snapshots_taken):
             f"%RETRY%{group}" for group in GROUPS
         }
         assert pulls["g-fast", ORDERS] == "consume_stats"
+
+
+def test_lag_of_remoting_pop_groups_is_a_bound(snapshots_taken):
+    """Commits move with pops: what is not acknowledged is not lag there, and not 0 either."""
+    for taken in snapshots_taken:
+        rows = {row["consumer_group"]: row for row in group_rows(taken) if row["topic"] == ORDERS}
+        for group in GROUPS:
+            row = rows[group]
+            assert (row["consume_mode"], row["lag_is_lower_bound"]) == ("pop", True)
+            assert (row["inflight"], row["online"]) == (None, True)
+        fast = rows["g-fast"]
+        assert (fast["consume_mode"], fast["lag_is_lower_bound"]) == ("pull", False)
+        assert fast["inflight"] is not None
 
 
 def test_pop_retry_messages_belong_to_the_group(snapshots_taken):

@@ -1,0 +1,152 @@
+"""A controller makes a slave the master: what snapshots and events say of it.
+
+A slave has the commits of its master only every minute or so, so its own may truly be older, until
+the clients commit again. That is told with its cause. Nothing else may be said to have gone back.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lab import faults
+from lab.cluster import LabCluster
+from lab.layout import free_port_base
+from lake.landing import land
+from lake.query import select
+from lake.tables import TABLES
+from rocketmq.collector import collect_snapshot
+from rocketmq.records import Snapshot
+from rocketmq.snapshot.target import ClusterTarget, Remembered
+from tests.conftest import chosen_version
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.skipif(chosen_version() < "5", reason="controllers came with 5.0"),
+]
+
+NAME = "controlled"
+ORDERS = "lab_orders"
+OTHER_MASTER = "another replica became master"
+SECONDS = 60
+
+
+@dataclass
+class Failover:
+    """A master was killed, and its slave became master.
+
+    Attributes:
+        before: the last snapshot of the old master.
+        during: those while no master, or the new one, responded, up to two of the new one.
+        events: rows of `progress.events`.
+    """
+
+    before: Snapshot
+    during: list[Snapshot]
+    events: list[dict[str, Any]]
+
+    @property
+    def steps(self) -> list[tuple[Snapshot, Snapshot]]:
+        """Two consecutive snapshots to which a master responded."""
+        answered = [taken for taken in (self.before, *self.during) if taken.queue_offsets]
+        return list(pairwise(answered))
+
+
+def master(taken: Snapshot) -> str | None:
+    """The address of the master, if it responded."""
+    found = [row.address for row in taken.brokers if row.broker_id == 0 and row.version]
+    return found[0] if found else None
+
+
+@pytest.fixture(scope="module")
+def failover(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Failover]:
+    cluster = LabCluster.up(
+        tmp_path_factory.mktemp("controlled"),
+        chosen_version(),
+        brokers=1,
+        slaves=True,
+        port_base=free_port_base(1, True, controller=True),
+        controller=True,
+    )
+    taken: list[Snapshot] = []
+
+    def snapshot() -> Snapshot:
+        known: tuple[Remembered, ...] = ()
+        if taken:
+            known = tuple((row.broker, row.broker_id, row.address) for row in taken[-1].brokers)
+        found = collect_snapshot(ClusterTarget((cluster.namesrv,), NAME, remembered=known))
+        land(warm_home.home, found)
+        taken.append(found)
+        return found
+
+    try:
+        cluster.start_workload("steady")
+        before = _until(snapshot, lambda found: len(commits(found)) > 8)
+        old = master(before)
+        taken[:] = [before]
+        faults.kill(cluster, "broker-a")
+        _until(snapshot, lambda found: master(found) not in (None, old))
+        snapshot()
+        _until(snapshot, lambda found: len(commits(found)) > 8)
+    finally:
+        cluster.down(graceful=False)
+    warm_home.tick()
+    where = f"cluster = '{NAME}'"
+    rows = select(warm_home.lake, TABLES["progress.events"], where, limit=10_000).to_pylist()
+    yield Failover(taken[0], taken[1:], rows)
+
+
+def _until(snapshot, condition) -> Snapshot:
+    deadline = time.monotonic() + SECONDS
+    while not condition(found := snapshot()):
+        assert time.monotonic() < deadline, found.problems
+        time.sleep(1)
+    return found
+
+
+def commits(taken: Snapshot) -> dict[tuple[str, str, int], int]:
+    """By group, topic and queue what the master says of commits."""
+    return {
+        (row.consumer_group, row.topic, row.queue_id): row.consumer_offset
+        for row in taken.consumer_offsets
+        if row.consumer_offset is not None
+    }
+
+
+def ends(taken: Snapshot) -> dict[tuple[str, int], int]:
+    return {(row.topic, row.queue_id): row.max_offset or 0 for row in taken.queue_offsets}
+
+
+def fallen(older: dict, newer: dict) -> set:
+    return {key for key in older.keys() & newer.keys() if newer[key] < older[key]}
+
+
+def test_the_slave_is_seen_as_master(failover):
+    assert master(failover.before) != master(failover.during[-1])
+    (now,) = [row for row in failover.during[-1].brokers if row.broker_id == 0]
+    assert "MASTER" in now.role
+
+
+def test_a_rewind_is_one_that_the_new_master_reports(failover):
+    """Each has its cause: nobody reset anything."""
+    steps = failover.steps
+    truly = {key for older, newer in steps for key in fallen(commits(older), commits(newer))}
+    rewound = [row for row in failover.events if row["kind"] == "REWOUND"]
+    keys = {(row["consumer_group"], row["topic"], row["queue_id"]) for row in rewound}
+    assert keys <= truly
+    assert {row["likely_cause"] for row in rewound} <= {OTHER_MASTER}
+
+
+def test_no_topic_is_called_recreated(failover):
+    steps = failover.steps
+    assert not {key for older, newer in steps for key in fallen(ends(older), ends(newer))}
+    assert not [row for row in failover.events if row["kind"] in ("RECREATED", "LOST")]
+
+
+def test_commits_that_the_new_master_never_had_say_so(failover):
+    gone = [row for row in failover.events if row["kind"] == "DISAPPEARED"]
+    assert {row["likely_cause"] for row in gone} <= {OTHER_MASTER}
