@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -92,7 +93,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
         now_brought = quality_settings.brought(context)
         docs = DataDocs(folder(lake.lake.home))
-        hour = _Hour(lake.lake, session, plan, lambda *page: docs.keep(*page, now))
+        hour = _Hour(lake.lake, session, plan, partial(docs.keep, validated_at=now))
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):

@@ -4,7 +4,7 @@ Pages and metrics are measured on it, and the pictures of the documentation show
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -236,7 +236,7 @@ _SNAPSHOTS = """
     FROM instants"""
 
 
-def _row(table: Table, given: dict[str, object]) -> dict[str, object]:
+def _row(table: Table, given: Mapping[str, object]) -> dict[str, object]:
     return {name: given.get(name) for name in table.column_names}
 
 

@@ -86,7 +86,7 @@ def _run_ours(annotated: DataFrame, table: str, ours: Sequence[Expectation]) -> 
 
     suite = gx_expectations(ours)
     found = _run(annotated, table, suite)
-    raised = [each for each in suite if problem_of(found[each.meta[NAME]])]
+    raised = [each for each in suite if problem_of(found[(each.meta or {})[NAME]])]
     if 1 < len(raised) < len(suite):
         # Great Expectations reports one reason for all that raise together: validate each alone
         # for its own. When all raised, the frame or the engine fails and one reason is right.
@@ -118,7 +118,7 @@ def _one_page(table: str, found: Found) -> tuple[Any, Any]:
     """Return all results as those of one suite, for its page of Data Docs."""
     import great_expectations as gx
     from great_expectations.core import ExpectationSuiteValidationResult
-    from great_expectations.validator.validator import calc_validation_statistics
+    from great_expectations.validator.validation_statistics import calc_validation_statistics
 
     results = list(found.values())
     for each in results:

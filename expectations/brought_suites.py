@@ -213,7 +213,7 @@ def _made(item: dict[str, Any]) -> Any:
     Raises:
         ValueError: what is wrong, in one line.
     """
-    from great_expectations.exceptions import ExpectationNotFoundError
+    from great_expectations.exceptions.exceptions import ExpectationNotFoundError
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 

@@ -17,7 +17,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import great_expectations.expectations as gxe
+from great_expectations.expectations.core.expect_column_pair_values_a_to_be_greater_than_b import (
+    ExpectColumnPairValuesAToBeGreaterThanB,
+)
+from great_expectations.expectations.core.expect_column_values_to_be_between import (
+    ExpectColumnValuesToBeBetween,
+)
+from great_expectations.expectations.core.expect_column_values_to_be_in_set import (
+    ExpectColumnValuesToBeInSet,
+)
+from great_expectations.expectations.core.expect_column_values_to_not_be_in_set import (
+    ExpectColumnValuesToNotBeInSet,
+)
+from great_expectations.expectations.core.expect_column_values_to_not_be_null import (
+    ExpectColumnValuesToNotBeNull,
+)
+from great_expectations.expectations.core.expect_compound_columns_to_be_unique import (
+    ExpectCompoundColumnsToBeUnique,
+)
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.validator.metric_configuration import MetricConfiguration
 from great_expectations.validator.validator import ValidationDependencies
@@ -29,12 +46,12 @@ CONDITION = "tidemark_condition"
 
 
 BUILT_IN = (
-    gxe.ExpectColumnValuesToNotBeNull,
-    gxe.ExpectColumnValuesToBeBetween,
-    gxe.ExpectColumnValuesToBeInSet,
-    gxe.ExpectColumnValuesToNotBeInSet,
-    gxe.ExpectColumnPairValuesAToBeGreaterThanB,
-    gxe.ExpectCompoundColumnsToBeUnique,
+    ExpectColumnValuesToNotBeNull,
+    ExpectColumnValuesToBeBetween,
+    ExpectColumnValuesToBeInSet,
+    ExpectColumnValuesToNotBeInSet,
+    ExpectColumnPairValuesAToBeGreaterThanB,
+    ExpectCompoundColumnsToBeUnique,
 )
 """The built-in types that declarations name."""
 

@@ -120,8 +120,8 @@ class SyntheticCluster:
         ]
         made.client_topics.append(ClientTopic(group, client, topic, 3.5, 6.0, 12.0, 6.0, 0.0, 0))
         made.broker_stats += [
-            BrokerStats(broker, 0, name, *of, "minute", 60, 1.0, 1.0)
-            for name, *of in (
+            BrokerStats(broker, 0, name, key, topic, group, "minute", 60, 1.0, 1.0)
+            for name, key, topic, group in (
                 ("TOPIC_PUT_NUMS", topic, topic, None),
                 ("GROUP_GET_NUMS", key, topic, group),
             )

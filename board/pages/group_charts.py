@@ -114,7 +114,10 @@ def _band(
     low: list[float | None] = []
     high: list[float | None] = []
     for delay, error in zip(delays, errors, strict=True):
-        is_known = delay is not None and error is not None
-        low.append(max(0.0, delay - error) if is_known else None)
-        high.append(delay + error if is_known else None)
+        if delay is None or error is None:
+            low.append(None)
+            high.append(None)
+        else:
+            low.append(max(0.0, delay - error))
+            high.append(delay + error)
     return low, high

@@ -145,7 +145,7 @@ def take(address: str, folder: Path, made_up: MadeUp, worst: str) -> None:
 def _picture(
     browser: Browser, address: str, file: Path, size: tuple[int, int], chosen: dict[str, Any]
 ) -> None:
-    options = {"locale": "en-GB", "color_scheme": "light"} | chosen
+    options: dict[str, Any] = {"locale": "en-GB", "color_scheme": "light"} | chosen
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
     page = context.new_page()
     page.goto(address)
