@@ -191,8 +191,10 @@ def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
     """
     known = " AND ".join(f"{column} IS NOT NULL" for column in table.required)
     met = f"{COPY} = 1 AND NOT {CONFLICT}" if severity == "quarantine" else f"{COPIES} = 1"
-    # A NULL in an optional column is a value of the key, and the built-in type ignores it.
-    is_built_in = severity != "quarantine" and table.required == list(table.key)
+    # A NULL in an optional column is a value of the key, and the built-in type ignores it. It takes
+    # two columns or more.
+    is_complete = table.required == list(table.key)
+    is_built_in = severity != "quarantine" and is_complete and len(table.key) > 1
     arguments = {"column_list": list(table.key), "ignore_row_if": "any_value_is_missing"}
     return Expectation(
         KEY_UNIQUE,

@@ -108,6 +108,18 @@ def test_every_declared_type_is_compared() -> None:
     assert {each.built_in.type for each in DECLARED if each.built_in} == declared
 
 
+@pytest.mark.parametrize("table", AUDIT_EXPECTATIONS)
+def test_every_suite_is_one_that_great_expectations_takes(table: str) -> None:
+    from expectations.gx_suite import gx_expectations
+
+    suite = AUDIT_EXPECTATIONS[table]
+
+    made = [each.configuration.type for each in gx_expectations(suite)]
+
+    own = "expect_rows_to_hold"
+    assert made == [each.built_in.type if each.built_in else own for each in suite]
+
+
 def test_suite_holds_types_that_great_expectations_has() -> None:
     from expectations.gx_suite import gx_expectations
 
