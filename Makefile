@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-costs bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics clean
+.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-costs bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ endurance: setup ## collect every 2 s for an hour while brokers are killed, stop
 
 notifier: setup ## kill -9 the notifier at 50 random moments and count the notifications
 	$(BIN)/python -m bench.notifier $(ARGS)
+	$(BIN)/python -m bench.routed_notifier $(ARGS)
 
 bench: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)
@@ -70,6 +71,9 @@ bench-history: setup ## what Dagster's history weighs after 10,000 empty ticks, 
 
 bench-metrics: setup ## what /metrics costs with 20,000 groups on topics, into docs/benchmarks.md
 	$(BIN)/python -m bench.metrics $(ARGS)
+
+bench-pages: setup ## what pages cost with 16,000 group queues and 30 days, into docs/benchmarks.md
+	$(BIN)/python -m bench.pages $(ARGS)
 
 clean: ## forget the virtual environment and all state
 	rm -rf $(VENV) .tidemark

@@ -69,8 +69,8 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
     with serve() as hook:
         for number in range(kills):
             process = _deliverer(lake.home, hook.url)
-            ended = [each for each in (resolved(one, _now()) for one in standing) if each]
-            raised = [_incident(f"lab/g-{number}-{each}/orders") for each in range(RAISED)]
+            ended = [each for each in (resolved(one, present()) for one in standing) if each]
+            raised = [new_incident(f"lab/g-{number}-{each}/orders") for each in range(RAISED)]
             save(lake, standing, [*ended, *raised])
             expected += [("RESOLVED", each.subject) for each in ended]
             expected += [("FIRING", each.subject) for each in raised]
@@ -120,8 +120,9 @@ def _deliver_for_ever(home: str, url: str) -> None:
         time.sleep(0.02)
 
 
-def _incident(subject: str) -> Incident:
-    now = _now()
+def new_incident(subject: str) -> Incident:
+    """Return an incident that fires now."""
+    now = present()
     return Incident(
         incident_id=incident_id("lag", subject, now),
         rule="lag",
@@ -141,7 +142,8 @@ def _incident(subject: str) -> Incident:
     )
 
 
-def _now() -> datetime:
+def present() -> datetime:
+    """Return the present instant."""
     return datetime.now(UTC)
 
 

@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from board import changes, probes, scrape
 from board.access import AccessMiddleware, Login, Person
 from board.api import clusters, events, group, groups, incidents, plan, topics
-from board.dependencies import only_known_parameters
+from board.dependencies import only_known_parameters, readable
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
 from board.pages import group as group_page
@@ -83,7 +83,7 @@ def application(
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
-    api = APIRouter(prefix=API)
+    api = APIRouter(prefix=API, dependencies=[Depends(readable)])
     for module in (clusters, groups, group, topics, incidents, events, plan):
         api.include_router(module.router)
     app.include_router(api)

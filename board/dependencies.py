@@ -22,6 +22,16 @@ def the_store(request: Request) -> Store:
     return request.app.state.store
 
 
+def readable(store: "TheStore") -> None:
+    """Refuse to answer from rows that could never be read: an empty answer would be wrong.
+
+    Raises:
+        ProblemError: why they cannot be read.
+    """
+    if store.is_empty and store.problem:
+        raise ProblemError(503, store.problem)
+
+
 def only_known_parameters(request: Request) -> None:
     """Refuse a parameter that the address does not have, or one that is given twice.
 

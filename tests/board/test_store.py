@@ -1,13 +1,16 @@
 """The rows in memory: read again when a table changes, kept when it cannot be read."""
 
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from board.application import application
 from board.store import Store
 from lake.catalog import Lake
+from lake.table_creation import VERSION_PROPERTY
 from lake.tables import progress
 from settings.home import Home
 from tests.support import board_home
@@ -73,3 +76,31 @@ def test_a_stale_home_is_not_ready(lake: Lake) -> None:
         assert response.status_code == 503 and "s old" in response.json()["reasons"][0]
         (row,) = client.get("/api/v1/clusters").json()["items"]
         assert row["fresh"] is False
+
+
+@pytest.mark.parametrize("damage", ["no database", "older"])
+def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) -> None:
+    """The catalog is damaged, or the tables are of another version."""
+    if damage == "older":
+        table = filled.table(progress.GROUPS.name)
+        with table.transaction() as change:
+            change.set_properties({VERSION_PROPERTY: "1"})
+    else:
+        filled.home.catalog.write_bytes(b"no database" * 1000)
+    store = Store(Lake(filled.home))
+    with TestClient(application(store), base_url="http://127.0.0.1") as client:
+        answer = client.get("/api/v1/events")
+        assert answer.status_code == 503
+        assert answer.headers["content-type"] == "application/problem+json"
+        page = client.get("/", headers={"Accept": "text/html"})
+        assert page.status_code == 200 and "cannot be read" in page.text
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_locked_catalog_is_waited_for_and_said(store: Store, filled: Lake) -> None:
+    with sqlite3.connect(filled.home.catalog) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with TestClient(application(store), base_url="http://127.0.0.1") as client:
+            assert client.get("/api/v1/groups").json()["items"], "the rows of before are shown"
+        writer.rollback()
+    assert not store.refresh() and store.problem is None
