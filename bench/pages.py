@@ -56,11 +56,11 @@ def main() -> None:
             rows += _polled(address, process, options.pollers, made_up)
             memory = process.memory_info().rss / 2**20
             rows.append(("memory of the server", "", f"{memory:.0f} MiB"))
-    told = f"{made_up.group_queues:,} group queues, {options.days:g} days"
+    about = f"{made_up.group_queues:,} group queues, {options.days:g} days"
     text = "\n\n".join(
         [
             "## Pages",
-            f"`python -m bench.pages`: {told}, {1440 * options.days:,.0f} snapshots of groups and "
+            f"`python -m bench.pages`: {about}, {1440 * options.days:,.0f} snapshots of groups and "
             "a day of queues.",
             f"{report.machine()}. Seconds of CPU on the server, and on the clock: median.",
             report.table(("what", "CPU", "clock, size"), rows),
@@ -140,8 +140,8 @@ def _cpu(process: psutil.Process) -> float:
 def _fetched(address: str) -> bytes:
     headers = {"Accept": "text/html"} if "/metrics" not in address else {"Accept-Encoding": "gzip"}
     request = urllib.request.Request(address, headers=headers)
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        return answer.read()
+    with urllib.request.urlopen(request, timeout=120) as response:
+        return response.read()
 
 
 @contextmanager

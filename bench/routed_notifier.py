@@ -109,8 +109,8 @@ def routed_notifier(folder: Path, kills: int, seed: int, report: Callable[[str],
             time.sleep(chance.uniform(0, 1.2))
             process.kill()
             process.wait()
-            told = {name: len(each.received) for name, each in servers.items()}
-            report(f"{number}: killed, messages so far: {told}")
+            notified = {name: len(each.received) for name, each in servers.items()}
+            report(f"{number}: killed, messages so far: {notified}")
         channels, routing = _opened(file)
         for _ in range(3):
             deliver(lake, channels, routing=routing)
@@ -130,16 +130,16 @@ def _result(
     expected = {("FIRING", each) for each in fired} | {("RESOLVED", each) for each in over}
     missing, repeated = {}, {}
     for name, server in servers.items():
-        told: Counter[tuple[str, str]] = Counter()
+        notified: Counter[tuple[str, str]] = Counter()
         again = 0
         for message in server.received:
             lines = _lines(message)
-            again += any(told[line] for line in lines)
-            told.update(lines)
+            again += any(notified[line] for line in lines)
+            notified.update(lines)
         wanted = expected
         if name == "lead":
             wanted = {line for line in expected if line[1] not in taken}
-        missing[name], repeated[name] = sum(not told[line] for line in wanted), again
+        missing[name], repeated[name] = sum(not notified[line] for line in wanted), again
     escalated = {line[1] for each in servers["lead"].received for line in _lines(each)}
     return Result(len(expected), missing, repeated, len(escalated & taken))
 
