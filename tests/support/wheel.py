@@ -57,4 +57,9 @@ def _installed(base: Path) -> Path:
     (site,) = (environment / "lib").glob("python*/site-packages")
     # A plain path: files like the one of an editable install are not followed from there.
     (site / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in ("dagster", "dagster-daemon", "dagster-webserver"):
+        _, script = Path(sys.executable).with_name(name).read_text().split("\n", 1)
+        program = environment / "bin" / name
+        program.write_text(f"#!{python}\n{script}")
+        program.chmod(0o755)
     return environment / "bin"

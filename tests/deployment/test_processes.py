@@ -1,0 +1,194 @@
+"""What the compose file starts, started from the wheel by a user without rights.
+
+PostgreSQL is real, brokers are a stand-in. The user may write to the home and to /tmp only, as in a
+container whose root file system is read-only.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from bench import standin
+from lab.large import Large
+from tests.support.command_lines import DEPLOY
+from tests.support.image_host import BOARD_TOKEN, TOKEN, Host, host, ready
+from tests.support.servers import PASSWORD, postgresql
+from tests.support.wheel import installed_wheel
+
+pytestmark = [pytest.mark.spark, pytest.mark.wheel]
+
+LARGE = Large(topics=2, queues=2, groups=2, topics_per_group=2)
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """All processes of the compose file, started and ready."""
+    programs = installed_wheel(tmp_path_factory)
+    with (
+        postgresql(tmp_path_factory.mktemp("postgresql") / "server") as uri,
+        standin.serve(LARGE, brokers=1) as namesrv,
+        host(programs, uri, namesrv) as made,
+    ):
+        make_dagsters_database(uri)
+        jars = made.folder / "jars"
+        fetched = subprocess.run(
+            [programs / "tidemark", "engine", "jars", jars], capture_output=True, text=True
+        )
+        assert fetched.returncode == 0, fetched.stderr
+        made.start("collector", "engine", "code", "board")
+        ready(made, "code", lambda: made.run("dagster", "api", "grpc-health-check", "-p", "4000"))
+        made.start("daemon", "webserver")
+        yield made
+
+
+def make_dagsters_database(uri: str) -> None:
+    import psycopg2
+
+    connection = psycopg2.connect(uri)
+    connection.autocommit = True
+    connection.cursor().execute((DEPLOY / "compose" / "databases.sql").read_text().split("\n")[1])
+    connection.close()
+
+
+def get(address: str, **headers: str) -> bytes:
+    request = urllib.request.Request(address, headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return response.read()
+
+
+def ask(made: Host, query: str) -> dict:
+    """The answer of Dagster's web server."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{made.ports['3000']}/graphql",
+        data=json.dumps({"query": query}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.loads(response.read())["data"]
+
+
+def runs_of(made: Host) -> list[dict]:
+    return ask(made, "{runsOrError(limit: 50) {... on Runs {results {jobName status}}}}")[
+        "runsOrError"
+    ]["results"]
+
+
+def test_the_web_server_shows_the_code_servers_definitions(started):
+    port = started.ports["3000"]
+    ready(started, "webserver", lambda: get(f"http://127.0.0.1:{port}/server_info"))
+    query = "{repositoriesOrError {... on RepositoryConnection {nodes {jobs {name}}}}}"
+    (repository,) = ask(started, query)["repositoriesOrError"]["nodes"]
+    assert {"tick", "collect"} <= {job["name"] for job in repository["jobs"]}
+
+
+def test_the_code_server_answers_the_probe_of_a_platform(started):
+    import grpc
+    from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+    from grpc_health.v1.health_pb2_grpc import HealthStub
+
+    chart = (DEPLOY / "helm" / "tidemark" / "templates" / "code.yaml").read_text()
+    assert "service: DagsterApi" in chart
+    with grpc.insecure_channel(f"127.0.0.1:{started.ports['4000']}") as channel:
+        found = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=10)
+    assert found.status == HealthCheckResponse.SERVING
+
+
+def test_the_board_serves_whoever_has_the_token(started):
+    board = f"http://127.0.0.1:{started.ports['8080']}"
+    ready(started, "board", lambda: get(f"{board}/healthz"))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        get(f"{board}/api/v1/clusters")
+    assert get(f"{board}/api/v1/clusters", Authorization=f"Bearer {BOARD_TOKEN}")
+
+
+def test_the_collector_lands_and_shows_that_it_is_alive(started):
+    landing = started.home / "landing"
+    ready(started, "collector", lambda: [*landing.rglob("snapshots.parquet")])
+    assert time.time() - (started.home / "collected").stat().st_mtime < 300
+
+
+def test_the_engine_serves_only_whoever_has_its_token(started):
+    port = started.ports["15002"]
+    ready(started, "engine", lambda: socket.create_connection(("127.0.0.1", port), 5))
+    code = (
+        "from pyspark.sql import SparkSession as S;"
+        f"print(S.builder.remote('sc://localhost:{port}').getOrCreate().sql('select 41 + 1')"
+        ".collect()[0][0])"
+    )
+    answer = started.run("python", "-c", code)
+    assert answer.stdout.strip() == "42", answer.stderr[-2000:]
+    started.environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = "another"
+    try:
+        refused = started.run("python", "-c", code)
+    finally:
+        started.environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = TOKEN
+    assert refused.returncode != 0
+    assert "Invalid authentication token" in refused.stderr
+
+
+def test_the_schedule_ticks_on_the_engine(started):
+    def succeeded():
+        runs = runs_of(started)
+        assert "FAILURE" not in [run["status"] for run in runs], started.log("code")
+        return [run for run in runs if run == {"jobName": "tick", "status": "SUCCESS"}]
+
+    ready(started, "daemon", succeeded)
+    shown = started.run("tidemark", "show", "progress.queues", "--limit", "1", "--format", "json")
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)
+
+
+def test_the_daemon_is_alive_by_its_own_check(started):
+    assert ready(started, "daemon", lambda: started.run("dagster-daemon", "liveness-check"))
+
+
+def test_doctor_finds_nothing_wrong(started):
+    doctor = started.run("tidemark", "doctor")
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+    assert "stand-in: 1 of 1 answered" in doctor.stdout
+
+
+def test_no_secret_is_printed_or_kept_in_the_home(started):
+    """But for the file of the catalog's password, which only its user reads."""
+    marked = (PASSWORD, "p%3Ass%5Cword", TOKEN, BOARD_TOKEN)
+    files = [*started.folder.glob("*.log"), *started.home.rglob("*")]
+    read = [path for path in files if path.is_file() and path.name != "pgpass"]
+    assert len(read) > 10
+    for path in read:
+        content = path.read_bytes()
+        assert not [secret for secret in marked if secret.encode() in content], path
+    assert (started.home / "engine" / "pgpass").stat().st_mode & 0o077 == 0
+    arguments = [" ".join(map(str, it.args)) for it in started.running.values()]
+    assert not [text for text in arguments if "marked" in text]
+
+
+def test_processes_that_are_killed_lose_and_double_nothing(started):
+    """All at once, as when a host loses power; then started as a platform does."""
+    for process in started.running.values():
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    before = landed_ids(started)
+    assert before
+    started.start(*started.running)
+    ready(started, "collector", lambda: landed_ids(started) - before)
+    ready(started, "webserver", lambda: runs_of(started))
+
+    def computed():
+        shown = started.run("tidemark", "show", "progress.snapshots", "--format", "json")
+        assert shown.returncode == 0, shown.stderr
+        found = [row["snapshot_id"] for row in json.loads(shown.stdout)]
+        assert len(found) == len(set(found))
+        return before <= set(found)
+
+    ready(started, "daemon", computed)
+
+
+def landed_ids(made: Host) -> set[str]:
+    return {path.parent.name for path in (made.home / "landing").rglob("snapshots.parquet")}

@@ -1,0 +1,179 @@
+"""A folder with a home, whose processes a user without rights starts, as a container has it."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.command_lines import DEPLOY
+from tests.support.servers import free_port
+
+USER = pwd.getpwnam("nobody").pw_uid
+"""Java wants a user whom the machine knows; the image knows its own."""
+
+START_SECONDS = 420
+TOKEN = "marked-engine-token"
+BOARD_TOKEN = "marked-board-token"
+SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+
+
+@dataclass
+class Host:
+    """A folder with a home, as a container has it.
+
+    Attributes:
+        folder: with the logs of processes.
+        programs: the bin folder of the installed wheel.
+        environment: of every process.
+        ports: of the compose file, to free ones of this machine.
+        running: processes by name of their service.
+    """
+
+    folder: Path
+    programs: Path
+    environment: dict[str, str]
+    ports: dict[str, int]
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def command(self, words: list[str]) -> list[str]:
+        """The command of the compose file, on free ports of loopback."""
+        here = {"0.0.0.0": "127.0.0.1", "/etc/dagster/workspace.yaml": str(self.workspace)}
+        here |= {name: str(port) for name, port in self.ports.items()}
+        here |= {"/tmp/collected": str(self.home / "collected"), "30s": "5s"}
+        program = str(self.programs / words[0])
+        arguments = (here.get(word, word) for word in words[1:])
+        return [*as_user(self.programs / "python"), program, *arguments]
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "dagster" / "workspace.yaml"
+
+    def start(self, *services: str) -> None:
+        for name in services:
+            with (self.folder / f"{name}.log").open("wb") as log:
+                self.running[name] = subprocess.Popen(
+                    self.command(SERVICES[name]["command"]),
+                    cwd=self.home,
+                    env=self.environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the image to its end."""
+        return subprocess.run(
+            self.command([*words]),
+            cwd=self.home,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
+
+    def stop(self) -> None:
+        """End all processes as a platform does; the daemon first, which starts runs."""
+        for name in ("daemon", *self.running):
+            if process := self.running.pop(name, None):
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+
+@cache
+def as_user(program: Path) -> tuple[str, ...]:
+    """What starts a program as nobody special, where the tests run as root.
+
+    A Python below root's home is out of reach for others. Then they may read everything, and write
+    no more than before.
+    """
+    if os.geteuid():
+        return ()
+    user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups")
+    reader = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    # A process that it starts, too: it itself is found by the rights of root.
+    code = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', '']))"
+    for words in (user, (*user, *reader)):
+        if not subprocess.run([*words, program, "-c", code], capture_output=True).returncode:
+            return words
+    pytest.skip("nobody but root can start this Python")
+
+
+@contextmanager
+def host(programs: Path, uri: str, namesrv: str) -> Iterator[Host]:
+    # Not below pytest's folder, which only its owner may enter.
+    folder = Path(tempfile.mkdtemp(prefix="tidemark-host-"))
+    folder.chmod(0o755)
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    if not os.geteuid():
+        os.chown(home, USER, USER)
+    ports = {port: free_port() for port in ("3000", "4000", "8080", "15002")}
+    shutil.copytree(DEPLOY / "dagster", folder / "dagster")
+    workspace = folder / "dagster" / "workspace.yaml"
+    workspace.write_text(workspace.read_text().replace("4000", str(ports["4000"])))
+    dagster = uri.replace("postgresql:", "postgresql+psycopg2:").replace("/iceberg", "/dagster")
+    environment = {
+        "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TIDEMARK_HOME": str(home),
+        "DAGSTER_HOME": str(folder / "dagster"),
+        "DAGSTER_CODE_HOST": "127.0.0.1",
+        "DAGSTER_PG_URL": dagster,
+        "TIDEMARK_CATALOG_TYPE": "sql",
+        "TIDEMARK_CATALOG_URI": uri,
+        "TIDEMARK_WAREHOUSE": f"file://{home}/warehouse",
+        "TIDEMARK_NAMESRV": namesrv,
+        "TIDEMARK_CLUSTER": "stand-in",
+        "TIDEMARK_SCHEDULE": "on",
+        "TIDEMARK_SPARK_REMOTE": f"sc://localhost:{ports['15002']}",
+        "TIDEMARK_SPARK_JARS": str(folder / "jars"),
+        "TIDEMARK_SERVE_TOKEN": BOARD_TOKEN,
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN,
+        "SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if java := os.environ.get("JAVA_HOME"):
+        environment["JAVA_HOME"] = java
+    made = Host(folder, programs, environment, ports)
+    try:
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder)
+
+
+def ready(made: Host, name: str, probe) -> object:
+    """Wait for a probe that gives something or ends with 0."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert made.running[name].poll() is None, made.log(name)
+        try:
+            found = probe()
+        except OSError:
+            found = None
+        if found and getattr(found, "returncode", 0) == 0:
+            return found
+        time.sleep(1)
+    raise AssertionError(made.log(name))
