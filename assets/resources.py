@@ -69,11 +69,11 @@ class LakeResource(dg.ConfigurableResource):
             self._lease.confirm()
             return
 
-        def say(holder: str) -> None:
+        def report_holder(holder: str) -> None:
             waiting(f"waiting for the run of {holder}, which changes the tables")
 
         try:
-            self._lease = self.lake.shared.leases.acquire(RUN, 60 * self.run_minutes, say)
+            self._lease = self.lake.shared.leases.acquire(RUN, 60 * self.run_minutes, report_holder)
         except HeldError as error:
             raise dg.Failure(
                 f"{error} for {self.run_minutes} minutes; wait for it or terminate it in the "

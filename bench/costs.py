@@ -151,8 +151,8 @@ def measure(
 
     def step(name: str, costs: list[Cost]) -> None:
         found.append((name, costs))
-        told = ", ".join(f"{cost.cpu:.1f} s of CPU, {cost.wall:.1f} s" for cost in costs)
-        sys.stdout.write(f"{groups * ROWS_OF_GROUP:,} group queues, {name}: {told}\n")
+        figures = ", ".join(f"{cost.cpu:.1f} s of CPU, {cost.wall:.1f} s" for cost in costs)
+        sys.stdout.write(f"{groups * ROWS_OF_GROUP:,} group queues, {name}: {figures}\n")
         sys.stdout.flush()
 
     with ExitStack() as stack:

@@ -86,49 +86,49 @@ class GrpcClients:
 
     def send(self, topic: str, count: int, kind: str = "plain") -> None:
         """Send messages, each confirmed: ``plain``, ``fifo`` or seconds of delay."""
-        self._tell("send", topic, count, kind)
+        self._command("send", topic, count, kind)
 
     def simple(self, group: str, topic: str) -> None:
         """Start a simple consumer."""
-        self._tell("simple", group, topic)
+        self._command("simple", group, topic)
 
     def receive(self, group: str, count: int, invisible_seconds: int = 600) -> int:
         """Pop messages for a simple consumer, which keeps them; how many came."""
-        return self._tell("receive", group, count, invisible_seconds)[0]
+        return self._command("receive", group, count, invisible_seconds)[0]
 
     def acknowledge(self, group: str, count: int) -> None:
         """Acknowledge the oldest messages that a simple consumer keeps."""
-        self._tell("ack", group, count)
+        self._command("ack", group, count)
 
     def push(self, group: str, topic: str, threads: int, milliseconds: int) -> None:
         """Start a push consumer whose listener takes so long over each message."""
-        self._tell("push", group, topic, threads, milliseconds)
+        self._command("push", group, topic, threads, milliseconds)
 
     def counts(self, group: str) -> tuple[int, int]:
         """Messages that a push consumer's listener began with, and that it finished."""
-        begun, finished = self._tell("count", group)
+        begun, finished = self._command("count", group)
         return begun, finished
 
     def close(self, group: str) -> None:
         """Let a consumer leave; what it did not acknowledge is handed out again later."""
-        self._tell("close", group)
+        self._command("close", group)
 
     def send_remoting(self, topic: str, count: int) -> None:
         """Send messages past the proxy, which static topics need."""
-        self._tell("remoting-send", topic, count)
+        self._command("remoting-send", topic, count)
 
     def read_remoting(self, topic: str, group: str, count: int) -> int:
         """Read and commit at least so many messages past the proxy; how many it were."""
-        return self._tell("remoting-read", topic, group, count)[0]
+        return self._command("remoting-read", topic, group, count)[0]
 
     @property
     def _master(self) -> str:
         return self._cluster.brokers[0].address
 
     def _admin(self, *words: str) -> None:
-        self._tell("admin", *words)
+        self._command("admin", *words)
 
-    def _tell(self, *words: str | int) -> list[int]:
+    def _command(self, *words: str | int) -> list[int]:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise LabError("the gRPC clients do not run: use them as a context")

@@ -58,7 +58,7 @@ class KeptState(State):
             self._known[name] = self._state.read(name)
             self._is_away = False
         except StateError as error:
-            self._say(error)
+            self._report(error)
         return self._known.get(name)
 
     def write(self, name: str, text: str) -> None:
@@ -68,7 +68,7 @@ class KeptState(State):
             self._state.write(name, text)
             self._is_away = False
         except StateError as error:
-            self._say(error)
+            self._report(error)
 
     def names(self, folder: str = "") -> list[str]:
         """See `State`; those known where it cannot be reached."""
@@ -77,7 +77,7 @@ class KeptState(State):
         except StateError:
             return sorted(name for name in self._known if name.startswith(f"{folder}/"))
 
-    def _say(self, error: StateError) -> None:
+    def _report(self, error: StateError) -> None:
         if not self._is_away:
             self._warn(f"{error}; going on with what this process remembers")
         self._is_away = True

@@ -76,7 +76,7 @@ def recompute(
     settings: Settings,
     window: Window,
     *,
-    anew: bool = False,
+    restart: bool = False,
     report: Report = _ignore,
     complain: Report = _ignore,
 ) -> str:
@@ -87,7 +87,7 @@ def recompute(
     Args:
         settings: of this process.
         window: the hours.
-        anew: whether to begin at the first hour whatever was done before.
+        restart: whether to begin at the first hour whatever was done before.
         report: receives the hours under way and the name of each step as it starts.
         complain: receives what was left out, as a rule that cannot be used.
 
@@ -95,7 +95,7 @@ def recompute(
         RunError: when a part failed.
     """
     home = settings.home
-    left = window if anew else backfills.remaining(home, window)
+    left = window if restart else backfills.remaining(home, window)
     if left != window:
         complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
     parts = backfills.parts(Lake(home, CatalogConfig.of(home, settings.catalog)), left)
@@ -217,8 +217,8 @@ def step_logger(report: Report, complain: Report, notice: Report = _ignore) -> d
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
             elif event is None and record.levelno in (logging.INFO, logging.ERROR):
-                tell = complain if record.levelno == logging.ERROR else notice
-                tell(str(meta.get("orig_message") or record.getMessage()))
+                write = complain if record.levelno == logging.ERROR else notice
+                write(str(meta.get("orig_message") or record.getMessage()))
 
     @dg.logger
     def run_logger(_: dg.InitLoggerContext) -> logging.Logger:

@@ -166,8 +166,8 @@ def test_a_page_shows_it_as_text(board: TestClient, page: str, name: str) -> Non
     assert mistakes(text) == []
     assert "<h1>mine" not in text
     if page in ("group", "incident", "filtered", "topic"):
-        said = html.unescape(text)
-        assert name in said or name.split("\n")[0] in said
+        shown = html.unescape(text)
+        assert name in shown or name.split("\n")[0] in shown
 
 
 @each_name

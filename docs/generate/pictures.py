@@ -39,9 +39,9 @@ def main() -> None:
         lake = Lake(Home.of(place))
         made_up = MadeUp(12, 2, 10, 8, days=2, queue_days=0.3, end=now())
         made_up.write(lake)
-        told = add_incidents(lake, made_up)
+        notified = add_incidents(lake, made_up)
         with served(lake) as address:
-            take(address, folder, made_up, told)
+            take(address, folder, made_up, notified)
 
 
 def add_incidents(lake: Lake, made_up: MadeUp) -> str:

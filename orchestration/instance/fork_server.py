@@ -68,7 +68,7 @@ class _Server:
         """Serve while the installation is that of the start, and then until the last run ends.
 
         Returns:
-            In a forked process the request it is for. In the server None: start it anew.
+            In a forked process the request it is for. In the server None: start it again.
         """
         while not self._is_stale or self._pids:
             for key, _ in self._selector.select():

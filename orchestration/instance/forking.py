@@ -114,7 +114,7 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
 
     Returns:
         Its exit code, 128 + n when signal n ended it; None when no server runs, or one that still
-        has the libraries of another installation, and starts anew.
+        has the libraries of another installation, and restarts.
 
     Raises:
         ForkServerError: when the server ended under the run.

@@ -39,18 +39,24 @@ def test_a_page_shows_groups_as_they_are_now(live: TestClient) -> None:
     assert "No group fits" in none
 
 
-def test_a_cluster_that_cannot_be_read_is_said(live: TestClient) -> None:
+def test_a_cluster_that_cannot_be_read_is_a_problem(live: TestClient) -> None:
     answer = live.get("/live?cluster=elsewhere", headers=HTML)
     assert answer.status_code == 404 and "cannot be asked" in answer.text
 
 
 def test_a_page_plans_who_would_own_what(live: TestClient) -> None:
-    asked = {"cluster": CLUSTER, "group": "billing", "clients": "3", "queues": "", "strategy": ""}
-    text = live.get("/plan", params=asked, headers=HTML).text
+    parameters = {
+        "cluster": CLUSTER,
+        "group": "billing",
+        "clients": "3",
+        "queues": "",
+        "strategy": "",
+    }
+    text = live.get("/plan", params=parameters, headers=HTML).text
     assert "new-1" in text and text.count("<td") == 6 * 6
 
 
 @pytest.mark.parametrize("wrong", [{"clients": "0"}, {"queues": "many"}, {"strategy": "NONE"}])
 def test_a_wrong_plan_is_a_mistake(live: TestClient, wrong: dict[str, str]) -> None:
-    asked = {"cluster": CLUSTER, "group": "billing", "clients": "3"} | wrong
-    assert live.get("/plan", params=asked, headers=HTML).status_code in (400, 409)
+    parameters = {"cluster": CLUSTER, "group": "billing", "clients": "3"} | wrong
+    assert live.get("/plan", params=parameters, headers=HTML).status_code in (400, 409)

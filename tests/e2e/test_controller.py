@@ -147,6 +147,6 @@ def test_no_topic_is_called_recreated(failover):
     assert not [row for row in failover.events if row["kind"] in ("RECREATED", "LOST")]
 
 
-def test_commits_that_the_new_master_never_had_say_so(failover):
+def test_commits_that_the_new_master_lacks_are_marked(failover):
     gone = [row for row in failover.events if row["kind"] == "DISAPPEARED"]
     assert {row["likely_cause"] for row in gone} <= {OTHER_MASTER}

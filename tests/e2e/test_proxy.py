@@ -242,7 +242,7 @@ def test_nobody_is_paged_for_groups_that_work(seen):
         assert not working & seen.alerts(rule), rule
 
 
-def test_online_is_unknown_where_no_proxy_is_asked(seen):
+def test_online_is_unknown_without_a_proxys_report(seen):
     assert seen.unasked.proxies_answered is None
     for group in ("g-slow", "g-simple", "g-fifo", "g-gone"):
         assert [row["online"] for row in seen.groups(group, UNASKED)] == [None], group

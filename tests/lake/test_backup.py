@@ -71,11 +71,11 @@ def test_a_home_that_was_lost_is_put_back(filled, tmp_path):
 
 
 def test_a_second_backup_copies_only_what_is_new(filled, tmp_path):
-    said = []
+    lines = []
     backup(filled, tmp_path / "copy")
     load(filled)
-    backup(filled, tmp_path / "copy", said.append)
-    new = {line.split(":")[0]: int(line.split()[1]) for line in said}
+    backup(filled, tmp_path / "copy", lines.append)
+    new = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     assert new["quality.results"] == 0 and 0 < new["raw.topics"] <= 6
     before = contents(filled)
     shutil.rmtree(filled.home.path)

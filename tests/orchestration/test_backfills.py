@@ -59,29 +59,29 @@ def computed(small_parts, monkeypatch):
 
 
 def recompute(lake, window=DAY, **options):
-    said = []
+    lines = []
     settings = Settings(home=lake.home)
-    in_process.recompute(settings, window, complain=said.append, **options)
-    return said
+    in_process.recompute(settings, window, complain=lines.append, **options)
+    return lines
 
 
 def test_a_stopped_backfill_continues_with_the_part_that_died(small_parts, computed):
     with pytest.raises(RunError):
         recompute(small_parts)
     died = computed[-1]
-    said = recompute(small_parts)
+    lines = recompute(small_parts)
     assert computed[3:] == [died]
-    assert said[0].startswith("continues at 2026-01-01T04:00Z")
+    assert lines[0].startswith("continues at 2026-01-01T04:00Z")
     recompute(small_parts)
     assert len(computed) == 4 + 3, "nothing is left of a complete one"
 
 
 @pytest.mark.parametrize(
     ("window", "options"),
-    [(DAY, {"anew": True}), (Window(START, DAY.end - timedelta(hours=1)), {})],
-    ids=["anew", "other hours"],
+    [(DAY, {"restart": True}), (Window(START, DAY.end - timedelta(hours=1)), {})],
+    ids=["restart", "other hours"],
 )
-def test_other_hours_or_a_wish_begin_anew(small_parts, computed, window, options):
+def test_other_hours_or_a_wish_restart(small_parts, computed, window, options):
     with pytest.raises(RunError):
         recompute(small_parts)
     recompute(small_parts, window, **options)

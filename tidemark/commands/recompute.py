@@ -17,8 +17,8 @@ app = typer.Typer()
 def recompute(
     start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Begin at the first hour, not where it was stopped.")
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin at the first hour, not where it was stopped.")
     ] = False,
 ) -> None:
     """Recompute progress.* and alerting.* from raw.*; the range is widened to whole hours.
@@ -49,4 +49,4 @@ def recompute(
     window = Window(first, last).whole_hours()
     hours = round((window.end - window.start) / HOUR)
     with steps(f"recompute {hours} hours from {window.start:%Y-%m-%d %H:%M} UTC") as report:
-        in_process.recompute(settings, window, anew=anew, report=report, complain=complain)
+        in_process.recompute(settings, window, restart=restart, report=report, complain=complain)

@@ -94,7 +94,7 @@ def test_without_a_server_no_request_is_made(tmp_path):
     assert forking.start(home, "tests.support.fork_probe", [], tmp_path / "log") is None
 
 
-def test_a_server_starts_anew_when_the_installation_changed(tmp_path, monkeypatch):
+def test_a_server_restarts_when_the_installation_changed(tmp_path, monkeypatch):
     home, site = Home.of(tmp_path / "home"), tmp_path / "site"
     site.mkdir()
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{site}")
