@@ -54,6 +54,7 @@ KEYS = {
     "broker_stats": ("broker", "broker_id", "stats_name", "stats_key", "stats_window"),
     "queue_tags": ("broker", "topic", "queue_id"),
     "consume_stats": ("broker",),
+    "broker_metrics": ("broker", "consumer_group", "topic"),
 }
 """The key of each table and columns that are the same in every snapshot."""
 
@@ -89,7 +90,8 @@ def test_parts_together_equal_a_whole_snapshot(cluster, parts):
     for table in set(TABLES) - MOVES:
         if keys([before], table) == keys([after], table):
             assert keys(found, table) == keys([before], table), table
-    assert all(set(keys(found, table)) for table in TABLES)
+    # The brokers of the session have no endpoint for metrics.
+    assert {table for table in TABLES if not keys(found, table)} == {"broker_metrics"}
     assert {(it.snapshot_id, it.brokers_expected, it.brokers_answered) for it in found} == {
         (found[0].snapshot_id, 2, 2)
     }
