@@ -11,13 +11,11 @@ from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
-from assets.shared_snapshot import SharedSnapshots
 from lake.landing import land
 from lake.loading import load
 from lake.tables import raw
 from lake.window import HOUR
 from rocketmq.records import Snapshot
-from spark.session.configuration import SparkResource
 
 LANDING = dg.AssetKey("landing")
 
@@ -35,7 +33,6 @@ def landing(
     context: dg.AssetExecutionContext,
     collector: CollectorResource,
     lake: LakeResource,
-    spark: SparkResource,
 ) -> dg.MaterializeResult:
     """One snapshot of every configured cluster, landed as Parquet files.
 
@@ -45,9 +42,9 @@ def landing(
     _refuse_the_past(context)
     groups = groups_with_incidents(lake.lake)
     report = context.log.info
-    snapshots = collector.collect(lake.lake, groups, SharedSnapshots(spark), report)
+    snapshots = collector.collect(lake.lake, groups, report)
     for snapshot in snapshots:
-        land(lake.lake.home, snapshot)
+        land(lake.lake.landing, snapshot)
         for problem in snapshot.problems:
             context.log.warning(f"{snapshot.cluster}: {problem.line}")
     return dg.MaterializeResult(metadata=_described(snapshots))

@@ -13,7 +13,7 @@ from alerting.rules.files import RuleSet, read_rule_set, valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
 from assets.run_tags import longest_time_tag, process_tag
-from collection.snapshots import NeverReachedError, Read, take_snapshots
+from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
 from expectations.brought_suites import Brought
 from expectations.declarations import Expectation
@@ -109,7 +109,6 @@ class CollectorResource(dg.ConfigurableResource):
         self,
         lake: Lake,
         priority_groups: Sequence[str],
-        read: Read,
         report: Callable[[str], None] = lambda _: None,
     ) -> list[Snapshot]:
         """Takes one snapshot of every cluster at the same time.
@@ -117,7 +116,6 @@ class CollectorResource(dg.ConfigurableResource):
         Args:
             lake: whose home names the clusters, and whose state remembers them.
             priority_groups: groups whose clients a deep snapshot always requests.
-            read: who reads a cluster.
             report: receives a line for each cluster that another process collects.
 
         Raises:
@@ -128,7 +126,7 @@ class CollectorResource(dg.ConfigurableResource):
         try:
             clusters = configured(lake.home, self.namesrv, self.cluster, self.clusters)
             if clusters:
-                return take_snapshots(lake.shared, clusters, priority_groups, read, report)
+                return take_snapshots(lake.shared, clusters, priority_groups, report=report)
         except (SettingsError, NeverReachedError) as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         raise dg.Failure(

@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
 from collection.turns import CollectedElsewhereError
 from lake.failures import one_line
-from lake.landing import land
+from lake.landing import Place, land, landing_of
 from lake.leases import LeaseError
 from lake.shared import Shared
 from lake.state import KeptState
 from rocketmq.records import Snapshot
 from settings.clusters import Cluster
-from settings.home import Home
 
 TIDY_SECONDS = 60.0
 
@@ -35,7 +34,7 @@ were started by the same clock do not send to the same broker in the same instan
 
 
 async def collect_every(
-    home: Home,
+    place: Place,
     shared: Shared,
     clusters: Sequence[Cluster],
     every: float,
@@ -49,7 +48,7 @@ async def collect_every(
     A second signal gives up what is under way.
 
     Args:
-        home: where snapshots land.
+        place: where snapshots land.
         shared: leases of the clusters, and what is remembered of them.
         clusters: what to collect.
         every: seconds between snapshots, of a cluster that sets none itself.
@@ -62,7 +61,7 @@ async def collect_every(
     kept = Shared(shared.leases, KeptState(shared.state, warn))
     watches = [
         asyncio.create_task(
-            watch(home, kept, cluster, cluster.every or every, stop, report, warn, read, alive)
+            watch(place, kept, cluster, cluster.every or every, stop, report, warn, read, alive)
         )
         for cluster in clusters
     ]
@@ -89,7 +88,7 @@ async def collect_every(
 
 
 async def watch(
-    home: Home,
+    place: Place,
     shared: Shared,
     cluster: Cluster,
     every: float,
@@ -107,7 +106,7 @@ async def watch(
     """
     collector = Collector(shared, cluster, every, read)
     try:
-        await _watch(home, collector, cluster.key, every, stop, report, warn, alive)
+        await _watch(place, collector, cluster.key, every, stop, report, warn, alive)
     finally:
         collector.end()
 
@@ -126,7 +125,7 @@ class _Once:
 
 
 async def _watch(
-    home: Home,
+    place: Place,
     collector: Collector,
     key: str,
     every: float,
@@ -140,7 +139,7 @@ async def _watch(
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
-        await _collect_and_land(home, collector, key, IN_TIME * every, report, warn, standing_by)
+        await _collect_and_land(place, collector, key, IN_TIME * every, report, warn, standing_by)
         if alive:
             alive()
         due, number = number + 1, next_multiple(number, clock() - start, every)
@@ -166,7 +165,7 @@ async def _tidy() -> None:
 
 
 async def _collect_and_land(
-    home: Home,
+    place: Place,
     collector: Collector,
     key: str,
     seconds: float,
@@ -176,7 +175,7 @@ async def _collect_and_land(
 ) -> None:
     try:
         snapshot = await collector.take_snapshot(seconds)
-        await asyncio.to_thread(land, home, snapshot)
+        await asyncio.to_thread(land, place, snapshot)
     except CollectedElsewhereError as error:
         standing_by(f"{one_line(error)}; standing by")
     except LeaseError as error:
@@ -185,7 +184,7 @@ async def _collect_and_land(
         warn(f"{key}: {one_line(error)}; trying again")
     except OSError as error:
         warn(
-            f"{key}: a snapshot could not be landed in {home.landing}: {one_line(error)}; "
+            f"{key}: a snapshot could not be landed in {landing_of(place)}: {one_line(error)}; "
             "trying again"
         )
     else:

@@ -18,6 +18,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from lake.catalog_config import CatalogConfig
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import usable
+from lake.landing_places import Disk
 from lake.leases import TABLES
 from lake.pyiceberg_patches import transaction
 from lake.schema import Table
@@ -55,12 +56,14 @@ class Lake:
     Attributes:
         home: the folder of all state.
         config: how to reach the catalog.
+        landing: where snapshots land.
         shared: leases and small state of all processes that use these tables.
     """
 
     def __init__(self, home: Home, config: CatalogConfig | None = None) -> None:
         self.home = home
         self.config = config or CatalogConfig.of(home)
+        self.landing = self.config.landing or Disk(home.landing)
         self.shared = self.config.shared or Shared.of_home(home)
         self._catalog: Catalog | None = None
 
@@ -93,7 +96,7 @@ class Lake:
             DamagedError: it cannot be used.
         """
         self.home.make()
-        of_home = self.config == CatalogConfig.of(self.home)
+        of_home = "sqlite" in self.config.drivers
         advice = (
             "free it, or put back a copy of it"
             if of_home

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from lake.landing_places import Landing
 from lake.shared import Shared
 from settings.catalog import OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
 from settings.errors import SettingsError
@@ -32,6 +33,7 @@ class CatalogConfig:
         database: SQLAlchemy's address of the PostgreSQL that keeps leases and shared state, empty
             where files of the home do.
         password: the line of PostgreSQL's password file, None where the address holds no password.
+        landing: where snapshots land, None for the folder in the home.
     """
 
     # Not shown: an address may hold a password.
@@ -41,6 +43,7 @@ class CatalogConfig:
     place: str = ""
     database: str = field(default="", repr=False)
     password: str | None = field(default=None, repr=False)
+    landing: Landing | None = None
 
     @classmethod
     def of(cls, home: Home, settings: CatalogSettings = OF_HOME) -> "CatalogConfig":
@@ -79,7 +82,8 @@ class CatalogConfig:
             python |= _python_store(settings.store)
             spark |= _spark_store(settings.store)
             drivers.append("s3")
-        return cls(python, spark, tuple(drivers), place, database, password)
+        landing = Landing.of(home, settings)
+        return cls(python, spark, tuple(drivers), place, database, password, landing)
 
     @property
     def shared(self) -> Shared | None:
@@ -109,6 +113,13 @@ def _mistakes(settings: CatalogSettings) -> list[str]:
         found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
     if settings.state and not _is_postgresql(settings.state):
         found.append("TIDEMARK_STATE_URI takes postgresql://USER@HOST:PORT/DATABASE")
+    if settings.type == POSTGRESQL and not found and "password" in make_url(settings.uri).query:
+        found.append(
+            "TIDEMARK_CATALOG_URI has a password among its options, which Spark would show: name "
+            "a file with PGPASSFILE"
+        )
+    if (settings.type == POSTGRESQL or settings.state) and not _has_driver():
+        found.append("PostgreSQL needs its driver: pip install 'tidemark[postgres]'")
     if not settings.warehouse:
         found.append(
             "TIDEMARK_WAREHOUSE is not set: a catalog of several homes needs s3://BUCKET/PATH or "
@@ -124,6 +135,14 @@ def _is_postgresql(uri: str) -> bool:
         return False
     named = url.host and url.username and url.database
     return url.get_backend_name() == "postgresql" and bool(named)
+
+
+def _has_driver() -> bool:
+    try:
+        import psycopg2  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _with_driver(url: URL) -> str:

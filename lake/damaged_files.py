@@ -18,6 +18,7 @@ OBJECT_STORE = (
     "check the object store: TIDEMARK_S3_ENDPOINT, TIDEMARK_S3_REGION, AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY"
 )
+NO_BUCKET = "create the bucket, or mend TIDEMARK_WAREHOUSE and TIDEMARK_LANDING"
 PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 
 
@@ -39,7 +40,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
         if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
-            advice = OBJECT_STORE
+            advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
         raise damaged(what, why, advice) from error
 
 

@@ -1,28 +1,31 @@
-"""Landing: one folder per snapshot, made visible by one rename.
+"""Landing: one folder per snapshot, which is seen only when it is whole.
 
 ``landing/<cluster>/<YYYY-MM-DD>/<HH>/<snapshot_id>/<table>.parquet`` with the columns of
 ``raw.<table>``. Collecting needs nothing but this, so it goes on when Spark or the lake is down.
+`lake.landing_places` has what differs between a disk and a bucket.
 
 A cluster may have any name, even one that is made to lead out of the folder. Characters that a
 folder name must not hold are percent-encoded, ``prod%2Feu`` for ``prod/eu``.
 """
 
-import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake.landing_places import HEADER, Disk, Landing
 from lake.tables import TABLES
 from rocketmq import records
 from rocketmq.records import Snapshot
 from settings.home import Home
+
+Place = Landing | Home
+"""A landing, or a home for the one in it."""
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
@@ -41,24 +44,52 @@ class Landed:
         snapshot_id: its id, what the folder is named after.
         cluster: its cluster, what the folder above is named after.
         path: the folder.
+        landing: where the folder is.
     """
 
     observed_at: datetime
     snapshot_id: str
     cluster: str
-    path: Path
+    path: PurePath
+    landing: Landing = field(compare=False)
 
-    def files(self) -> dict[str, Path]:
+    def files(self) -> dict[str, PurePath]:
         """Return its files by full name of their table."""
-        found = {f"raw.{path.stem}": path for path in self.path.glob("*.parquet")}
+        paths = [self.path / name for name in self.landing.files(self.path)]
+        found = {f"raw.{path.stem}": path for path in paths if path.suffix == ".parquet"}
         return {name: path for name, path in found.items() if name in TABLES}
 
+    def open(self, path: PurePath) -> Any:
+        """Open one of its files for reading.
 
-def folder(home: Home, cluster: str, observed_at: datetime, snapshot_id: str) -> Path:
+        Raises:
+            OSError: it cannot be read.
+        """
+        return self.landing.open(path)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all of it is there."""
+        return self.landing.is_finished(self.path)
+
+
+def landing_of(place: Place) -> Landing:
+    """Return a landing, or that of a home."""
+    return Disk(place.landing) if isinstance(place, Home) else place
+
+
+def folder(place: Place, cluster: str, observed_at: datetime, snapshot_id: str) -> Any:
     """Return the folder that a snapshot lands in."""
     at = observed_at.astimezone(UTC)
-    hour = home.landing / _folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
+    hour = landing_of(place).root / _folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
     return hour / _folder_name(snapshot_id)
+
+
+def has_landed(place: Place, snapshot: Snapshot) -> bool:
+    """Whether a snapshot of the same id is there."""
+    landing = landing_of(place)
+    target = folder(landing, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
+    return target.name in landing.folders(target.parent) and landing.is_finished(target)
 
 
 def _folder_name(name: str) -> str:
@@ -70,53 +101,95 @@ def _named(folder_name: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), folder_name)
 
 
-def land(home: Home, snapshot: Snapshot) -> Path:
-    """Write a snapshot's files, make them visible by one rename, and return their folder.
+def land(place: Place, snapshot: Snapshot) -> Any:
+    """Write a snapshot's files, make them visible together, and return their folder.
 
     Raises:
         OSError: the files cannot be written; none of them is visible then.
     """
-    target = folder(home, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
-    # A dot hides the unfinished folder from `landed`. It has the parent of its target, so that the
-    # rename never crosses a file system.
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    home.make()
-    unfinished.mkdir(parents=True)
-    try:
-        header = {name: [value] for name, value in snapshot.header().items()}
-        _write(unfinished, "snapshots", [_arrow("snapshots", header)])
+    landing = landing_of(place)
+    target = folder(landing, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
+    with landing.writing(target) as unfinished:
         for table in records.TABLES:
             if snapshot.count(table):
-                _write(unfinished, table, arrow_tables(snapshot, table))
-        unfinished.rename(target)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+                _write(landing, unfinished, table, arrow_tables(snapshot, table))
+        header = {name: [value] for name, value in snapshot.header().items()}
+        _write_header(landing, unfinished, _arrow("snapshots", header))
     return target
 
 
-def landed(home: Home) -> Iterator[Landed]:
-    """Yield every landed snapshot, the oldest hours of a cluster first."""
-    for hour in sorted(home.landing.glob("[!.]*/*/*")):
-        cluster = _named(hour.parent.parent.name)
-        for entry in os.scandir(hour):
-            match = _SNAPSHOT_ID.fullmatch(entry.name)
-            if match and entry.is_dir():
-                observed_at = _instant(match[1])
-                if observed_at is not None:
-                    yield Landed(observed_at, _named(entry.name), cluster, Path(entry.path))
+def landed(place: Place, since: datetime | None = None) -> Iterator[Landed]:
+    """Yield every landed snapshot, or those since an instant, the oldest hours of a cluster first.
+
+    An object store is asked about each of them; whoever knows most of them takes `folders`.
+    """
+    landing = landing_of(place)
+    found = [item for item in folders(landing, since) if not since or item.observed_at >= since]
+    finished = landing.each(lambda item: item.is_finished, found)
+    yield from (item for item, is_finished in zip(found, finished, strict=True) if is_finished)
 
 
-def newest_landed(home: Home) -> dict[str, datetime]:
+def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
+    """Yield the folder of every snapshot, also of one that a bucket does not hold all of yet.
+
+    Args:
+        place: where they are.
+        since: leaves out the hours before its own.
+    """
+    landing = landing_of(place)
+    oldest = f"{since.astimezone(UTC):%Y-%m-%d/%H}" if since else ""
+    hours = [
+        hour
+        for cluster in _visible(landing, landing.root)
+        for hour in _hours(landing, cluster)
+        if f"{hour.parent.name}/{hour.name}" >= oldest
+    ]
+    for found in landing.each(lambda hour: _snapshots(landing, hour), hours):
+        yield from found
+
+
+def newest_landed(place: Place) -> dict[str, datetime]:
     """Return when the newest landed snapshot of each cluster started."""
-    found = {}
-    for cluster in home.landing.glob("[!.]*"):
-        for hour in sorted(cluster.glob("*/*"), reverse=True):
-            names = (_SNAPSHOT_ID.fullmatch(entry.name) for entry in os.scandir(hour))
-            instants = [at for name in names if name and (at := _instant(name[1]))]
-            if instants:
-                found[_named(cluster.name)] = max(instants)
+    landing, found = landing_of(place), {}
+    for cluster in _visible(landing, landing.root):
+        for hour in reversed(_hours(landing, cluster)):
+            newest = next(
+                (
+                    item.observed_at
+                    for item in sorted(_snapshots(landing, hour), reverse=True)
+                    if item.is_finished
+                ),
+                None,
+            )
+            if newest:
+                found[_named(cluster.name)] = newest
                 break
+    return found
+
+
+def days(place: Place) -> list[PurePath]:
+    """Return the folder of each day of each cluster."""
+    landing = landing_of(place)
+    clusters = _visible(landing, landing.root)
+    return [cluster / day for cluster in clusters for day in landing.folders(cluster)]
+
+
+def _visible(landing: Landing, parent: PurePath) -> list[PurePath]:
+    return [parent / name for name in landing.folders(parent) if not name.startswith(".")]
+
+
+def _hours(landing: Landing, cluster: PurePath) -> list[PurePath]:
+    names = landing.folders(cluster)
+    return [cluster / day / hour for day in names for hour in landing.folders(cluster / day)]
+
+
+def _snapshots(landing: Landing, hour: PurePath) -> list[Landed]:
+    cluster, found = _named(hour.parent.parent.name), []
+    for name in landing.folders(hour):
+        match = _SNAPSHOT_ID.fullmatch(name)
+        observed_at = _instant(match[1]) if match else None
+        if observed_at is not None:
+            found.append(Landed(observed_at, _named(name), cluster, hour / name, landing))
     return found
 
 
@@ -141,10 +214,20 @@ def _arrow(table: str, columns: Mapping[str, Any]) -> pa.Table:
     return pa.Table.from_pydict(full, schema=schema)
 
 
-def _write(path: Path, table: str, parts: Iterable[pa.Table]) -> None:
-    with pq.ParquetWriter(path / f"{table}.parquet", _schema(table)) as writer:
+def _write(landing: Landing, path: PurePath, table: str, parts: Iterable[pa.Table]) -> None:
+    with (
+        landing.sink(path / f"{table}.parquet") as sink,
+        pq.ParquetWriter(sink, _schema(table)) as writer,
+    ):
         for part in parts:
             writer.write_table(part)
+
+
+def _write_header(landing: Landing, path: PurePath, header: pa.Table) -> None:
+    """Write the file that makes a snapshot visible, all of it or nothing."""
+    content = pa.BufferOutputStream()
+    pq.write_table(header, content)
+    landing.write(path / HEADER, content.getvalue())
 
 
 def _schema(table: str) -> pa.Schema:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.history import LOCAL_OFFSETS
-from lake.landing import Landed, landed
+from lake.landing import Landed, folders
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
@@ -95,17 +95,19 @@ def _rows(item: Landed) -> int:
     """Return how many rows a landed snapshot holds, in files whose footer can be read."""
     rows = 0
     for path in item.files().values():
-        with suppress(OSError, pa.ArrowException):
-            rows += pq.read_metadata(path).num_rows
+        with suppress(OSError, pa.ArrowException), item.open(path) as file:
+            rows += pq.read_metadata(file).num_rows
     return rows
 
 
 def _pending(lake: Lake) -> Iterable[Landed]:
-    found = list(landed(lake.home))
+    found = list(folders(lake.landing))
     if not found:
         return []
     known = _present(lake, raw.SNAPSHOTS, found)
-    return [item for item in found if item.snapshot_id not in known]
+    new = [item for item in found if item.snapshot_id not in known]
+    finished = lake.landing.each(lambda item: item.is_finished, new)
+    return [item for item, is_finished in zip(new, finished, strict=True) if is_finished]
 
 
 def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
@@ -143,7 +145,8 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
     for name, path in item.files().items():
         try:
             # Not pq.read_table: it would read the folders above as partition columns.
-            found = pq.ParquetFile(path).read()
+            with item.open(path) as file:
+                found = pq.ParquetFile(file).read()
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise StructureError(f"{path.name} is not readable Parquet: {reason}") from error

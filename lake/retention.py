@@ -1,13 +1,12 @@
 """How long rows are kept, and since when raw rows are complete."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
 from lake.conditions import earlier_than
-from lake.landing import Landed, landed
+from lake.landing import Landed, days, folders
 from lake.schema import Table
 from lake.state import State
 from lake.tables import alerting, progress
@@ -61,13 +60,21 @@ def remember_raw_since(state: State, instant: datetime) -> None:
 
 
 def remove_landed(lake: Lake, before: datetime) -> int:
-    """Remove the folders of computed snapshots before an instant; return how many."""
+    """Remove the folders of computed snapshots before an instant; return how many.
+
+    What a killed collector left unfinished in a bucket goes with them, and days without a file.
+    """
     where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
     known = set(computed["snapshot_id"].to_pylist())
-    old = [item for item in landed(lake.home) if item.snapshot_id in known]
-    for item in old:
-        shutil.rmtree(item.path)
+    landing, found = lake.landing, list(folders(lake.landing))
+    old = [item for item in found if item.snapshot_id in known]
+    others = (item for item in found if item.snapshot_id not in known)
+    unfinished = [item for item in others if item.observed_at < before and not item.is_finished]
+    list(landing.each(lambda item: landing.remove(item.path), old + unfinished))
+    for day in days(landing):
+        if day.name < f"{before:%Y-%m-%d}":
+            landing.remove_empty(day)
     return len(old)
 
 

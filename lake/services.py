@@ -70,8 +70,8 @@ class Service(ABC):
             time.sleep(0.1)
 
     def write(self, state: Path) -> None:
-        """Writes it down."""
-        write_whole(state, json.dumps(asdict(self)))
+        """Writes it down, for this user only: it may hold a token."""
+        write_whole(state, json.dumps(asdict(self)), 0o600)
 
     def process(self) -> psutil.Process | None:
         """Its process, None when it is gone."""

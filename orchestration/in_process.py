@@ -15,6 +15,7 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.failures import OURS, essence
 from lake.landing import newest_landed
+from lake.landing_places import Landing
 from lake.window import Window
 from orchestration import backfills
 from orchestration.instance.dead_runs import end_dead_runs
@@ -67,8 +68,8 @@ def tick(
 
 def _last_hour(settings: Settings) -> datetime:
     """Return an instant of the last hour that a tick has to compute if it does not collect."""
-    now = datetime.now(UTC)
-    newest = max(newest_landed(settings.home).values(), default=now)
+    now, landing = datetime.now(UTC), Landing.of(settings.home, settings.catalog)
+    newest = max(newest_landed(landing).values(), default=now)
     return newest if first_hour(settings.computable_days) <= newest < now else now
 
 

@@ -19,7 +19,7 @@ from lake.retention import Retention
 from orchestration.instance.history import RunHistory
 from settings.environment import Settings
 from spark.session import engine
-from spark.session.configuration import SparkResource, session_config
+from spark.session.configuration import LOCAL_MASTER, SparkResource, session_config
 from spark.session.passwords import password_file
 
 
@@ -67,16 +67,15 @@ def resources(settings: Settings) -> dict[str, Any]:
 def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
     """Return how a run finds its Spark, or a command, which may need one while a run is at work.
 
-    That is the Spark of the settings; without one the engine, when it runs; without that a Spark in
-    the process itself.
+    That is the Spark Connect server of the settings; without one the engine, when it runs on the
+    master of the settings; without that a Spark driver in the process itself.
     """
     spark = settings.spark
     remote = spark.remote or None
-    if not spark.remote and not spark.master:
-        engine_of_home = engine.running(settings.home)
-        remote = (
-            (engine_of_home.shared if of_run else engine_of_home.remote) if engine_of_home else None
-        )
+    engine_of_home = None if remote else engine.running(settings.home)
+    if engine_of_home and engine_of_home.master == (spark.master or LOCAL_MASTER):
+        engine_of_home.admit()
+        remote = engine_of_home.shared if of_run else engine_of_home.remote
     catalog = CatalogConfig.of(settings.home, settings.catalog)
     if not remote:
         os.environ.update(password_file(settings.home, catalog))

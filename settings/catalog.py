@@ -1,10 +1,11 @@
-"""Which Iceberg catalog holds the tables, and where their files lie."""
+"""Which Iceberg catalog holds the tables, and where their files and landed snapshots lie."""
 
 from dataclasses import dataclass, field
 
 POSTGRESQL = "sql"
 REST = "rest"
 S3 = "s3://"
+FILE = "file://"
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,10 @@ class CatalogSettings:
         type: ``sql`` for PostgreSQL, ``rest``; empty for SQLite in the home.
         uri: its address, which may hold a password and is never shown.
         warehouse: where data files lie; empty for the folder in the home.
-        store: how a warehouse that is a bucket is reached.
+        store: how a bucket is reached.
         state: address of the PostgreSQL that keeps leases and shared state; empty for that of a
             ``sql`` catalog, or else files of the home. It may hold a password too.
+        landing: where snapshots land; empty for the folder in the home.
     """
 
     type: str = ""
@@ -40,6 +42,7 @@ class CatalogSettings:
     warehouse: str = ""
     store: ObjectStore = ObjectStore()
     state: str = field(default="", repr=False)
+    landing: str = ""
 
 
 OF_HOME = CatalogSettings()

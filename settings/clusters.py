@@ -83,7 +83,6 @@ class Cluster:
         client_reports: whether a deep snapshot also requests client reports (307, 223).
         deep_limits: limits of deep snapshots, as `DeepOptions` names them.
         broker_metrics: whether a deep snapshot also reads the brokers' endpoints for Prometheus.
-        spark_tasks: how many tasks of Spark share a snapshot; 1 for this process alone.
     """
 
     namesrv: tuple[str, ...]
@@ -95,7 +94,6 @@ class Cluster:
     limits: Mapping[str, float | int] | None = None
     deep_every: float = DEEP_EVERY
     client_reports: bool = True
-    spark_tasks: int = 1
     proxies: tuple[str, ...] = ()
     deep_limits: Mapping[str, int] | None = None
     broker_metrics: bool = False

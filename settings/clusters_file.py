@@ -18,7 +18,6 @@
       proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
       broker_metrics: true                # compare with the brokers' endpoints for Prometheus
       max_requests: 5000
-      spark_tasks: 4                      # a cluster too large for one process
 
 Files are named from the folder of the settings file. A secret itself cannot be written here.
 """
@@ -127,6 +126,10 @@ class DeepLimits(_Strict):
     max_store_times: Limit | None = None
 
 
+def _withdrawn(_: object) -> None:
+    raise ValueError("one process is faster than tasks of Spark were: remove this field")
+
+
 class ClusterSettings(Limits):
     """One entry of the file; see `settings.clusters.Cluster`."""
 
@@ -147,7 +150,7 @@ class ClusterSettings(Limits):
     )
     broker_metrics: bool = False
     deep_limits: DeepLimits = Field(default_factory=DeepLimits)
-    spark_tasks: Count = 1
+    spark_tasks: Annotated[None, BeforeValidator(_withdrawn)] = None
 
 
 def load_clusters(file: Path) -> list[Cluster]:
@@ -221,7 +224,6 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         limits,
         settings.deep_every,
         settings.client_reports,
-        settings.spark_tasks,
         tuple(settings.proxies or ()),
         settings.deep_limits.model_dump(exclude_none=True) or None,
         settings.broker_metrics,

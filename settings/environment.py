@@ -26,7 +26,7 @@ from settings.history import HistorySettings
 from settings.home import DEFAULT_HOME, Home
 from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
-from settings.spark import SparkSettings
+from settings.spark import SparkSettings, holds_secret
 from settings.variables import OLD_NAMES, PREFIX
 
 WholeNumber = Annotated[int, Field(ge=1)]
@@ -146,11 +146,16 @@ class Settings(BaseSettings):
         60, "How long a sample of tags serves for filtered lag.", "minutes"
     )
     spark_remote: str = _setting(
-        "", "Spark Connect address, sc://HOST:PORT, of a server with Iceberg's jars."
+        "",
+        "Spark Connect address, sc://HOST:PORT, of a server with Iceberg's jars. Its token is "
+        "taken from SPARK_CONNECT_AUTHENTICATE_TOKEN.",
     )
     spark_master: str = _setting("", "Spark master; local[*] unless set.")
     spark_jars: str = _setting(
         "", "Folder with Iceberg's jars and the catalog's drivers; fetched from Maven unless set."
+    )
+    driver_host: str = _setting(
+        "", "Address at which executors on other hosts reach a driver that Tidemark starts."
     )
     driver_memory: MemorySize = _setting("2g", "Memory of a Spark driver that Tidemark starts.")
     engine_warm_up: bool = _setting(
@@ -167,10 +172,13 @@ class Settings(BaseSettings):
     warehouse: str = _setting(
         "", "Where data files lie, file:///PATH or s3://BUCKET/PATH; in the home unless set."
     )
-    s3_endpoint: str = _setting(
-        "", "Address of the object store of an s3:// warehouse where it is not the region's own."
+    landing: str = _setting(
+        "", "Where snapshots land, file:///PATH or s3://BUCKET/PATH; in the home unless set."
     )
-    s3_region: str = _setting("us-east-1", "Region of the bucket of an s3:// warehouse.")
+    s3_endpoint: str = _setting(
+        "", "Address of the object store of s3:// places where it is not the region's own."
+    )
+    s3_region: str = _setting("us-east-1", "Region of the buckets of s3:// places.")
     s3_path_style: bool = _setting(
         False, "Whether the bucket stands in the path of an address and not in its host name."
     )
@@ -209,6 +217,15 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}RAW_DAYS={self.raw_days} is more than {PREFIX}PROGRESS_DAYS="
                 f"{self.progress_days}: what is computed must stay at least as long"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _addresses_hold_no_token(self) -> "Settings":
+        if holds_secret(self.spark_remote):
+            raise ValueError(
+                f"{PREFIX}SPARK_REMOTE holds a secret, which Dagster would record: set "
+                "SPARK_CONNECT_AUTHENTICATE_TOKEN and leave it out of the address"
             )
         return self
 
@@ -278,7 +295,11 @@ class Settings(BaseSettings):
     def spark(self) -> SparkSettings:
         """Where runs find Spark."""
         return SparkSettings(
-            self.spark_remote, self.spark_master, self.driver_memory, self.spark_jars
+            self.spark_remote,
+            self.spark_master,
+            self.driver_memory,
+            self.spark_jars,
+            self.driver_host,
         )
 
     @property
@@ -290,6 +311,7 @@ class Settings(BaseSettings):
             self.warehouse,
             ObjectStore(self.s3_endpoint, self.s3_region, self.s3_path_style),
             self.state_uri.get_secret_value(),
+            self.landing,
         )
 
     @property

@@ -60,12 +60,18 @@ class Home:
         return self.path / "engine"
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
+
+    Args:
+        path: the file.
+        text: its content.
+        mode: its permissions, less the umask.
 
     Raises:
         OSError: it cannot be written; then it is as it was.
     """
     unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(text)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
     unfinished.replace(path)

@@ -1,6 +1,10 @@
 """Which Spark computes, and how much memory a driver of our own takes."""
 
 from dataclasses import dataclass
+from urllib.parse import unquote
+
+_SECRETS = ("token", "authorization", "password")
+"""Parameters of a Spark Connect address that would stand in Dagster's records of a run."""
 
 
 @dataclass(frozen=True)
@@ -11,6 +15,7 @@ class SparkSettings:
         remote: a Spark Connect address, ``sc://HOST:PORT``; empty for none.
         master: ``local[*]``, ``spark://HOST:PORT`` or another of Spark's; empty for none.
         driver_memory: memory of a driver that Tidemark starts, in Java's words.
+        driver_host: address at which executors reach that driver; empty for what Spark finds.
         jars: folder with the jars of Iceberg and of the catalog's drivers; empty to fetch them.
     """
 
@@ -18,6 +23,14 @@ class SparkSettings:
     master: str = ""
     driver_memory: str = "2g"
     jars: str = ""
+    driver_host: str = ""
 
 
 DEFAULT_SPARK = SparkSettings()
+
+
+def holds_secret(remote: str) -> bool:
+    """Return whether a Spark Connect address holds what nobody may read in a record of a run."""
+    address, *parameters = remote.split(";")
+    names = (unquote(each.partition("=")[0]).strip().lower() for each in parameters)
+    return "@" in address or any(name in _SECRETS for name in names)

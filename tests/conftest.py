@@ -71,14 +71,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-GROUPS = ("", "spark", "cluster", "kills", "runs", "brokers")
+GROUPS = ("", "spark", "cluster", "kills", "deployment", "runs", "brokers")
 """From the shortest to the longest: those that share nothing, Spark frames, the cluster of the
-session, killed and whole runs, brokers of their own."""
+session, killed runs, servers of a deployment, whole runs, brokers of their own."""
 
 
 def _group(item: pytest.Item) -> str:
     if item.get_closest_marker("cluster"):
         return "cluster" if "cluster" in getattr(item, "fixturenames", ()) else "brokers"
+    if item.get_closest_marker("deployment"):
+        return "deployment"
     if item.get_closest_marker("kills"):
         return "kills"
     if item.get_closest_marker("spark"):
@@ -120,6 +122,7 @@ def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSess
     A Spark of this process would resolve it again at every step of building it, which took longer
     than all else in these tests.
     """
+    spark_engine.admit()
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     session = SparkResource(spark_config=config).session_for(rows=1)
     yield session

@@ -11,6 +11,7 @@ from settings.home import Home
 if TYPE_CHECKING:
     from lake.catalog import Lake
     from lake.catalog_config import CatalogConfig
+    from lake.landing_places import Landing
     from lake.shared import Shared
     from settings.environment import Settings
 
@@ -46,6 +47,13 @@ class Invocation:
         from lake.catalog_config import CatalogConfig
 
         return CatalogConfig.of(self.home, self.settings.catalog)
+
+    @property
+    def landing(self) -> "Landing":
+        """Where snapshots land."""
+        from lake.landing_places import Landing
+
+        return Landing.of(self.home, self.settings.catalog)
 
     @cached_property
     def shared(self) -> "Shared":

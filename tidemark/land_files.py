@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from lake.landing import folder, land
+from lake.landing import has_landed, land
 from rocketmq.files.local_offsets import read_local_offsets
 from rocketmq.files.stats_log import read_stats_log
 from rocketmq.files.store_snapshot import read_store
@@ -65,7 +65,7 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
     Raises:
         CommandError: a snapshot holds nothing.
     """
-    home, count = invocation().home, 0
+    landing, count = invocation().landing, 0
     for snapshot in snapshots:
         count += 1
         lines = problem_lines(snapshot)
@@ -73,11 +73,10 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
             raise CommandError(lines[0])
         for line in lines:
             typer.echo(f"{snapshot.status}: {line}", err=True)
-        place = folder(home, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
-        if place.exists():
+        if has_landed(landing, snapshot):
             typer.echo(f"{snapshot.snapshot_id}: landed before")
             continue
-        land(home, snapshot)
+        land(landing, snapshot)
         rows = [f"{len(getattr(snapshot, name))} {name}" for name in TABLES]
         rows = [text for text in rows if not text.startswith("0 ")]
         typer.echo(f"{snapshot.snapshot_id}: {snapshot.status}, {', '.join(rows) or 'no rows'}")

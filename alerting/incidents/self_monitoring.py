@@ -48,7 +48,7 @@ def check_pipeline(
         removed_clusters: clusters that are no longer configured; none of them is late.
         at_work: whether a run keeps landed snapshots waiting; then they count as if computed.
     """
-    landed_at = newest_landed(lake.home) if at_work else {}
+    landed_at = newest_landed(lake.landing) if at_work else {}
     states = {
         "collection_late": lambda: _ages(lake, now, since, removed_clusters, landed_at),
         "quality": lambda: _validation_results(lake, now),

@@ -23,6 +23,7 @@ from lake.tables import raw
 from lake.window import HOUR, Window
 from orchestration.instance import forking
 from settings.home import Home
+from spark.session.configuration import LOCAL_MASTER
 from spark.session.engine import Engine, state_file
 
 LONGEST_SECONDS = 600
@@ -49,7 +50,9 @@ def warm(home: Home, found: Engine, rows: int) -> bool:
     own = Home.of(home.engine / "warming")
     shutil.rmtree(own.path, ignore_errors=True)
     own.engine.mkdir(parents=True)
-    replace(found, session_id=str(uuid.uuid4())).write(state_file(own))
+    # The ticks there have no settings, so they look for an engine on the default master.
+    own_session = replace(found, session_id=str(uuid.uuid4()), master=LOCAL_MASTER)
+    own_session.write(state_file(own))
     try:
         _run(home, [str(own.path), str(rows)], home.engine / "warming.log")
         return (own.path / DONE).exists()

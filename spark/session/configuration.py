@@ -1,12 +1,13 @@
 """How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
 
+import math
 import os
 import re
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
@@ -25,28 +27,26 @@ LOCAL_MASTER = "local[*]"
 FEW_ROWS, MANY_ROWS = 5_000, 200_000
 """Largest number of rows of a small window, and of one that is not large."""
 
+TASK_ROWS = 50_000
+"""Rows that one task computes in about the time in which a plan of a few tasks starts."""
+
 SMALL = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.constraintPropagation.enabled": "false",
 }
 LARGE = {
     "spark.sql.adaptive.enabled": "true",
-    # As many as the driver was started with: a cluster's own number, merged by adaptive planning.
-    "spark.sql.shuffle.partitions": None,
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.constraintPropagation.enabled": "true",
 }
 
 ON_THIS_MACHINE = {
-    "spark.sql.shuffle.partitions": "4",
-    "spark.default.parallelism": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""Of a local master only: executors elsewhere must reach the driver, at an address that the
-cluster's own ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` sets."""
+"""Of a local master only: executors elsewhere must reach the driver, at the address of
+``TIDEMARK_DRIVER_HOST``, or that ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` sets."""
 
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
@@ -84,6 +84,9 @@ JAVA_OPTION_VARIABLES = (
     "SPARK_SUBMIT_OPTS",
 )
 """Variables of the environment that give options to every Java."""
+
+LEAVES = "spark.sql.leafNodeDefaultParallelism"
+"""Into how many parts Spark cuts rows that come from Python."""
 
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
@@ -127,9 +130,6 @@ def driver_config(
 ) -> dict[str, str]:
     """Return the configuration of a Spark driver, which it needs before it starts.
 
-    A tick holds thousands of rows, not millions, so shuffles are few and small; larger deployments
-    set others in their own Spark configuration.
-
     Args:
         catalog: where the tables are.
         settings: its master, memory and jars.
@@ -138,10 +138,11 @@ def driver_config(
         SettingsError: the folder of jars lacks one.
     """
     master = settings.master or LOCAL_MASTER
+    elsewhere = {"spark.driver.host": settings.driver_host} if settings.driver_host else {}
     return {
         **_of_each_session(catalog),
         "spark.master": master,
-        **(ON_THIS_MACHINE if master.startswith("local") else {}),
+        **(ON_THIS_MACHINE if master.startswith("local") else elsewhere),
         **jars_config(catalog.drivers, settings.jars),
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -151,10 +152,6 @@ def driver_config(
         "spark.sql.codegen.cache.maxEntries": "10000",
         # Without this every new column walks the stack for the line that made it and sends it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Tasks that must run at once and have too few slots fail within seconds, not in ten
-        # minutes.
-        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
-        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(java_options(os.environ)),
         # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
@@ -209,13 +206,37 @@ def reach(remote: str) -> None:
             f"no Spark Connect server at {remote.split('/;')[0]} ({error}): start it "
             "(tidemark engine up), or unset TIDEMARK_SPARK_REMOTE"
         ) from error
+    if address.hostname != "localhost" and os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN"):
+        _reach_by_tls(remote)
+
+
+def _reach_by_tls(remote: str) -> None:
+    """Check that a server ends TLS: to another host than ``localhost`` pyspark sends no token else.
+
+    Raises:
+        UnreachableError: it does not.
+    """
+    import grpc
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(remote).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(REACH_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise UnreachableError(
+                f"{remote.split('/;')[0]} answers without TLS, or with a certificate that this "
+                "machine does not trust, and a token goes in the clear only to sc://localhost: put "
+                "a proxy that ends TLS before the server, and name its authority in "
+                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+            ) from None
 
 
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first needs it."""
 
-    _set: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
+    _set: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _reached: bool = PrivateAttr(default=False)
+    _slots: int | None = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> SparkSession:
@@ -238,7 +259,7 @@ class SparkResource(LazyPySparkResource):
         # Otherwise a Spark of this process takes the first Python on the path, maybe another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         packages = self.spark_config.get("spark.jars.packages")
-        with fetched_once(packages.split(",")) if packages else nullcontext():
+        with fetched_once(packages.split(",")) if packages else nullcontext(), admitted():
             return impatient(super().spark_session)
 
     def session_for(self, rows: int) -> SparkSession:
@@ -248,18 +269,58 @@ class SparkResource(LazyPySparkResource):
         take, and making code of expressions longer than some hundreds do.
         """
         session = self.spark_session
-        config = (LARGE if rows > MANY_ROWS else SMALL) | (
-            COMPILED if rows > FEW_ROWS else INTERPRETED
+        if rows > TASK_ROWS and self._slots is None:
+            self._slots = _slots(session)
+        parts = str(partitions(rows, self._slots or 1))
+        config = (
+            (LARGE if rows > MANY_ROWS else SMALL)
+            | (COMPILED if rows > FEW_ROWS else INTERPRETED)
+            | {"spark.sql.shuffle.partitions": parts, LEAVES: parts}
         )
         for name, value in config.items():
-            if self._set.get(name, "") == value:  # each is a round trip
-                continue
-            if value is None:
-                session.conf.unset(name)
-            else:
+            if self._set.get(name) != value:  # each is a round trip
                 session.conf.set(name, value)
         self._set = config
         return session
+
+
+def partitions(rows: int, slots: int) -> int:
+    """Return into how many parts a computation on so many rows is cut.
+
+    Few rows are one part, whatever the cluster: a shuffle costs more than it wins. Many are at
+    least a part per slot, and more where there are more rows; adaptive planning joins small ones.
+
+    Args:
+        rows: about how many rows of offsets.
+        slots: how many tasks the Spark runs at a time.
+    """
+    parts = max(1, math.ceil(rows / TASK_ROWS))
+    return max(parts, slots) if rows > MANY_ROWS else min(parts, max(slots, 1))
+
+
+def _slots(session: SparkSession) -> int:
+    """Return how many tasks a Spark runs at a time; a Connect client sees it only in a plan."""
+    session.conf.unset(LEAVES)
+    last = session.range(1 << 20).select(F.max(F.spark_partition_id())).collect()[0][0]
+    return int(last) + 1
+
+
+@contextmanager
+def admitted() -> Iterator[None]:
+    """Turn what a server says of a wrong token, or of none, into one line that says what to do.
+
+    Raises:
+        UnreachableError: it refused the token, or there was none.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "authentication token" not in str(error):
+            raise
+        raise UnreachableError(
+            "the Spark Connect server refused the token: set SPARK_CONNECT_AUTHENTICATE_TOKEN to "
+            "the one that it was started with"
+        ) from None
 
 
 def impatient(session: Any) -> Any:

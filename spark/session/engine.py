@@ -6,11 +6,12 @@ starts a Spark of its own, so the engine is an accelerator and never a condition
 
 import os
 import random
+import secrets
 import socket
 import subprocess
 import sys
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -21,7 +22,7 @@ from lake.processes import start_of
 from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
 from settings.spark import DEFAULT_SPARK, SparkSettings
-from spark.session.configuration import driver_config
+from spark.session.configuration import LOCAL_MASTER, driver_config
 from spark.session.packages import fetched_once, packages_of
 from spark.session.passwords import password_file
 
@@ -32,6 +33,9 @@ PORTS = range(12000, 20000)
 """Below what kernels hand out by themselves (from 32768 on Linux)."""
 
 PORT_ATTEMPTS = 100
+
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""Spark's own variable, of servers and clients."""
 
 SESSION_TIMEOUT = "365d"
 """A session that is closed for idleness can never be opened again under its id."""
@@ -48,15 +52,22 @@ class Engine(Service):
     Attributes:
         port: gRPC port on 127.0.0.1.
         session_id: of the session that runs share.
+        token: what a client has to send; whoever has it runs code as this user.
+        master: of its Spark.
     """
 
     port: int
     session_id: str
+    token: str = field(repr=False)
+    master: str = LOCAL_MASTER
 
     @property
     def remote(self) -> str:
-        """Its Spark Connect address."""
-        return f"sc://127.0.0.1:{self.port}"
+        """Its Spark Connect address.
+
+        Only to the literal name ``localhost`` does pyspark send a token without TLS.
+        """
+        return f"sc://localhost:{self.port}"
 
     @property
     def shared(self) -> str:
@@ -66,6 +77,13 @@ class Engine(Service):
         session's class loader in its key), and half of a tick would go into compiling.
         """
         return f"{self.remote}/;session_id={self.session_id}"
+
+    def admit(self) -> None:
+        """Let the sessions of this process in.
+
+        pyspark reads the token from the environment, so that no setting and no address holds it.
+        """
+        os.environ[TOKEN] = self.token
 
     def listens(self) -> bool:
         """Whether it holds its port: another process that answers there is no engine of ours."""
@@ -169,6 +187,7 @@ def foreground(
 
 def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
     command, environment = foreground(home, catalog, settings, port)
+    token = secrets.token_urlsafe(32)
     with log_file(home).open("ab") as log:
         process = subprocess.Popen(
             command,
@@ -178,10 +197,11 @@ def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: in
             cwd=home.engine,
             # A Ctrl-C in the terminal or the end of a run must not take the engine along.
             start_new_session=True,
-            env=environment,
+            env=environment | {TOKEN: token},
         )
     created = start_of(process.pid)
-    return Engine(process.pid, created, port, str(uuid.uuid4()))
+    master = settings.master or LOCAL_MASTER
+    return Engine(process.pid, created, port, str(uuid.uuid4()), token, master)
 
 
 def _free_port() -> int:

@@ -1,5 +1,6 @@
 """Each catalog in the words of PyIceberg and of Spark."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -102,3 +103,18 @@ def test_a_mistake_is_named_without_the_address(settings, line):
         CatalogConfig.of(HOME, settings)
     assert line in str(raised.value)
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_missing_driver_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    settings = CatalogSettings("sql", "postgresql://u@db/x", "s3://lake/x")
+    with pytest.raises(SettingsError) as wrong:
+        CatalogConfig.of(Home.of(tmp_path), settings)
+    assert str(wrong.value) == "PostgreSQL needs its driver: pip install 'tidemark[postgres]'"
+
+
+def test_a_password_among_the_options_of_an_address_is_refused(tmp_path):
+    settings = CatalogSettings("sql", "postgresql://u@db/x?password=s3cret", "s3://lake/x")
+    with pytest.raises(SettingsError) as wrong:
+        CatalogConfig.of(Home.of(tmp_path), settings)
+    assert "PGPASSFILE" in str(wrong.value) and "s3cret" not in str(wrong.value)

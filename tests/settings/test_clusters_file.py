@@ -200,6 +200,11 @@ WRONG = {
         6,
         "clusters[0].acl.secret_key_env: ",
     ),
+    "a field of 0.1": (
+        ENTRY + "  spark_tasks: 4\n",
+        4,
+        "one process is faster than tasks of Spark were: remove this field",
+    ),
     "the secret as the account": (ENTRY + f"  acl: {SECRET}\n", 4, "clusters[0].acl: "),
 }
 

@@ -51,6 +51,24 @@ def test_a_wrong_value_names_what_its_variable_takes(monkeypatch, name, text, ta
     assert str(ended.value) == f"TIDEMARK_{name} is {text!r}: it takes {takes}"
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [";token=s3cret", ";use_ssl=true;Authorization=Bearer%20s3cret", "/;%74oken=s3cret"],
+)
+def test_an_address_of_spark_that_holds_a_secret_is_refused(monkeypatch, parameters):
+    monkeypatch.setenv("TIDEMARK_SPARK_REMOTE", f"sc://localhost:15002{parameters}")
+    with pytest.raises(SettingsError) as ended:
+        Settings.read()
+    assert "set SPARK_CONNECT_AUTHENTICATE_TOKEN" in str(ended.value)
+    assert "s3cret" not in str(ended.value)
+
+
+def test_other_parameters_of_an_address_of_spark_are_kept(monkeypatch):
+    remote = "sc://spark.example.org:15002/;use_ssl=true;user_id=tidemark"
+    monkeypatch.setenv("TIDEMARK_SPARK_REMOTE", remote)
+    assert Settings.read().spark.remote == remote
+
+
 def test_all_wrong_values_are_named_at_once(monkeypatch):
     monkeypatch.setenv("TIDEMARK_RAW_DAYS", "x")
     monkeypatch.setenv("TIDEMARK_SAMPLE_MINUTES", "0")

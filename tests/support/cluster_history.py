@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake.catalog import Lake
-from lake.landing import land
+from lake.landing import Place, land
 from lake.tables import TABLES, alerting, progress, quality
 from rocketmq.records import (
     Broker,
@@ -32,7 +32,6 @@ from rocketmq.records import (
     Subscription,
     Topic,
 )
-from settings.home import Home
 
 CLUSTER = "past"
 BROKERS = {"broker-a": "10.0.0.1:10911", "broker-b": "10.0.0.2:10911"}
@@ -320,10 +319,10 @@ def _spoil(made: Snapshot) -> None:
             row.consumer_offset = -7
 
 
-def put(home: Home, start: datetime, minutes: Sequence[Minute], cluster: str = CLUSTER) -> None:
-    """Lands minutes of the past in a home."""
+def put(place: Place, start: datetime, minutes: Sequence[Minute], cluster: str = CLUSTER) -> None:
+    """Lands minutes of the past in a home, or in a landing elsewhere."""
     for minute in minutes:
-        path = land(home, snapshot(start, minute, cluster))
+        path = land(place, snapshot(start, minute, cluster))
         if minute.corrupt:
             damage(path / "queue_offsets.parquet")
 

@@ -9,34 +9,25 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
 
-from lab.jars import cache_folder, ivy_command
+from tests.support.jars import jars
 
 START_SECONDS = 120
-S3PROXY = "4.1.0"
+S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 PASSWORD = "p:ss\\word"
 """Of the database's user: with both characters that a password file escapes."""
-
-WANTED = """\
-<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
-<info organisation="tidemark" module="tests"/>
-<configurations><conf name="default"/></configurations>
-<dependencies>
-<dependency org="org.gaul" name="s3proxy" rev="{version}" transitive="false">
-<artifact name="s3proxy" type="jar" ext="jar" m:classifier="jar-with-dependencies"/>
-</dependency>
-</dependencies></ivy-module>
-"""
 
 
 @dataclass(frozen=True)
@@ -58,31 +49,41 @@ class Bucket:
 def postgresql(folder: Path) -> Iterator[str]:
     """A PostgreSQL of its own with the database ``iceberg``; yields an address with the password.
 
-    It refuses to run as root, so it runs as the user ``postgres`` where the tests do.
+    It refuses to run as root, so it runs as the user ``postgres`` where the tests do. Its data lie
+    outside of pytest's folders: each start of a pytest closes those to other users again.
+
+    Args:
+        folder: where its log goes.
     """
-    binaries = _postgresql_binaries()
-    data, secret, port = folder / "data", folder / "secret", free_port()
     folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemark-postgresql-") as place,
+        _postgresql(Path(place), folder / "log") as uri,
+    ):
+        yield uri
+
+
+@contextmanager
+def _postgresql(place: Path, messages: Path) -> Iterator[str]:
+    binaries = postgresql_binaries()
+    data, secret, port = place / "data", place / "secret", free_port()
     secret.write_text(PASSWORD + "\n")
     as_user: tuple[str, ...] = ()
     if os.geteuid() == 0:
         as_user = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
-        for path in (folder, secret):
+        for path in (place, secret):
             shutil.chown(path, "postgres", "postgres")
-        for parent in folder.parents:
-            if parent.owner() == "root" and not parent.stat().st_mode & 0o001:
-                parent.chmod(parent.stat().st_mode | 0o011)
     initdb = [*as_user, str(binaries / "initdb"), "-D", str(data), "-U", "lake"]
     initdb += ["-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
-    subprocess.run(initdb, check=True, capture_output=True, cwd=folder)
+    subprocess.run(initdb, check=True, capture_output=True, cwd=place)
     server = [*as_user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-F"]
-    server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(server, stdout=log, stderr=log, cwd=folder)
+    server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={place}"]
+    with messages.open("wb") as log:
+        process = subprocess.Popen(server, stdout=log, stderr=log, cwd=place)
     environment = os.environ | {"PGPASSWORD": PASSWORD}
     client = ["-h", "127.0.0.1", "-p", str(port), "-U", "lake"]
     try:
-        _until(
+        until(
             lambda: (
                 not subprocess.run(
                     [str(binaries / "createdb"), *client, "iceberg"],
@@ -91,7 +92,7 @@ def postgresql(folder: Path) -> Iterator[str]:
                 ).returncode
             ),
             process,
-            folder / "log",
+            messages,
         )
         yield f"postgresql://lake:p%3Ass%5Cword@127.0.0.1:{port}/iceberg"
     finally:
@@ -99,7 +100,7 @@ def postgresql(folder: Path) -> Iterator[str]:
         process.wait(60)
 
 
-def _postgresql_binaries() -> Path:
+def postgresql_binaries() -> Path:
     for place in (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True),):
         if (place / "initdb").exists():
             return place
@@ -115,6 +116,7 @@ def object_store(folder: Path) -> Iterator[Bucket]:
     bucket, port = folder / "buckets" / "lake", free_port()
     bucket.mkdir(parents=True)
     key = {"AWS_ACCESS_KEY_ID": "lake-key", "AWS_SECRET_ACCESS_KEY": "marked-lake-secret"}
+    (jar,) = jars("s3proxy-4.1.0", S3PROXY).glob("*.jar")
     properties = folder / "s3proxy.conf"
     properties.write_text(
         f"s3proxy.endpoint=http://127.0.0.1:{port}\ns3proxy.authorization=aws-v2-or-v4\n"
@@ -126,30 +128,18 @@ def object_store(folder: Path) -> Iterator[Bucket]:
         process = subprocess.Popen(
             [
                 *("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                *("-jar", str(_s3proxy()), "--properties", str(properties)),
+                *("-jar", str(jar), "--properties", str(properties)),
             ],
             stdout=log,
             stderr=log,
         )
     endpoint = f"http://127.0.0.1:{port}"
     try:
-        _until(lambda: _answers(endpoint), process, folder / "log")
+        until(lambda: _answers(endpoint), process, folder / "log")
         yield Bucket(endpoint, bucket, key)
     finally:
         process.terminate()
         process.wait(60)
-
-
-def _s3proxy() -> Path:
-    folder = cache_folder() / "jars" / f"s3proxy-{S3PROXY}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_folder() / "ivy.lock"):
-        if not any(folder.glob("*.jar")):
-            wanted = folder / "ivy.xml"
-            wanted.write_text(WANTED.format(version=S3PROXY))
-            subprocess.run(ivy_command(wanted, folder), check=True, capture_output=True)
-    (jar,) = folder.glob("*.jar")
-    return jar
 
 
 def _answers(address: str) -> bool:
@@ -162,15 +152,40 @@ def _answers(address: str) -> bool:
     return True
 
 
-def _until(ready, process: subprocess.Popen[bytes], log: Path) -> None:
+def until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a started process is ready; show the end of its log when it never is."""
     deadline = time.monotonic() + START_SECONDS
-    while not ready():
+    while not _is(ready):
         assert process.poll() is None, log.read_text(errors="replace")[-2000:]
         assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
         time.sleep(0.2)
+
+
+def _is(ready: Callable[[], bool]) -> bool:
+    with suppress(OSError):  # nothing listens yet
+        return ready()
+    return False
 
 
 def free_port() -> int:
     """Return a port of loopback on which nothing listens now."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return listening.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    """Return whether something listens on a port of loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def create_database(uri: str, name: str) -> str:
+    """Make a database beside the one of an address, and return its address."""
+    with sa.create_engine(driver_uri(uri), isolation_level="AUTOCOMMIT").connect() as connection:
+        connection.execute(sa.text(f'create database "{name}"'))
+    return make_url(uri).set(database=name).render_as_string(hide_password=False)
+
+
+def driver_uri(uri: str) -> URL:
+    """The address in SQLAlchemy's words, with the driver that the extra installs."""
+    return make_url(uri).set(drivername="postgresql+psycopg2")

@@ -1,9 +1,8 @@
 """`tidemark collect`: snapshots land, and the next tick loads them."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +10,6 @@ from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.progress_line import complain
 from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines
-
-if TYPE_CHECKING:
-    from collection.snapshots import Read
-    from settings.clusters import Cluster
 
 app = typer.Typer()
 
@@ -76,34 +71,22 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     from collection.snapshots import take_snapshots
     from lake.landing import land
 
-    home = invocation().home
+    home, landing = invocation().home, invocation().landing
     chosen = clusters(home, namesrv)
-    read = _read(chosen)
     if every:
         shared, seconds = invocation().shared, _seconds(every)
         alive = alive_file.touch if alive_file else None
-        asyncio.run(collect_every(home, shared, chosen, seconds, typer.echo, complain, read, alive))
+        asyncio.run(
+            collect_every(landing, shared, chosen, seconds, typer.echo, complain, alive=alive)
+        )
         return
-    snapshots = take_snapshots(invocation().shared, chosen, read=read, report=complain)
+    snapshots = take_snapshots(invocation().shared, chosen, report=complain)
     for snapshot in snapshots:
-        land(home, snapshot)
+        land(landing, snapshot)
         typer.echo(snapshot_line(snapshot))
     if snapshots and all(snapshot.status == "FAILED" for snapshot in snapshots):
         first = snapshots[0]
         raise CommandError(f"nothing could be read: {first.cluster}: {problem_lines(first)[0]}")
-
-
-def _read(chosen: "Sequence[Cluster]") -> "Read":
-    """Return what reads these clusters; Spark is imported only for a cluster that uses it."""
-    from collection.snapshots import in_this_process
-
-    if all(cluster.spark_tasks == 1 for cluster in chosen):
-        return in_this_process
-    from assets.shared_snapshot import SharedSnapshots
-    from orchestration.resources import spark_config
-    from spark.session.configuration import SparkResource
-
-    return SharedSnapshots(SparkResource(spark_config=spark_config(invocation().settings)))
 
 
 def _seconds(every: str) -> float:

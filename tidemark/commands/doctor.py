@@ -1,6 +1,5 @@
 """`tidemark doctor`: what works here and what does not."""
 
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -21,13 +20,18 @@ UI_PORT = 3000
 
 @app.command()
 def doctor(namesrv: NamesrvOption = "") -> None:
-    """Check Python, Java, UI port, catalog, rules, notices and brokers; exit 1 if one fails."""
+    """Check Python, Java, catalog, landing, Spark, Dagster, rules, notices and brokers.
+
+    Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
+    """
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
         "java": _java,
         "ui port": _port,
         "catalog": _catalog,
-        "engine": _engine,
+        "landing": _landing,
+        "spark": _spark,
+        "dagster": _dagster,
         "rules": _rules,
         "notices": _notices,
         "health": _health,
@@ -65,19 +69,28 @@ def _port() -> str:
 
 
 def _catalog() -> str:
+    from tidemark.backend_checks import check_catalog, check_writable
 
-    lake = invocation().lake
-    if lake.home.path.exists() and not os.access(lake.home.path, os.W_OK):
-        raise CommandError(f"{lake.home.path} cannot be written: ticks keep all they know there")
-    tables = sum(len(lake.catalog.list_tables(name)) for name in lake.catalog.list_namespaces())
-    return f"{tables} tables in {lake.home.path}"
+    check_writable(invocation().lake)
+    return check_catalog(invocation().lake)
 
 
-def _engine() -> str:
-    from spark.session import engine
+def _landing() -> str:
+    from tidemark.backend_checks import check_landing
 
-    found = engine.running(invocation().home)
-    return f"{found.remote}" if found else "not running; ticks start a Spark of their own"
+    return check_landing(invocation().landing)
+
+
+def _spark() -> str:
+    from tidemark.backend_checks import check_spark
+
+    return check_spark(invocation().settings)
+
+
+def _dagster() -> str:
+    from tidemark.backend_checks import check_dagster
+
+    return check_dagster(invocation().settings)
 
 
 def _rules() -> str:

@@ -85,3 +85,16 @@ def jars(folder: Annotated[Path, typer.Argument(help="Where they go.")]) -> None
 
     for package in fetch(folder):
         typer.echo(package)
+
+
+@app.command()
+def properties() -> None:
+    """Print Spark's properties for a Connect server elsewhere, as a file for spark-submit.
+
+    They hold no secret: the server takes passwords from PGPASSFILE and keys from AWS_...
+    """
+    from spark.session.configuration import driver_config
+
+    config = driver_config(invocation().catalog(), invocation().settings.spark)
+    for name, value in sorted(config.items()):
+        typer.echo(f"{name} {value}")

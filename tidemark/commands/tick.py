@@ -33,10 +33,10 @@ def tick(
     with steps("tick") as report:
         in_process.tick(settings, collect=not no_collect, report=report, complain=complain)
     if not no_collect:
-        _fail_if_nothing_was_read(settings.home, started)
+        _fail_if_nothing_was_read(invocation().landing, started)
 
 
-def _fail_if_nothing_was_read(home: Any, started: datetime) -> None:
+def _fail_if_nothing_was_read(landing: Any, started: datetime) -> None:
     """Fail when no snapshot of this tick could be read.
 
     Raises:
@@ -46,7 +46,7 @@ def _fail_if_nothing_was_read(home: Any, started: datetime) -> None:
     from lake.loading import StructureError, read_landed
 
     headers = []
-    for newest in sorted(found for found in landed(home) if found.observed_at >= started):
+    for newest in sorted(landed(landing, since=started)):
         try:
             headers.append(read_landed(newest)["raw.snapshots"].to_pylist()[0])
         except StructureError as error:

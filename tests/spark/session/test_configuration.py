@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lake.catalog_config import CatalogConfig
 from settings.home import Home
@@ -12,12 +13,16 @@ from spark.session.configuration import (
     COMPILER,
     FEW_ROWS,
     MANY_ROWS,
+    TASK_ROWS,
     SparkResource,
     UnreachableError,
+    admitted,
     driver_config,
     java_options,
+    partitions,
     session_config,
 )
+from spark.session.engine import TOKEN
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,28 @@ def test_environment_may_choose_the_compiler(environment, chosen):
 def test_executors_elsewhere_are_not_sent_to_loopback(tmp_path, master, host):
     config = driver_config(CatalogConfig.of(Home.of(tmp_path)), SparkSettings(master=master))
     assert config.get("spark.driver.host") == host
-    assert ("spark.sql.shuffle.partitions" in config) == (host is not None)
+
+
+def test_executors_elsewhere_are_sent_to_the_address_of_the_settings(tmp_path):
+    settings = SparkSettings(master="spark://a:7077", driver_host="engine.example")
+    config = driver_config(CatalogConfig.of(Home.of(tmp_path)), settings)
+    assert config["spark.driver.host"] == "engine.example"
+
+
+@pytest.mark.parametrize(
+    ("rows", "slots", "parts"),
+    [
+        (0, 8, 1),
+        (TASK_ROWS, 8, 1),
+        (TASK_ROWS + 1, 8, 2),
+        (190_000, 8, 4),
+        (190_000, 2, 2),
+        (MANY_ROWS + 1, 32, 32),
+        (5_000_000, 32, 100),
+    ],
+)
+def test_parts_follow_rows_and_slots(rows, slots, parts):
+    assert partitions(rows, slots) == parts
 
 
 def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
@@ -62,6 +88,7 @@ def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.spark
 def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, session_home):
+    spark_engine.admit()
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     resource = SparkResource(spark_config=config)
 
@@ -79,3 +106,13 @@ def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, ses
     assert few == again == ("NO_CODEGEN", "false", "false")
     assert more == ("FALLBACK", "true", "false")
     assert many == ("FALLBACK", "true", "true")
+
+
+@pytest.mark.spark
+def test_the_engine_lets_nobody_in_without_its_token(spark, spark_engine, monkeypatch):
+    for token in ("", "x"):
+        monkeypatch.delenv(TOKEN, raising=False)
+        if token:
+            monkeypatch.setenv(TOKEN, token)
+        with pytest.raises(UnreachableError, match="refused the token"), admitted():
+            SparkSession.builder.remote(spark_engine.remote).create().range(1).count()

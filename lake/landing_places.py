@@ -1,0 +1,273 @@
+"""Where landed snapshots lie: a folder on a disk, or a prefix of a bucket.
+
+Both show a snapshot only when all of it is there. A disk renames its folder at the end. A bucket
+has no such rename: there ``snapshots.parquet`` is written last, and a folder without it is nothing.
+"""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow.fs import FileSelector, FileSystem, FileType
+
+from settings.catalog import FILE, S3, CatalogSettings, ObjectStore
+from settings.errors import SettingsError
+from settings.home import Home
+
+HEADER = "snapshots.parquet"
+"""The last file of a snapshot."""
+
+CONNECT_SECONDS, REQUEST_SECONDS = 5, 30
+
+REQUESTS = 16
+"""Requests to an object store at the same time."""
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+
+class Landing(ABC):
+    """A tree of folders, one per landed snapshot.
+
+    Attributes:
+        root: its top.
+    """
+
+    root: PurePath
+
+    @staticmethod
+    def of(home: Home, settings: CatalogSettings) -> "Landing":
+        """Return the landing of the settings; without one, the folder in the home.
+
+        Raises:
+            SettingsError: the settings name no place.
+        """
+        where = settings.landing
+        if not where:
+            return Disk(home.landing)
+        if where.startswith(f"{FILE}/"):
+            return Disk(Path(where.removeprefix(FILE)))
+        prefix = where.removeprefix(S3).strip("/")
+        if not where.startswith(S3) or not prefix:
+            raise SettingsError(["TIDEMARK_LANDING takes s3://BUCKET/PATH or file:///PATH"])
+        return Bucket(PurePosixPath(prefix), settings.store)
+
+    @abstractmethod
+    def folders(self, parent: PurePath) -> list[str]:
+        """Return the names of the folders in a folder, in order; none where it is missing."""
+
+    @abstractmethod
+    def files(self, folder: PurePath) -> list[str]:
+        """Return the names of the files in a folder."""
+
+    @abstractmethod
+    def open(self, path: PurePath) -> Any:
+        """Open a file for reading.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def writing(self, target: PurePath) -> Any:
+        """Yield the folder to write a snapshot's files into; show them at the context's end.
+
+        Raises:
+            OSError: they cannot be written; none is shown then.
+        """
+
+    @abstractmethod
+    def write(self, path: PurePath, content: pa.Buffer) -> None:
+        """Write a file as a whole."""
+
+    @abstractmethod
+    def sink(self, path: PurePath) -> Any:
+        """Open a file for writing in parts."""
+
+    @abstractmethod
+    def is_finished(self, folder: PurePath) -> bool:
+        """Whether a folder that is listed holds a whole snapshot."""
+
+    @abstractmethod
+    def remove(self, folder: PurePath) -> None:
+        """Remove a folder and what it holds."""
+
+    @abstractmethod
+    def remove_empty(self, folder: PurePath) -> None:
+        """Remove a folder and those in it where they hold no file."""
+
+    def each(self, act: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterable[_Found]:
+        """Act on each item; on an object store several at a time. The order stays."""
+        return map(act, items)
+
+
+@dataclass(frozen=True)
+class Disk(Landing):
+    """A folder of this host, or one that several hosts mount."""
+
+    root: Path  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def folders(self, parent: PurePath) -> list[str]:
+        """See `Landing`."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(entry.name for entry in os.scandir(parent) if entry.is_dir())
+        return []
+
+    def files(self, folder: PurePath) -> list[str]:
+        """See `Landing`."""
+        with suppress(FileNotFoundError):
+            return [entry.name for entry in os.scandir(folder) if entry.is_file()]
+        return []
+
+    def open(self, path: PurePath) -> Any:
+        """See `Landing`."""
+        return pa.OSFile(str(path))
+
+    @contextmanager
+    def writing(self, target: PurePath) -> Iterator[PurePath]:
+        """See `Landing`."""
+        # A dot hides the unfinished folder. It has the parent of its target, so that the rename
+        # never crosses a file system.
+        unfinished = Path(target).with_name(f".{target.name}.{os.getpid()}")
+        unfinished.mkdir(parents=True)
+        try:
+            yield unfinished
+            unfinished.rename(target)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+    def write(self, path: PurePath, content: pa.Buffer) -> None:
+        """See `Landing`."""
+        Path(path).write_bytes(content)
+
+    def sink(self, path: PurePath) -> Any:
+        """See `Landing`."""
+        return Path(path).open("wb")
+
+    def is_finished(self, folder: PurePath) -> bool:
+        """See `Landing`: the rename shows it only then."""
+        return True
+
+    def remove(self, folder: PurePath) -> None:
+        """See `Landing`."""
+        shutil.rmtree(folder)
+
+    def remove_empty(self, folder: PurePath) -> None:
+        """See `Landing`."""
+        for each in (*(folder / name for name in self.folders(folder)), folder):
+            with suppress(OSError):  # not empty
+                Path(each).rmdir()
+
+
+@dataclass(frozen=True)
+class Bucket(Landing):
+    """A prefix of a bucket; credentials are those of the platform (``AWS_...``).
+
+    Attributes:
+        root: bucket and prefix.
+        options: how the object store is reached.
+    """
+
+    root: PurePosixPath  # pyright: ignore[reportIncompatibleVariableOverride]
+    options: ObjectStore
+
+    def __str__(self) -> str:
+        return f"{S3}{self.root}"
+
+    @cached_property
+    def _files(self) -> FileSystem:
+        from pyarrow.fs import S3FileSystem
+
+        return S3FileSystem(
+            region=self.options.region,
+            endpoint_override=self.options.endpoint or None,
+            force_virtual_addressing=not self.options.path_style,
+            connect_timeout=CONNECT_SECONDS,
+            request_timeout=REQUEST_SECONDS,
+            allow_delayed_open=True,  # one request for a small file
+        )
+
+    @contextmanager
+    def _used(self) -> Iterator[FileSystem]:
+        # Imported here: it needs the libraries of the catalog, and a folder does without them.
+        from lake.damaged_files import usable
+
+        with usable(f"the landing {self}"):
+            yield self._files
+
+    def _listed(self, folder: PurePath, kind: FileType) -> list[str]:
+        with self._used() as files:
+            found = files.get_file_info(FileSelector(str(folder), allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == kind)
+
+    def folders(self, parent: PurePath) -> list[str]:
+        """See `Landing`."""
+        return self._listed(parent, FileType.Directory)
+
+    def files(self, folder: PurePath) -> list[str]:
+        """See `Landing`."""
+        return self._listed(folder, FileType.File)
+
+    def open(self, path: PurePath) -> Any:
+        """See `Landing`."""
+        with self._used() as files:
+            return files.open_input_file(str(path))
+
+    @contextmanager
+    def writing(self, target: PurePath) -> Iterator[PurePath]:
+        """See `Landing`."""
+        if self.is_finished(target):
+            raise FileExistsError(17, "The snapshot has landed before", f"{S3}{target}")
+        try:
+            yield target
+        except BaseException:
+            with suppress(OSError):
+                self.remove(target)
+            raise
+
+    def write(self, path: PurePath, content: pa.Buffer) -> None:
+        """See `Landing`."""
+        with self._used() as files, files.open_output_stream(str(path)) as stream:
+            stream.write(content)
+
+    @contextmanager
+    def sink(self, path: PurePath) -> Iterator[Any]:
+        """See `Landing`."""
+        with self._used() as files, files.open_output_stream(str(path)) as stream:
+            yield stream
+
+    def is_finished(self, folder: PurePath) -> bool:
+        """See `Landing`."""
+        with self._used() as files:
+            return files.get_file_info(str(folder / HEADER)).type == FileType.File
+
+    def remove(self, folder: PurePath) -> None:
+        """See `Landing`: what makes it visible first, so that no half of it is loaded."""
+        with self._used() as files:
+            if self.is_finished(folder):
+                files.delete_file(str(folder / HEADER))
+            files.delete_dir(str(folder))
+
+    def remove_empty(self, folder: PurePath) -> None:
+        """See `Landing`."""
+        with self._used() as files:
+            found = files.get_file_info(FileSelector(str(folder), recursive=True))
+            if not any(info.type == FileType.File for info in found):
+                files.delete_dir(str(folder))
+
+    def each(self, act: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterable[_Found]:
+        """See `Landing`."""
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            return list(pool.map(act, items))
