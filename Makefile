@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint docs soak endurance notifier bench bench-costs bench-collect bench-shared bench-storm bench-compute bench-history bench-metrics bench-pages clean
+.PHONY: help setup demo test test-deployment unit lint docs soak endurance notifier bench bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ demo: setup ## a real cluster with a workload, watched every minute; ARGS="--tic
 test: setup ## all tests, on real brokers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
+test-deployment: setup ## PostgreSQL, an object store, a REST catalog and a Spark cluster, each really started
+	$(BIN)/python -m pytest -n 0 -m deployment $(ARGS)
+
 unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
-	$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not cluster and not kills and not wheel" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not cluster and not kills and not wheel and not deployment" $(ARGS)
 
 lint: setup ## ruff, import-linter and pyright
 	$(BIN)/ruff check .
@@ -56,9 +59,6 @@ bench-costs: setup ## ticks from an engine's start on and backfills, ARGS="--bef
 
 bench-collect: setup ## what a snapshot of a large cluster costs, into docs/benchmarks.md
 	$(BIN)/python -m bench.collect $(ARGS)
-
-bench-shared: setup ## a snapshot that Spark tasks share, beside one of one process, into docs/benchmarks.md
-	$(BIN)/python -m bench.shared $(ARGS)
 
 bench-storm: setup ## what ten thousand active alerts cost a tick, into docs/benchmarks.md
 	$(BIN)/python -m bench.storm $(ARGS)

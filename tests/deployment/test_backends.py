@@ -1,29 +1,30 @@
-"""PostgreSQL and an object store in place of the home: the same rows from the same landings."""
+"""PostgreSQL, a bucket and a Spark cluster in place of the home: the same rows."""
 
 import os
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
-from lake.window import HOUR, floor_hour
+from lake.failures import DamagedError
+from lake.window import HOUR
 from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
-from tests.support.cluster_history import PAST, computed, put
-from tests.support.homes import run, warmed
-from tests.support.servers import PASSWORD, Bucket, object_store, postgresql
+from tests.deployment.conftest import HALVES, START
+from tests.support.cluster_history import computed, put
+from tests.support.homes import run
+from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri
+from tests.support.spark_cluster import Standalone, executor_settings
+from tidemark.backend_checks import check_catalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.kills]
-
-START = floor_hour(datetime.now(UTC)) - 8 * HOUR
-MINUTES = [minute for minute in PAST if not minute.corrupt]
+pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A home whose tables lie on servers.
+    """A home whose tables and landing lie on servers, with an engine whose executors do too.
 
     Attributes:
         environment: the variables that say so.
@@ -36,37 +37,42 @@ class Deployment:
     bucket: Bucket
 
     def run(self, *arguments: str):
-        return run(self.home, arguments, 600, **self.environment)
+        return run(self.home, arguments, 900, **self.environment)
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("deployment")
-    home = Home.of(folder / "home")
-    with (
-        postgresql(folder / "postgresql") as uri,
-        object_store(folder / "store") as bucket,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for name, value in bucket.credentials.items():
-            patch.setenv(name, value)
-        settings = CatalogSettings(
-            "sql", uri, "s3://lake/warehouse", ObjectStore(bucket.endpoint, path_style=True)
-        )
-        environment = bucket.credentials | {
-            "TIDEMARK_CATALOG_TYPE": "sql",
-            "TIDEMARK_CATALOG_URI": uri,
-            "TIDEMARK_WAREHOUSE": settings.warehouse,
-            "TIDEMARK_S3_ENDPOINT": bucket.endpoint,
-            "TIDEMARK_S3_PATH_STYLE": "on",
-        }
-        home.path.mkdir()
-        lake = Lake(home, CatalogConfig.of(home, settings))
-        made = Deployment(home, lake, environment, bucket)
-        try:
-            yield made
-        finally:
-            made.run("engine", "down")
+def lake(tmp_path_factory, database: str, store: Bucket) -> Lake:
+    """Tables in PostgreSQL whose files, as the landing, are in a bucket."""
+    home = Home.of(tmp_path_factory.mktemp("deployment") / "home")
+    home.path.mkdir()
+    settings = CatalogSettings(
+        "sql",
+        database,
+        "s3://lake/backends/warehouse",
+        ObjectStore(store.endpoint, path_style=True),
+        landing="s3://lake/backends/landing",
+    )
+    return Lake(home, CatalogConfig.of(home, settings))
+
+
+@pytest.fixture(scope="module")
+def deployment(lake: Lake, database: str, store: Bucket, cluster: Standalone):
+    environment = store.credentials | {
+        "TIDEMARK_CATALOG_TYPE": "sql",
+        "TIDEMARK_CATALOG_URI": database,
+        "TIDEMARK_WAREHOUSE": lake.config.python["warehouse"],
+        "TIDEMARK_LANDING": str(lake.landing),
+        "TIDEMARK_S3_ENDPOINT": store.endpoint,
+        "TIDEMARK_S3_PATH_STYLE": "on",
+        "TIDEMARK_SPARK_MASTER": cluster.master,
+        "TIDEMARK_DRIVER_HOST": "127.0.0.1",
+        "SPARK_CONF_DIR": str(executor_settings(lake.home.path.parent / "conf")),
+    }
+    made = Deployment(lake.home, lake, environment, store)
+    try:
+        yield made
+    finally:
+        made.run("engine", "down")
 
 
 @pytest.fixture(scope="module")
@@ -74,35 +80,33 @@ def ticked(deployment):
     """The deployment after two ticks on the engine of its own."""
     up = deployment.run("engine", "up")
     assert up.returncode == 0, up.stderr
-    for minutes in (MINUTES[:4], MINUTES[4:]):
-        put(deployment.home, START, minutes)
+    for minutes in HALVES:
+        put(deployment.lake.landing, START, minutes)
         done = deployment.run("tick", "--no-collect")
         assert done.returncode == 0, done.stderr
     return deployment
 
 
-def test_rows_are_those_of_a_home_without_servers(ticked, tmp_path, spark_engine):
-    home = Home.of(tmp_path / "embedded")
-    home.path.mkdir()
-    with warmed(home, spark_engine) as embedded:
-        for minutes in (MINUTES[:4], MINUTES[4:]):
-            put(home, START, minutes)
-            embedded.tick()
-        expected = computed(embedded.lake)
+def test_rows_are_those_of_a_home_without_servers(ticked, embedded_rows):
     found = computed(ticked.lake)
-    assert found.keys() == expected.keys()
-    for table, rows in expected.items():
+    assert found.keys() == embedded_rows.keys()
+    for table, rows in embedded_rows.items():
         assert found[table] == rows, table
-    assert expected["progress.queues"]
 
 
-def test_no_file_of_a_table_lies_in_the_home(ticked):
+def test_no_file_of_a_table_or_a_snapshot_lies_in_the_home(ticked):
     assert not ticked.home.catalog.exists()
     assert not ticked.home.warehouse.exists()
+    assert not ticked.home.landing.exists()
     assert any(ticked.bucket.folder.rglob("*.parquet"))
 
 
-def test_tables_are_compacted_in_the_bucket(ticked):
+def test_every_worker_computed(ticked, cluster):
+    assert cluster.tasks("tidemark-engine").keys() == {"worker-0", "worker-1"}
+    assert min(cluster.tasks("tidemark-engine").values()) > 0
+
+
+def test_a_backfill_gives_the_same_rows(ticked):
     before = computed(ticked.lake)
     done = ticked.run("recompute", "--from", START.isoformat(), "--to", (START + HOUR).isoformat())
     assert done.returncode == 0, done.stderr
@@ -120,12 +124,52 @@ def test_secrets_are_written_to_the_password_file_only(ticked):
     for path in files:
         content = path.read_bytes()
         assert not any(secret in content for secret in secrets), path
-    assert oct((ticked.home.engine / "pgpass").stat().st_mode)[-3:] == "600"
+    for name in ("pgpass", "engine.json"):
+        assert oct((ticked.home.engine / name).stat().st_mode)[-3:] == "600"
 
 
-def test_doctor_finds_the_tables(ticked):
-    done = ticked.run("doctor")
-    assert "catalog" in done.stdout and "tables" in done.stdout
+def test_a_password_file_of_the_operator_serves(lake, tmp_path, monkeypatch):
+    config, url = lake.config, make_url(lake.config.python["uri"])
+    file = tmp_path / "pgpass"
+    file.touch(mode=0o600)
+    file.write_text(f"{config.password}\n")
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    bare = f"{url.drivername}://{url.username}@{url.host}:{url.port}/{url.database}"
+    python = {**config.python, "uri": bare}
+    assert Lake(lake.home, replace(config, python=python)).catalog.list_namespaces()
+
+
+WRONG_DATABASES = {
+    "password": ("nobody", "password authentication failed"),
+    "host": (None, "refused"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_DATABASES)
+def test_a_database_that_refuses_is_one_line(lake, what):
+    password, reason = WRONG_DATABASES[what]
+    url = make_url(lake.config.python["uri"])
+    wrong = url.set(password=password) if password else url.set(port=1)
+    python = {**lake.config.python, "uri": wrong.render_as_string(hide_password=False)}
+    refusing = Lake(lake.home, replace(lake.config, python=python))
+    with pytest.raises(DamagedError, match=f"{reason}.*mend TIDEMARK_CATALOG_URI") as refused:
+        _ = refusing.catalog
+    assert "nobody" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"warehouse": "s3://nowhere/x"}, "create the bucket"),
+        ({"s3.endpoint": "http://127.0.0.1:1"}, "check the object store"),
+    ],
+)
+def test_a_warehouse_that_refuses_is_one_line(lake, database, wrong, advice):
+    uri = driver_uri(create_database(database, advice)).render_as_string(hide_password=False)
+    python = {**lake.config.python, "uri": uri, **wrong}
+    refusing = Lake(lake.home, replace(lake.config, python=python))
+    with pytest.raises(DamagedError, match=advice):
+        check_catalog(refusing)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +179,6 @@ def test_doctor_finds_the_tables(ticked):
             {"TIDEMARK_CATALOG_TYPE": "glue"},
             "TIDEMARK_CATALOG_TYPE is 'glue': it takes sql or rest",
         ),
-        ({"TIDEMARK_CATALOG_URI": "sqlite:///x"}, "TIDEMARK_CATALOG_URI takes postgresql://"),
-        ({"TIDEMARK_WAREHOUSE": ""}, "TIDEMARK_WAREHOUSE is not set"),
-        (
-            {"TIDEMARK_CATALOG_URI": "postgresql://lake@127.0.0.1:1/x"},
-            "PostgreSQL at 127.0.0.1:1/x, cannot be used",
-        ),
-        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "ACCESS_DENIED"),
-        ({"TIDEMARK_S3_ENDPOINT": "http://127.0.0.1:1"}, "check the object store"),
         ({"TIDEMARK_SPARK_JARS": "/nowhere"}, "TIDEMARK_SPARK_JARS: /nowhere/iceberg-spark"),
     ],
 )

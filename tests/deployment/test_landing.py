@@ -1,0 +1,120 @@
+"""Landing in a bucket: the same rows as on a disk, and nothing is seen before it is whole."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lake import landing as landing_module
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
+from lake.failures import DamagedError
+from lake.landing import folders, has_landed, land, landed, newest_landed
+from lake.landing_places import HEADER, Landing
+from lake.loading import load
+from lake.retention import remove_landed
+from lake.tables import progress, raw
+from rocketmq.records import TABLES
+from settings.catalog import CatalogSettings, ObjectStore
+from settings.errors import SettingsError
+from settings.home import Home
+from tests.support.cluster_history import Minute, snapshot
+
+pytestmark = pytest.mark.deployment
+
+START = datetime(2026, 11, 19, 12, tzinfo=UTC)
+ODD_NAMES = ["prod/eu", "..", "%", "a\nb", "生产 1"]
+
+
+def settings(bucket, name, **other):
+    options = ObjectStore(bucket.endpoint, path_style=True)
+    return CatalogSettings(**{"landing": f"s3://lake/{name}", "store": options} | other)
+
+
+@pytest.fixture
+def lake(store, tmp_path):
+    """A lake of the home whose snapshots land in a prefix of the test's own."""
+    home = Home.of(tmp_path / "home")
+    return Lake(home, CatalogConfig.of(home, settings(store, f"landings/{tmp_path.name}")))
+
+
+def test_rows_are_those_that_a_disk_gives(lake, tmp_path):
+    on_disk = Lake(Home.of(tmp_path / "other"))
+    for minute in (2, 3, 61):
+        for place in (lake.landing, on_disk.landing):
+            land(place, snapshot(START, Minute(minute)))
+    assert not lake.home.landing.exists()
+    assert load(lake).rows == load(on_disk).rows
+    for table in raw.ALL:
+        found, expected = (
+            sorted(map(str, each.read(table).to_pylist())) for each in (lake, on_disk)
+        )
+        assert found == expected, table.name
+    assert load(lake).snapshots == []
+
+
+def test_nothing_is_seen_before_its_last_file(lake, monkeypatch):
+    seen, write = [], landing_module._write
+
+    def looking(*arguments):
+        write(*arguments)
+        seen.append((len(list(landed(lake.landing))), newest_landed(lake.landing)))
+
+    monkeypatch.setattr(landing_module, "_write", looking)
+    taken = snapshot(START, Minute(1))
+    land(lake.landing, taken)
+    assert seen == [(0, {})] * len(TABLES)
+    assert newest_landed(lake.landing) == {"past": taken.observed_at}
+    assert has_landed(lake.landing, taken)
+    with pytest.raises(OSError, match="landed before"):
+        land(lake.landing, taken)
+
+
+def test_a_collector_killed_in_between_leaves_nothing_that_loads(lake, store):
+    taken = snapshot(START, Minute(1))
+    path = land(lake.landing, taken)
+    (store.folder.parent / path / HEADER).unlink()
+    assert len(list(folders(lake.landing))) == 1
+    assert load(lake).snapshots == []
+    assert not has_landed(lake.landing, taken)
+    assert remove_landed(lake, START + timedelta(days=1)) == 0
+    assert list(folders(lake.landing)) == []
+
+
+def test_a_cluster_may_have_any_name(lake):
+    for name in ODD_NAMES:
+        land(lake.landing, snapshot(START, Minute(1), cluster=name))
+    assert sorted(item.cluster for item in landed(lake.landing)) == sorted(ODD_NAMES)
+    assert newest_landed(lake.landing).keys() == set(ODD_NAMES)
+
+
+def test_computed_snapshots_and_empty_days_are_removed(lake, store):
+    paths = [land(lake.landing, snapshot(START, Minute(minute))) for minute in (1, 2, 1500)]
+    items = sorted(landed(lake.landing))
+    computed = [
+        {"snapshot_id": item.snapshot_id, "observed_at": item.observed_at, "cluster": item.cluster}
+        for item in items
+    ]
+    lake.append(progress.SNAPSHOTS, computed)
+    assert remove_landed(lake, START + timedelta(days=1)) == 2
+    assert list(landed(lake.landing)) == items[2:]
+    left = [(store.folder.parent / path.parent.parent).exists() for path in paths]
+    assert left == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"landing": "s3://nowhere/x"}, "s3://nowhere/x cannot be used: .*NO_SUCH_BUCKET"),
+        ({"store": ObjectStore("http://127.0.0.1:1", path_style=True)}, "check the object store"),
+    ],
+)
+def test_a_store_that_refuses_is_one_line(store, tmp_path, wrong, line):
+    place = Landing.of(Home.of(tmp_path), settings(store, "refused", **wrong))
+    with pytest.raises(DamagedError, match=line):
+        land(place, snapshot(START, Minute(1)))
+
+
+@pytest.mark.parametrize("where", ["lake/x", "s3://", "hdfs://a/b", "file://x"])
+def test_a_place_of_another_kind_is_a_mistake(tmp_path, where):
+    with pytest.raises(SettingsError, match="TIDEMARK_LANDING takes s3://BUCKET/PATH"):
+        Landing.of(Home.of(tmp_path), CatalogSettings(landing=where))
