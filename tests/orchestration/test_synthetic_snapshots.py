@@ -11,7 +11,7 @@ from orchestration.instance.warming import usual_rows
 from orchestration.synthetic_snapshots import SyntheticCluster
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NEVER_SYNTHETIC = {raw.CONSUME_STATS.name}
+NEVER_SYNTHETIC = {raw.CONSUME_STATS.name, raw.BROKER_METRICS.name}
 """What only the hourly audit reads."""
 
 

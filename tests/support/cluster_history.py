@@ -17,6 +17,7 @@ from lake.landing import Place, land
 from lake.tables import TABLES, alerting, progress, quality
 from rocketmq.records import (
     Broker,
+    BrokerMetric,
     BrokerStats,
     Client,
     ClientQueue,
@@ -228,6 +229,7 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
         ClientQueue("g-slow", client, "orders", broker, 0, committed, committed, high - 4, 9, 1)
     )
     made.consume_stats.append(ConsumeStatsSample(broker, "g-slow", "orders", 0, committed, high))
+    made.broker_metrics.append(BrokerMetric(broker, "g-slow", "orders", ready=0))
     if broker == "broker-a":
         made.client_topics.append(
             ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)
