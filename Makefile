@@ -23,11 +23,11 @@ $(STAMP): requirements/lock.txt pyproject.toml
 demo: setup ## a real cluster with a workload, watched every minute; ARGS="--ticks 3 --no-ui"
 	@exec $(BIN)/tidemark demo $(ARGS)
 
-test: setup ## all tests, on real brokers
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+test: setup ## all tests but those of deployments, on real brokers
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not deployment" $(ARGS)
 
 test-deployment: setup ## PostgreSQL, an object store, a REST catalog and a Spark cluster, each really started
-	$(BIN)/python -m pytest -n 0 -m deployment $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m deployment $(ARGS)
 
 unit: setup ## the tests that need no Java, broker, Spark or wheel, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not cluster and not kills and not wheel and not deployment" $(ARGS)

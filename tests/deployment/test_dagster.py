@@ -88,6 +88,7 @@ def test_the_code_location_needs_no_private_module_of_dagster(tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.deployment
 @pytest.mark.kills
 def test_a_scheduled_tick_succeeds_in_an_operators_dagster(tmp_path, operator, spark_engine):
     home, port = Home.of(tmp_path / "home"), free_port()

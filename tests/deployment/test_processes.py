@@ -22,7 +22,7 @@ from tests.support.image_host import BOARD_TOKEN, TOKEN, Host, host, ready
 from tests.support.servers import PASSWORD, postgresql
 from tests.support.wheel import installed_wheel
 
-pytestmark = [pytest.mark.spark, pytest.mark.wheel]
+pytestmark = [pytest.mark.spark, pytest.mark.wheel, pytest.mark.deployment]
 
 LARGE = Large(topics=2, queues=2, groups=2, topics_per_group=2)
 

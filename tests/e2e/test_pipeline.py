@@ -469,7 +469,7 @@ def test_maintenance_keeps_every_row_and_few_states(ticked):
 
 def test_hours_without_raw_rows_are_not_recomputed(ticked):
     before = computed(ticked)
-    remember_raw_since(ticked.home, HOURS.start + HOUR)
+    remember_raw_since(ticked.shared.state, HOURS.start + HOUR)
     try:
         hours = ["--from", HOURS.start.isoformat(), "--to", HOURS.end.isoformat()]
         done = run(ticked.home, ["recompute", *hours])

@@ -1,11 +1,9 @@
 """A new engine warms itself by ticks that leave nothing behind."""
 
-import socket
-from dataclasses import replace
-
 import pytest
 
 from lake.tables import TABLES
+from orchestration.instance import warming
 from orchestration.instance.warming import warm
 
 pytestmark = pytest.mark.spark
@@ -22,7 +20,7 @@ def test_ticks_of_a_new_engine_leave_no_trace(warm_home, spark_engine):
     assert not (warm_home.home.engine / "warming").exists()
 
 
-def test_an_engine_that_cannot_be_warmed_is_only_cold(warm_home, spark_engine):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    assert not warm(warm_home.home, replace(spark_engine, port=port), rows=0)
+def test_an_engine_that_cannot_be_warmed_is_only_cold(warm_home, spark_engine, monkeypatch):
+    monkeypatch.setattr(warming, "MODULE", "orchestration.no_such_ticks")
+    assert not warm(warm_home.home, spark_engine, rows=0)
+    assert not (warm_home.home.engine / "warming").exists()
