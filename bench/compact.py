@@ -23,6 +23,7 @@ def compact(home: Home) -> int:
     """Join the files of a home with a running engine; return how many were joined."""
     running = engine.running(home)
     assert running, "the engine of the home must run"
+    running.admit()
     end = ceil_hour(datetime.now(UTC))
     young = Window(end - 24 * HOUR, end)
     lake = Lake(home)

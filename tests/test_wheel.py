@@ -28,7 +28,9 @@ def test_every_room_comes_from_the_wheel(installed, tmp_path):
 
 
 def test_the_workload_is_shipped(installed, tmp_path):
-    code = "from lab.compiling import _SOURCES; print(*sorted(p.name for p in _SOURCES.iterdir()))"
+    folder = "Path(lab.__path__[0], 'workload')"
+    names = f"sorted(path.name for path in {folder}.iterdir())"
+    code = f"import lab; from pathlib import Path; print(*{names})"
     printed = run(installed / "python", "-c", code, folder=tmp_path)
     sources = sorted(path.name for path in (ROOT / "lab" / "workload").glob("*.java"))
     assert sources

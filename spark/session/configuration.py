@@ -301,7 +301,8 @@ def partitions(rows: int, slots: int) -> int:
 def _slots(session: SparkSession) -> int:
     """Return how many tasks a Spark runs at a time; a Connect client sees it only in a plan."""
     session.conf.unset(LEAVES)
-    last = session.range(1 << 20).select(F.max(F.spark_partition_id())).collect()[0][0]
+    parts = session.range(1 << 20).select(F.spark_partition_id().alias("part"))
+    last = parts.agg(F.max("part")).collect()[0][0]
     return int(last) + 1
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
 
 import pytest
 
@@ -77,5 +78,6 @@ def test_every_kind_of_file_has_an_example() -> None:
 def test_operations_names_every_field_of_a_cluster() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     for model in (ClusterSettings, AclSettings, TlsSettings):
-        missing = [name for name in model.model_fields if not re.search(rf"\b{name}\b", text)]
+        offered = [name for name, it in model.model_fields.items() if it.annotation is not NoneType]
+        missing = [name for name in offered if not re.search(rf"\b{name}\b", text)]
         assert missing == []

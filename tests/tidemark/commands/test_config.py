@@ -46,7 +46,7 @@ def test_secrets_are_masked(home, monkeypatch):
         "TIDEMARK_SERVE_TOKEN",
         "TIDEMARK_SERVE_READ_TOKEN",
     }
-    secrets.add("TIDEMARK_HEARTBEAT_URL")
+    secrets |= {"TIDEMARK_HEARTBEAT_URL", "TIDEMARK_STATE_URI"}
     for name in secrets:
         monkeypatch.setenv(name, "json://me:s3cret@host")
     rows = setting_rows(Settings.read())
