@@ -1,10 +1,11 @@
 """A Connect server elsewhere with a token, a REST catalog, and Dagster's storage in PostgreSQL."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -259,8 +260,8 @@ def _everything(deployment: Deployment, cluster: Standalone) -> Iterator[tuple[s
                 yield str(path), path.read_bytes()
     for number, text in enumerate(deployment.printed):
         yield f"output {number}", text.encode()
-    for process in _processes():
-        yield f"process {process.pid}", " ".join(process.cmdline()).encode()
+    for pid, command in _commands().items():
+        yield f"process {pid}", command.encode()
     url = make_url(deployment.storage)
     for name in ("dagster", "rest"):
         dump = [str(postgresql_binaries() / "pg_dump"), "-h", str(url.host), "-p", str(url.port)]
@@ -274,10 +275,12 @@ def _everything(deployment: Deployment, cluster: Standalone) -> Iterator[tuple[s
         yield f"database {name}", found.stdout
 
 
-def _processes() -> Iterable[psutil.Process]:
-    """The servers and the executors, which are all children of the tests."""
-    found = psutil.Process().children(recursive=True)
-    commands = [" ".join(process.cmdline()) for process in found]
-    assert any("SparkConnectServer" in each for each in commands)
-    assert any("CoarseGrainedExecutorBackend" in each for each in commands)
+def _commands() -> dict[int, str]:
+    """The command lines of the servers and the executors, which are all children of the tests."""
+    found: dict[int, str] = {}
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that has ended has none
+            found[process.pid] = " ".join(process.cmdline())
+    assert any("SparkConnectServer" in each for each in found.values())
+    assert any("CoarseGrainedExecutorBackend" in each for each in found.values())
     return found
