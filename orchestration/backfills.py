@@ -1,19 +1,20 @@
 """Backfills in parts: whole hours of bounded size, one run each, resumed where they were stopped.
 
 A part bounds the memory of Spark whatever the range, a tick may run between two parts, and a killed
-backfill repeats at most one part. What is done stands in the home until the backfill is complete.
+backfill repeats at most one part. What is done stands in the shared state until the backfill is
+complete, so that another host goes on with it.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 from lake.catalog import Lake
+from lake.state import State
 from lake.tables import raw
 from lake.window import HOUR, Window
-from settings.home import Home, write_whole
+
+_NAME = "backfill.json"
 
 PART_ROWS = 3_000_000
 """Offsets of queues and consumers that a part holds at most, unless a single hour holds more."""
@@ -49,32 +50,19 @@ def _parts(window: Window, rows: Mapping[datetime, int]) -> Iterator[Window]:
     yield Window(start, window.end)
 
 
-def remaining(home: Home, window: Window) -> Window:
+def remaining(state: State, window: Window) -> Window:
     """Return what is left of a backfill of these hours: all, unless one was stopped on its way."""
-    stopped = _read(home)
+    stopped = json.loads(state.read(_NAME) or "{}")
     if {"start": stopped.get("start"), "end": stopped.get("end")} != _hours(window):
         return window
     return Window(max(window.start, datetime.fromisoformat(stopped["done"])), window.end)
 
 
-def note(home: Home, window: Window, done: datetime) -> None:
+def note(state: State, window: Window, done: datetime) -> None:
     """Write down up to which instant a backfill is done; nothing is left of a complete one."""
-    if done >= window.end:
-        _file(home).unlink(missing_ok=True)
-        return
-    write_whole(_file(home), json.dumps({**_hours(window), "done": done.isoformat()}))
-
-
-def _read(home: Home) -> dict[str, Any]:
-    try:
-        return json.loads(_file(home).read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
+    left = {} if done >= window.end else {**_hours(window), "done": done.isoformat()}
+    state.write(_NAME, json.dumps(left))
 
 
 def _hours(window: Window) -> dict[str, str]:
     return {"start": window.start.isoformat(), "end": window.end.isoformat()}
-
-
-def _file(home: Home) -> Path:
-    return home.path / "backfill.json"

@@ -95,16 +95,17 @@ def recompute(
     Raises:
         RunError: when a part failed.
     """
-    home = settings.home
-    left = window if restart else backfills.remaining(home, window)
+    lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
+    state = lake.shared.state
+    left = window if restart else backfills.remaining(state, window)
     if left != window:
         complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
-    parts = backfills.parts(Lake(home, CatalogConfig.of(home, settings.catalog)), left)
+    parts = backfills.parts(lake, left)
     run_id = ""
     for number, part in enumerate(parts, 1):
         hours = f"{part.start:%Y-%m-%dT%H:%MZ} to {part.end:%Y-%m-%dT%H:%MZ}"
         where = f"part {number} of {len(parts)}, {hours}"
-        backfills.note(home, window, part.start)
+        backfills.note(state, window, part.start)
         run_id = _run(
             settings,
             RECOMPUTE.name,
@@ -113,7 +114,7 @@ def recompute(
             lambda step, where=where: report(f"{where}: {step}"),
             complain,
         )
-        backfills.note(home, window, part.end)
+        backfills.note(state, window, part.end)
         if len(parts) > 1:
             complain(f"done: {where}")
     return run_id

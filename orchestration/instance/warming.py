@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import psutil
 
 from lake.catalog import Lake
 from lake.history import measured_rows
+from lake.processes import find, start_of
 from lake.tables import raw
 from lake.window import HOUR, Window
 from orchestration.instance import forking
@@ -32,7 +34,7 @@ LONGEST_SECONDS = 600
 MODULE = "orchestration.warm_up_ticks"
 
 DONE = "done"
-"""The file in the home of these ticks that says that all of them succeeded."""
+"""The file in the home of these ticks that shows that all of them succeeded."""
 
 
 def warm(home: Home, found: Engine, rows: int) -> bool:
@@ -72,7 +74,9 @@ def usual_rows(lake: Lake) -> int:
 def _run(home: Home, arguments: list[str], log: Path) -> None:
     pid = forking.start(home, MODULE, arguments, log)
     if pid is not None:
-        _wait(lambda: _process(pid) is None, lambda: _kill(pid))
+        with suppress(psutil.NoSuchProcess):  # it has ended already
+            started_at = start_of(pid)
+            _wait(lambda: find(pid, started_at) is None, lambda: _kill(pid, started_at))
         return
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -94,15 +98,7 @@ def _wait(is_over: Callable[[], bool], kill: Callable[[], object]) -> None:
         kill()
 
 
-def _process(pid: int) -> psutil.Process | None:
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process
-    except psutil.NoSuchProcess:
-        return None
-
-
-def _kill(pid: int) -> None:
-    process = _process(pid)
+def _kill(pid: int, started_at: float) -> None:
+    process = find(pid, started_at)
     if process:
         process.kill()
