@@ -13,16 +13,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
-from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.outbox import deliver
+from alerting.delivery.channels import AppriseChannel, Channel
+from alerting.delivery.outbox import EVERYWHERE, deliver
 from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import resolved
 from alerting.incidents.repository import save
+from alerting.rules.routing import Routing
 from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
@@ -34,7 +36,11 @@ RAISED = 3
 SECONDS = 0.6
 """A delivery takes about a third of that, so kills fall before, into and after it."""
 
-_LINE = re.compile(r"^\[\w+\] (FIRING|RESOLVED) lag: (\S+)$", re.MULTILINE)
+LINE = re.compile(r"^\[\w+\] (FIRING|RESOLVED) lag: (\S+)$", re.MULTILINE)
+"""A line of a message: transition and subject."""
+
+Notified = Counter[tuple[str, str]]
+"""How often each transition of a subject was notified."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
     expected: list[tuple[str, str]] = []
     with serve() as hook:
         for number in range(kills):
-            process = _deliverer(lake.home, hook.url)
+            process = deliverer("bench.notifier", lake.home, hook.url)
             ended = [each for each in (resolved(one, present()) for one in standing) if each]
             raised = [new_incident(f"lab/g-{number}-{each}/orders") for each in range(RAISED)]
             save(lake, standing, [*ended, *raised])
@@ -81,12 +87,8 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
             process.wait()
             report(f"{number}: killed at {moment:.2f} s, {len(hook.received)} messages so far")
         deliver(lake, [AppriseChannel(hook.url)])
-        messages = [_LINE.findall(each["message"]) for each in hook.received]
-    notified: Counter[tuple[str, str]] = Counter()
-    repeated = 0
-    for lines in messages:
-        repeated += any(notified[line] for line in lines)
-        notified.update(lines)
+        messages = [LINE.findall(each["message"]) for each in hook.received]
+    notified, repeated = counted(messages)
     first = {line: number for number, lines in reversed([*enumerate(messages)]) for line in lines}
     return Result(
         expected=len(expected),
@@ -99,10 +101,29 @@ def notifier(folder: Path, kills: int, seed: int, report: Callable[[str], None])
     )
 
 
-def _deliverer(home: Home, url: str) -> subprocess.Popen[str]:
-    """A process that delivers again and again; it is at it when this returns."""
+def counted(messages: Iterable[Sequence[tuple[str, str]]]) -> tuple[Notified, int]:
+    """Return how often each transition was notified, and how many messages repeated one.
+
+    Args:
+        messages: the transitions and subjects of each, in the order of their arrival.
+    """
+    notified, repeated = Notified(), 0
+    for lines in messages:
+        repeated += any(notified[line] for line in lines)
+        notified.update(lines)
+    return notified, repeated
+
+
+def deliverer(module: str, home: Home, target: str) -> subprocess.Popen[str]:
+    """Start a process that delivers again and again; it is at it when this returns.
+
+    Args:
+        module: has the option ``--deliver HOME TARGET``.
+        home: of the incidents.
+        target: what it delivers to.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.notifier", "--deliver", str(home.path), url],
+        [sys.executable, "-m", module, "--deliver", str(home.path), target],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -111,12 +132,15 @@ def _deliverer(home: Home, url: str) -> subprocess.Popen[str]:
     return process
 
 
-def _deliver_for_ever(home: str, url: str) -> None:
-    lake, channel = Lake(Home.of(home)), AppriseChannel(url)
-    deliver(lake, [channel])
+def deliver_for_ever(
+    home: str, channels: Sequence[Channel], routing: Routing = EVERYWHERE
+) -> NoReturn:
+    """Deliver again and again, and print a line after the first time."""
+    lake = Lake(Home.of(home))
+    deliver(lake, channels, routing=routing)
     print_line("at it")
     while True:
-        deliver(lake, [channel])
+        deliver(lake, channels, routing=routing)
         time.sleep(0.02)
 
 
@@ -155,7 +179,8 @@ def main() -> None:
     parser.add_argument("--deliver", nargs=2, metavar=("HOME", "URL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.deliver:
-        _deliver_for_ever(*options.deliver)
+        home, url = options.deliver
+        deliver_for_ever(home, [AppriseChannel(url)])
     print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
         found = notifier(Path(folder), options.kills, options.seed, print_line)

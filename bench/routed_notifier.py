@@ -7,12 +7,9 @@ that nobody kills delivers the rest. ``python -m bench.routed_notifier [--kills 
 
 import argparse
 import random
-import re
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import find, save
 from alerting.rules.files import read_rule_set
 from alerting.rules.routing import Routing
-from bench.notifier import new_incident, present
+from bench.notifier import LINE, counted, deliver_for_ever, deliverer, new_incident, present
 from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
@@ -53,8 +50,6 @@ routes:
 
 STANDING = 8
 """Rounds that an incident stays open: longer than it takes to escalate."""
-
-_LINE = re.compile(r"^\[\w+\] (FIRING|RESOLVED) lag: (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ def routed_notifier(folder: Path, kills: int, seed: int, report: Callable[[str],
         addresses = {name: each.url for name, each in servers.items()}
         file.write_text(ROUTES.format(**addresses | {"hook": servers["hook"].http}))
         for number in range(kills):
-            process = _deliverer(lake.home, file)
+            process = deliverer("bench.routed_notifier", lake.home, str(file))
             raised = [
                 new_incident(f"lab/g-{number}-{group}/t-{topic}")
                 for group in range(2)
@@ -130,23 +125,18 @@ def _result(
     expected = {("FIRING", each) for each in fired} | {("RESOLVED", each) for each in over}
     missing, repeated = {}, {}
     for name, server in servers.items():
-        notified: Counter[tuple[str, str]] = Counter()
-        again = 0
-        for message in server.received:
-            lines = _lines(message)
-            again += any(notified[line] for line in lines)
-            notified.update(lines)
+        notified, repeated[name] = counted(map(_lines, server.received))
         wanted = expected
         if name == "lead":
             wanted = {line for line in expected if line[1] not in taken}
-        missing[name], repeated[name] = sum(not notified[line] for line in wanted), again
+        missing[name] = sum(not notified[line] for line in wanted)
     escalated = {line[1] for each in servers["lead"].received for line in _lines(each)}
     return Result(len(expected), missing, repeated, len(escalated & taken))
 
 
 def _lines(message: dict[str, Any]) -> list[tuple[str, str]]:
     if "message" in message:
-        return _LINE.findall(f"{message['title']}\n{message['message']}")
+        return LINE.findall(f"{message['title']}\n{message['message']}")
     return [(message["transition"]["transition"], message["subject"])]
 
 
@@ -159,28 +149,6 @@ def _opened(file: Path) -> tuple[list[Channel], Routing]:
     return channels[1:], routing
 
 
-def _deliverer(home: Home, file: Path) -> subprocess.Popen[str]:
-    """A process that delivers again and again; it is at it when this returns."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.routed_notifier", "--deliver", str(home.path), str(file)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout
-    process.stdout.readline()
-    return process
-
-
-def _deliver_for_ever(home: str, file: str) -> None:
-    lake = Lake(Home.of(home))
-    channels, routing = _opened(Path(file))
-    deliver(lake, channels, routing=routing)
-    print_line("at it")
-    while True:
-        deliver(lake, channels, routing=routing)
-        time.sleep(0.02)
-
-
 def main() -> None:
     """Run it and exit 1 when something was forgotten or repeated too often."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,7 +157,8 @@ def main() -> None:
     parser.add_argument("--deliver", nargs=2, metavar=("HOME", "RULES"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.deliver:
-        _deliver_for_ever(*options.deliver)
+        home, rules = options.deliver
+        deliver_for_ever(home, *_opened(Path(rules)))
     print_line(f"seed {options.seed}")
     with tempfile.TemporaryDirectory() as folder:
         found = routed_notifier(Path(folder), options.kills, options.seed, print_line)
