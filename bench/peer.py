@@ -2,7 +2,7 @@
 
 ``python -m bench.peer HOME --from ISO --to ISO [--check]``. It reads the data files of the raw
 tables of a home, computes the columns of both tables that follow from offsets and instants, writes
-them as Parquet and tells the seconds on the clock and of processor time. ``--check`` compares each
+them as Parquet and prints the seconds on the clock and of processor time. ``--check`` compares each
 column with what Tidemark computed. It knows snapshots of brokers without quarantined rows, clients'
 files or broadcasting groups, and no health, as `bench.past` makes them.
 """
@@ -174,7 +174,7 @@ KEYS = {
 
 
 def main() -> None:
-    """Compute both tables, and compare them when asked to."""
+    """Compute both tables, and compare them where `check` is set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
     parser.add_argument("--from", dest="start", type=datetime.fromisoformat, required=True)

@@ -121,7 +121,7 @@ def land(place: Place, snapshot: Snapshot) -> Any:
 def landed(place: Place, since: datetime | None = None) -> Iterator[Landed]:
     """Yield every landed snapshot, or those since an instant, the oldest hours of a cluster first.
 
-    An object store is asked about each of them; whoever knows most of them takes `folders`.
+    An object store receives a request for each of them; whoever knows most of them takes `folders`.
     """
     landing = landing_of(place)
     found = [item for item in folders(landing, since) if not since or item.observed_at >= since]

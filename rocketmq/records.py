@@ -257,7 +257,7 @@ class ConsumeStatsSample:
 
 @dataclass(slots=True, frozen=True)
 class BrokerMetric:
-    """What a broker's metrics endpoint says of a group on a topic, summed over its queues.
+    """What a broker's metrics endpoint reports of a group on a topic, summed over its queues.
 
     Attributes:
         lag: ``rocketmq_consumer_lag_messages``; like the others None without a sample.

@@ -350,7 +350,7 @@ CONSUME_STATS = Table(
 
 BROKER_METRICS = Table(
     "raw.broker_metrics",
-    "One row per group, topic and broker whose metrics endpoint was read: what it says of them.",
+    "One row per group, topic and broker whose metrics endpoint was read: what it reports of them.",
     (
         *SNAPSHOT,
         BROKER,

@@ -41,7 +41,7 @@ class MetricsEndpoint:
     Attributes:
         broker: name of its broker group.
         host: host of the broker's address.
-        port: as the broker's configuration says.
+        port: from the broker's configuration.
     """
 
     broker: str
@@ -117,7 +117,7 @@ def _read(address: str, seconds: float) -> Groups:
 
 
 def groups_of(page: str) -> Groups:
-    """Return what a page says of groups on topics; of the rest of the page nothing is parsed.
+    """Return what a page reports of groups on topics; of the rest of the page nothing is parsed.
 
     Raises:
         ValueError: a line of these families is not in Prometheus' format.

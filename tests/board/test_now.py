@@ -1,4 +1,4 @@
-"""What a snapshot taken now tells, as pages: groups as they are, and a plan of members."""
+"""Pages of a snapshot taken now: groups as they are, and a plan of members."""
 
 import pytest
 from fastapi.testclient import TestClient
@@ -19,7 +19,7 @@ class Live:
 
     def of(self, name: str) -> Snapshot:
         if name != CLUSTER:
-            raise ProblemError(404, f"{name!r} cannot be asked from here")
+            raise ProblemError(404, f"{name!r} cannot be read from here")
         return self.taken
 
 
@@ -41,7 +41,7 @@ def test_a_page_shows_groups_as_they_are_now(live: TestClient) -> None:
 
 def test_a_cluster_that_cannot_be_read_is_a_problem(live: TestClient) -> None:
     answer = live.get("/live?cluster=elsewhere", headers=HTML)
-    assert answer.status_code == 404 and "cannot be asked" in answer.text
+    assert answer.status_code == 404 and "cannot be read" in answer.text
 
 
 def test_a_page_plans_who_would_own_what(live: TestClient) -> None:

@@ -1,7 +1,7 @@
 """A controller makes a slave the master: what snapshots and events say of it.
 
 A slave has the commits of its master only every minute or so, so its own may truly be older, until
-the clients commit again. That is told with its cause. Nothing else may be said to have gone back.
+the clients commit again. The event names that cause. Nothing else may go back.
 """
 
 import re
@@ -103,7 +103,7 @@ def failover(tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Fa
 
 
 def _has_synchronized_slave(cluster: LabCluster) -> bool:
-    """Whether the controller may elect the slave: the master reported it in sync, as its log says.
+    """Whether the controller may elect the slave: the master reported it in sync, by its log.
 
     It checks every 5 s. Killed before, a master leaves a group that elects nobody.
     """
@@ -120,7 +120,7 @@ def _until(snapshot, condition) -> Snapshot:
 
 
 def commits(taken: Snapshot) -> dict[tuple[str, str, int], int]:
-    """By group, topic and queue what the master says of commits."""
+    """By group, topic and queue the commits that the master reports."""
     return {
         (row.consumer_group, row.topic, row.queue_id): row.consumer_offset
         for row in taken.consumer_offsets

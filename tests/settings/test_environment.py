@@ -106,6 +106,22 @@ def test_a_variable_sets_its_field(monkeypatch, variable, field, text):
     assert getattr(Settings.read(), field) == text
 
 
+@pytest.mark.parametrize(
+    ("variable", "field"),
+    [
+        ("TIDEMARK_ENGINE_WARM_UP", "engine_warm_up"),
+        ("TIDEMARK_METRICS_NATIVE", "metrics_native"),
+        ("TIDEMARK_METRICS_EXPORTER", "metrics_exporter"),
+        ("TIDEMARK_METRICS_OWN", "metrics_own"),
+        ("TIDEMARK_METRICS_QUEUES", "metrics_queues"),
+    ],
+)
+def test_a_switch_takes_on_and_off(monkeypatch, variable, field):
+    for text, value in {"on": True, "off": False}.items():
+        monkeypatch.setenv(variable, text)
+        assert getattr(Settings.read(), field) is value
+
+
 def test_every_setting_is_described():
     for name, field in Settings.model_fields.items():
         assert field.description and field.description.endswith("."), name
