@@ -276,6 +276,9 @@ def _add(found: list[BroughtExpectation], new: BroughtExpectation) -> None:
     while name in taken:
         number += 1
         name = f"{new.name}_{number}"
-    # Results are found by this name.
-    gx = new.gx.copy(update={"id": None, "meta": {**(new.gx.meta or {}), NAME: name}})
-    found.append(replace(new, name=name, gx=gx))
+    named = replace(new, name=name)
+    # Results are found by this name. Data Docs show the description in place of the type's own
+    # sentence, which has neither name nor severity.
+    meta = {**(new.gx.meta or {}), NAME: name}
+    gx = new.gx.copy(update={"id": None, "meta": meta, "description": named.description})
+    found.append(replace(named, gx=gx))

@@ -1,6 +1,5 @@
 """The pages in a real browser: filter, acknowledge, keyboard, refresh, and no complaint of it."""
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -19,15 +18,9 @@ from lake.catalog import Lake
 from lake.tables import alerting
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
+from tests.support.browser import SECONDS, browser_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: apt-get install chromium runs the tests of pages"
-)
-
-SECONDS = 60
 
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.11.0.min.js").read_text(encoding="utf-8")
@@ -62,20 +55,8 @@ def address(lake: Lake) -> Iterator[str]:
 @pytest.fixture
 def page(address: str) -> Iterator[playwright.Page]:
     """A page of a browser, which must not complain of anything."""
-    complaints: list[str] = []
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(base_url=address, locale="en-GB")
-        context.set_default_timeout(SECONDS * 1000)
-        made = context.new_page()
-        made.on(
-            "console",
-            lambda message: complaints.append(message.text) if message.type == "error" else 0,
-        )
-        made.on("pageerror", lambda error: complaints.append(str(error)))
+    with browser_page(base_url=address) as made:
         yield made
-        browser.close()
-    assert complaints == []
 
 
 def test_groups_filter_while_typing(page: playwright.Page) -> None:
@@ -174,10 +155,7 @@ def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, 
 
 def test_without_javascript_pages_can_be_read(address: str, lake: Lake) -> None:
     add_past(lake)
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(base_url=address, java_script_enabled=False)
-        made = context.new_page()
+    with browser_page(base_url=address, java_script_enabled=False) as made:
         made.goto(GROUP)
         playwright.expect(made.locator("figure svg").first).to_be_visible()
         playwright.expect(made.locator(".plot").first).to_be_hidden()
@@ -185,7 +163,6 @@ def test_without_javascript_pages_can_be_read(address: str, lake: Lake) -> None:
         made.get_by_label("Name contains").fill("mail")
         made.get_by_role("button", name="Filter").click()
         playwright.expect(made.locator("tbody tr")).to_have_count(1)
-        browser.close()
 
 
 def test_maintenance_is_planned_by_keyboard(page: playwright.Page, lake: Lake) -> None:
