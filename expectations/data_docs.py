@@ -7,6 +7,9 @@ from typing import Any
 
 from expectations.gx_context import great_expectations_context
 
+_VIEW = {"module_name": "expectations.data_docs_view", "class_name": "TextPageView"}
+_SECTIONS = ("expectations", "validations")
+
 
 class DataDocs:
     """The pages in a folder, one for the latest validation result of each table."""
@@ -16,9 +19,10 @@ class DataDocs:
         from great_expectations.data_context.types.base import FilesystemStoreBackendDefaults
 
         self._folder = folder.resolve()
-        self._context = great_expectations_context(
-            FilesystemStoreBackendDefaults(root_directory=self._folder)
-        )
+        stores = FilesystemStoreBackendDefaults(root_directory=self._folder)
+        for site in stores.data_docs_sites.values():
+            site["site_section_builders"] = {section: {"view": _VIEW} for section in _SECTIONS}
+        self._context = great_expectations_context(stores)
 
     def keep(self, suite: Any, result: Any, validated_at: datetime) -> None:
         """Store a suite's validation result for its page, in place of the one before.

@@ -1,0 +1,100 @@
+"""Data Docs in a browser, of names that strangers chose."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from expectations import brought_suites
+from expectations.adapter import validate
+from expectations.data_docs import DataDocs
+from expectations.declarations import one_of
+from lake.tables import TABLES
+from settings.yaml_documents import printable
+from tests.support.browser import browser_page
+from tests.support.table_rows import frame
+from tests.test_hostile_names import NAMES
+
+pytestmark = pytest.mark.spark
+
+TABLE = "progress.groups"
+NOT_ANY = "expect_column_values_to_not_be_in_set"
+DIVERGENCE = "expect_column_kl_divergence_to_be_less_than"
+EQUAL = {"values": list(NAMES), "weights": [1 / len(NAMES)] * len(NAMES)}
+RECORDS_ALERTS = "window.alerts = []; window.alert = text => window.alerts.push(text)"
+
+
+def suite() -> list[dict[str, Any]]:
+    """Expectations of a person with the names in all that a page may show of one."""
+    found = [
+        {
+            "type": NOT_ANY,
+            "kwargs": {"column": "topic", "value_set": [name]},
+            "meta": {"notes": name},
+        }
+        for name in NAMES
+    ]
+    found += [
+        {
+            "type": DIVERGENCE,
+            "kwargs": {"column": "topic", "partition_object": EQUAL, "threshold": 0.0},
+        },
+        {
+            "type": "unexpected_rows_expectation",
+            "kwargs": {
+                "unexpected_rows_query": f"SELECT '{NAMES[1]}' AS x, no_column FROM {{batch}}"
+            },
+            "description": NAMES[0],
+        },
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """Data Docs of a validation in which each name is an unexpected value."""
+    place = tmp_path_factory.mktemp("hostile-docs")
+    (place / f"{TABLE}.json").write_text(json.dumps({"expectations": suite()}))
+    brought, mistakes = brought_suites.read(place)
+    assert mistakes == []
+    rows = [{"at": 0, "topic": name, "consumer_group": name, "health": name} for name in NAMES]
+    docs = DataDocs(place / "docs")
+    validate(
+        frame(spark, TABLES[TABLE], rows),
+        TABLE,
+        expectations=(one_of("health", ("OK",)),),
+        brought=brought[TABLE],
+        keep=lambda suite, result: docs.keep(suite, result, datetime.now(UTC)),
+    )
+    return docs.build().parent
+
+
+@pytest.fixture(params=["validations", "expectations"])
+def page(request: pytest.FixtureRequest, site: Path) -> Iterator[Any]:
+    """A page of the site, opened without its libraries, which lie on the internet."""
+    (file,) = (site / request.param).rglob("*.html")
+    with browser_page(may_complain=True, offline=True) as opened:
+        opened.add_init_script(RECORDS_ALERTS)
+        opened.goto(file.as_uri())
+        yield opened
+
+
+def test_no_name_becomes_markup(page: Any) -> None:
+    assert page.evaluate("window.alerts") == []
+    assert page.locator("svg, h1, img[src=x], [onmouseover]").count() == 0
+    assert page.locator("a[href^='javascript:']").count() == 0
+    assert page.locator("body").inner_text().count("<script>alert(1)</script>") > 1
+
+
+def test_each_unexpected_value_is_shown_as_text(site: Path) -> None:
+    (file,) = (site / "validations").rglob("*.html")
+    with browser_page(may_complain=True, offline=True) as page:
+        page.goto(file.as_uri())
+        cells = {" ".join(each.split()) for each in page.locator("td").all_text_contents()}
+    for name in NAMES:
+        shown = " ".join(printable(line) for line in name.split("\n"))
+        assert " ".join(shown.split()) in cells, name
