@@ -59,8 +59,19 @@ def test_the_file_systems_of_our_processes_are_read_only():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        written = [it.split(":")[1] for it in service["volumes"] if not it.endswith(":ro")]
+        written = [it for it in service["volumes"] if not it.endswith(":ro")]
         assert written == ["/var/lib/tidemark"], name
+
+
+def test_our_processes_share_no_disk():
+    """They share PostgreSQL and the bucket; a volume without a name is one container's own."""
+    for name, service in OURS.items():
+        for volume in service["volumes"]:
+            assert ":" not in volume or volume.endswith(":ro"), name
+        environment = service["environment"]
+        assert environment["TIDEMARK_CATALOG_TYPE"] == "sql", name
+        for place in ("TIDEMARK_WAREHOUSE", "TIDEMARK_LANDING"):
+            assert environment[place].startswith("s3://tidemark/"), name
 
 
 def test_ports_are_published_on_loopback_only():
@@ -75,7 +86,8 @@ def test_who_depends_on_whom_exists():
             healthy = how["condition"] == "service_healthy"
             assert not healthy or "healthcheck" in SERVICES[other], name
     assert SERVICES["engine"]["network_mode"] == "service:code"
-    mounts = {it.split(":")[0] for s in SERVICES.values() for it in s.get("volumes", ())}
+    volumes = {it for s in SERVICES.values() for it in s.get("volumes", ()) if ":" in it}
+    mounts = {it.split(":")[0] for it in volumes}
     named = {it for it in mounts if not it.startswith(".")}
     assert named == COMPOSE["volumes"].keys()
     for path in mounts - named:

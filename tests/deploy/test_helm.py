@@ -61,11 +61,22 @@ def test_helm_finds_no_mistake(values):
 
 
 @needs_helm
-@pytest.mark.parametrize("wrong", ["secret=", "catalog.type=hive", "spark.remote=spark://x"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "secret=",
+        "catalog.type=hive",
+        "catalog.warehouse=file:///x",
+        "landing=file:///x",
+        "home.existingClaim=x",
+        "spark.remote=spark://x",
+    ],
+)
 def test_helm_refuses_wrong_values(wrong):
     done = helm("lint", CHART, "--values", VALUES[0], "--set", wrong)
     assert done.returncode != 0
-    assert wrong.split("=")[0].split(".")[-1] in done.stdout + done.stderr
+    name = wrong.split("=")[0]
+    assert name.split(".")[0 if name.startswith("home") else -1] in done.stdout + done.stderr
 
 
 @needs_helm
@@ -88,7 +99,7 @@ def test_pods_meet_the_restricted_standard(values):
         assert context["runAsUser"] > 0, name
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
         kinds_of_volumes = {kind for it in pod["volumes"] for kind in it if kind != "name"}
-        assert kinds_of_volumes <= {"configMap", "emptyDir", "persistentVolumeClaim"}, name
+        assert kinds_of_volumes <= {"configMap", "emptyDir", "secret"}, name
         for container in pod["containers"]:
             own = container["securityContext"]
             assert own["allowPrivilegeEscalation"] is False, name
@@ -153,7 +164,35 @@ def test_an_engine_runs_unless_spark_is_outside():
     inside, outside = pods(by_name["one-cluster"]), pods(by_name["outside"])
     assert [it["name"] for it in inside["tide-code"]["containers"]] == ["code", "engine"]
     assert [it["name"] for it in outside["tide-code"]["containers"]] == ["code"]
-    assert kinds(by_name["outside"], "PersistentVolumeClaim") == {}
+
+
+@needs_helm
+@each_values
+def test_pods_share_no_disk(values):
+    """They share PostgreSQL and the bucket; what a container writes to is its own."""
+    assert kinds(values, "PersistentVolumeClaim") == {}
+    environment = kinds(values, "ConfigMap")["tide-env"]["data"]
+    for place in ("TIDEMARK_WAREHOUSE", "TIDEMARK_LANDING"):
+        assert environment[place].startswith("s3://"), place
+    for name, pod in pods(values).items():
+        kind_of = {it["name"]: (it.keys() - {"name"}).pop() for it in pod["volumes"]}
+        mounts = [it for container in pod["containers"] for it in container["volumeMounts"]]
+        written = [it["name"] for it in mounts if not it.get("readOnly")]
+        assert len(written) == len(set(written)) == 2 * len(pod["containers"]), name
+        assert {kind_of[it] for it in written} == {"emptyDir"}, name
+        assert {it["name"] for it in mounts} == kind_of.keys(), name
+
+
+@needs_helm
+@each_values
+def test_files_that_settings_name_are_mounted(values):
+    maps = {name: it["data"] for name, it in kinds(values, "ConfigMap").items()}
+    mounted = {f"/etc/tidemark/{file}" for file in maps["tide-files"]}
+    if "tide-expectations" in maps:
+        mounted.add("/etc/tidemark-expectations")
+    named = {it for it in maps["tide-env"].values() if it.startswith("/etc/tidemark/")}
+    assert named and named <= mounted
+    assert (values.stem == "outside") == ("/etc/tidemark/health.yaml" in named)
 
 
 @needs_helm

@@ -1,25 +1,35 @@
 """What the compose file starts, started from the wheel by a user without rights.
 
-PostgreSQL is real, brokers are a stand-in. The user may write to the home and to /tmp only, as in a
-container whose root file system is read-only.
+PostgreSQL and the object store are real, brokers are a stand-in. Each process has a home of its
+own, as on a host of its own: they share PostgreSQL and the bucket. The user may write to that home
+and to /tmp only, as in a container whose root file system is read-only.
 """
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from bench import standin
 from lab.large import Large
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
+from lake.tables.progress import SNAPSHOTS
+from settings.catalog import CatalogSettings, ObjectStore
+from settings.home import Home
+from tests.support.cluster_history import COMPUTED, rows
 from tests.support.command_lines import DEPLOY
-from tests.support.image_host import BOARD_TOKEN, TOKEN, Host, host, ready
-from tests.support.servers import PASSWORD, postgresql
+from tests.support.homes import warmed
+from tests.support.image_host import BOARD_TOKEN, PREFIX, TOKEN, Host, host, ready
+from tests.support.servers import PASSWORD, Bucket, postgresql
 from tests.support.wheel import installed_wheel
 
 pytestmark = [pytest.mark.spark, pytest.mark.wheel, pytest.mark.deployment]
@@ -28,13 +38,13 @@ LARGE = Large(topics=2, queues=2, groups=2, topics_per_group=2)
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory):
+def started(tmp_path_factory, store):
     """All processes of the compose file, started and ready."""
     programs = installed_wheel(tmp_path_factory)
     with (
         postgresql(tmp_path_factory.mktemp("postgresql") / "server") as uri,
         standin.serve(LARGE, brokers=1) as namesrv,
-        host(programs, uri, namesrv) as made,
+        host(programs, uri, namesrv, store) as made,
     ):
         make_dagsters_database(uri)
         jars = made.folder / "jars"
@@ -108,10 +118,10 @@ def test_the_board_serves_whoever_has_the_token(started):
     assert get(f"{board}/api/v1/clusters", Authorization=f"Bearer {BOARD_TOKEN}")
 
 
-def test_the_collector_lands_and_shows_that_it_is_alive(started):
-    landing = started.home / "landing"
-    ready(started, "collector", lambda: [*landing.rglob("snapshots.parquet")])
-    assert time.time() - (started.home / "collected").stat().st_mtime < 300
+def test_the_collector_lands_and_shows_that_it_is_alive(started, store):
+    ready(started, "collector", lambda: landed_ids(store))
+    alive = started.scratch("collector") / "collected"
+    assert time.time() - alive.stat().st_mtime < 300
 
 
 def test_the_engine_serves_only_whoever_has_its_token(started):
@@ -155,29 +165,29 @@ def test_doctor_finds_nothing_wrong(started):
     assert "stand-in: 1 of 1 answered" in doctor.stdout
 
 
-def test_no_secret_is_printed_or_kept_in_the_home(started):
+def test_no_secret_is_printed_or_kept_in_a_home(started):
     """But for the file of the catalog's password, which only its user reads."""
     marked = (PASSWORD, "p%3Ass%5Cword", TOKEN, BOARD_TOKEN)
-    files = [*started.folder.glob("*.log"), *started.home.rglob("*")]
+    files = [*started.folder.glob("*.log"), *(started.folder / "scratch").rglob("*")]
     read = [path for path in files if path.is_file() and path.name != "pgpass"]
-    assert len(read) > 10
+    assert len(read) > len(started.running)
     for path in read:
         content = path.read_bytes()
         assert not [secret for secret in marked if secret.encode() in content], path
-    assert (started.home / "engine" / "pgpass").stat().st_mode & 0o077 == 0
+    assert (started.scratch("engine") / "home" / "engine" / "pgpass").stat().st_mode & 0o077 == 0
     arguments = [" ".join(map(str, it.args)) for it in started.running.values()]
     assert not [text for text in arguments if "marked" in text]
 
 
-def test_processes_that_are_killed_lose_and_double_nothing(started):
+def test_processes_that_are_killed_lose_and_double_nothing(started, store):
     """All at once, as when a host loses power; then started as a platform does."""
     for process in started.running.values():
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    before = landed_ids(started)
+    before = landed_ids(store)
     assert before
     started.start(*started.running)
-    ready(started, "collector", lambda: landed_ids(started) - before)
+    ready(started, "collector", lambda: landed_ids(store) - before)
     ready(started, "webserver", lambda: runs_of(started))
 
     def computed():
@@ -190,5 +200,64 @@ def test_processes_that_are_killed_lose_and_double_nothing(started):
     ready(started, "daemon", computed)
 
 
-def landed_ids(made: Host) -> set[str]:
-    return {path.parent.name for path in (made.home / "landing").rglob("snapshots.parquet")}
+def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
+    """What collector, runs and board made of their own homes, against one home that has it all."""
+    for name in ("daemon", "collector"):
+        started.running.pop(name).terminate()
+    ticked = started.run("tidemark", "tick", "--no-collect")
+    assert ticked.returncode == 0, ticked.stderr
+    found = rows_of(lake_of(started, store, tmp_path))
+    home = Home.of(tmp_path / "home")
+    shutil.copytree(landing_of(store), home.landing)
+    with warmed(home, spark_engine) as embedded:
+        embedded.tick()
+        expected = rows_of(embedded.lake)
+    assert len(expected["progress.snapshots"]) == len(landed_ids(store)) > 2
+    for table, of_table in expected.items():
+        assert found[table] == of_table, table
+    shown = get_groups(started)
+    newest = max(row["observed_at"] for row in expected["progress.groups"])
+    lags = {
+        (row["consumer_group"], row["topic"]): row["lag"]
+        for row in expected["progress.groups"]
+        if row["observed_at"] == newest
+    }
+    assert {(row["consumer_group"], row["topic"]): row["lag"] for row in shown} == lags
+
+
+def test_no_process_keeps_in_its_home_what_others_need(started):
+    homes = [*(started.folder / "scratch").glob("*/home")]
+    assert {"code", "engine", "board"} <= {home.parent.name for home in homes}
+    for home in homes:
+        left = {path.name for path in home.iterdir()}
+        assert left <= {"engine", "board", "data_docs"}, home
+
+
+def rows_of(lake: Lake) -> dict[str, list[dict]]:
+    tables = [table for table in (*COMPUTED, SNAPSHOTS) if "cluster" in table.column_names]
+    return {table.name: rows(lake, table.name, cluster="stand-in") for table in tables}
+
+
+def lake_of(made: Host, store: Bucket, folder: Path) -> Lake:
+    settings = CatalogSettings(
+        "sql",
+        made.environment["TIDEMARK_CATALOG_URI"],
+        made.environment["TIDEMARK_WAREHOUSE"],
+        ObjectStore(store.endpoint, path_style=True),
+        landing=made.environment["TIDEMARK_LANDING"],
+    )
+    home = Home.of(folder / "reader")
+    return Lake(home, CatalogConfig.of(home, settings))
+
+
+def get_groups(made: Host) -> list[dict]:
+    address = f"http://127.0.0.1:{made.ports['8080']}/api/v1/groups"
+    return json.loads(get(address, Authorization=f"Bearer {BOARD_TOKEN}"))["items"]
+
+
+def landing_of(store: Bucket) -> Path:
+    return store.folder / PREFIX / "landing"
+
+
+def landed_ids(store: Bucket) -> set[str]:
+    return {path.parent.name for path in landing_of(store).rglob("snapshots.parquet")}

@@ -1,4 +1,4 @@
-"""A folder with a home, whose processes a user without rights starts, as a container has it."""
+"""Processes of the compose file, each with a home of its own, of a user without rights."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.support.command_lines import DEPLOY
-from tests.support.servers import free_port
+from tests.support.servers import Bucket, free_port
 
 USER = pwd.getpwnam("nobody").pw_uid
 """Java wants a user whom the machine knows; the image knows its own."""
@@ -26,16 +26,21 @@ START_SECONDS = 420
 TOKEN = "marked-engine-token"
 BOARD_TOKEN = "marked-board-token"
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+PREFIX = "processes"
+"""In the bucket: below it are tables and landing."""
+
+OPERATOR = "operator"
+"""Whoever runs a command to its end: on another host than all services."""
 
 
 @dataclass
 class Host:
-    """A folder with a home, as a container has it.
+    """What the containers of the compose file have: PostgreSQL, a bucket, and a home each.
 
     Attributes:
-        folder: with the logs of processes.
+        folder: with the logs of processes, and below `scratch` what they may write to.
         programs: the bin folder of the installed wheel.
-        environment: of every process.
+        environment: of every process, beside its home.
         ports: of the compose file, to free ones of this machine.
         running: processes by name of their service.
     """
@@ -50,14 +55,26 @@ class Host:
         """The command of the compose file, on free ports of loopback."""
         here = {"0.0.0.0": "127.0.0.1", "/etc/dagster/workspace.yaml": str(self.workspace)}
         here |= {name: str(port) for name, port in self.ports.items()}
-        here |= {"/tmp/collected": str(self.home / "collected"), "30s": "5s"}
+        here |= {"/tmp/collected": str(self.scratch("collector") / "collected"), "30s": "5s"}
         program = str(self.programs / words[0])
         arguments = (here.get(word, word) for word in words[1:])
         return [*as_user(self.programs / "python"), program, *arguments]
 
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
+    def scratch(self, name: str) -> Path:
+        """The folder that a service may write to, made where it is missing."""
+        path = self.folder / "scratch" / name
+        if not path.exists():
+            path.mkdir(mode=0o700)
+            if not os.geteuid():
+                os.chown(path, USER, USER)
+        return path
+
+    def variables(self, name: str) -> dict[str, str]:
+        """The environment of a service."""
+        scratch = self.scratch(name)
+        # As in the chart, the service makes the home itself.
+        own = {"HOME": str(scratch), "TIDEMARK_HOME": str(scratch / "home")}
+        return self.environment | own
 
     @property
     def workspace(self) -> Path:
@@ -68,8 +85,8 @@ class Host:
             with (self.folder / f"{name}.log").open("wb") as log:
                 self.running[name] = subprocess.Popen(
                     self.command(SERVICES[name]["command"]),
-                    cwd=self.home,
-                    env=self.environment,
+                    cwd=self.scratch(name),
+                    env=self.variables(name),
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
@@ -79,8 +96,8 @@ class Host:
         """Run a command of the image to its end."""
         return subprocess.run(
             self.command([*words]),
-            cwd=self.home,
-            env=self.environment,
+            cwd=self.scratch(OPERATOR),
+            env=self.variables(OPERATOR),
             capture_output=True,
             text=True,
             timeout=120,
@@ -121,32 +138,30 @@ def as_user(program: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def host(programs: Path, uri: str, namesrv: str) -> Iterator[Host]:
+def host(programs: Path, uri: str, namesrv: str, store: Bucket) -> Iterator[Host]:
     # Not below pytest's folder, which only its owner may enter.
     folder = Path(tempfile.mkdtemp(prefix="tidemark-host-"))
     folder.chmod(0o755)
-    home = folder / "home"
-    home.mkdir(mode=0o700)
-    if not os.geteuid():
-        os.chown(home, USER, USER)
+    (folder / "scratch").mkdir(mode=0o755)
+    (folder / "clusters.yaml").write_text(
+        f"clusters:\n- {{name: stand-in, namesrv: '{namesrv}'}}\n"
+    )
     ports = {port: free_port() for port in ("3000", "4000", "8080", "15002")}
     shutil.copytree(DEPLOY / "dagster", folder / "dagster")
     workspace = folder / "dagster" / "workspace.yaml"
     workspace.write_text(workspace.read_text().replace("4000", str(ports["4000"])))
     dagster = uri.replace("postgresql:", "postgresql+psycopg2:").replace("/iceberg", "/dagster")
-    environment = {
+    environment = SERVICES["code"]["environment"] | store.credentials
+    environment |= {
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(home),
-        "TIDEMARK_HOME": str(home),
         "DAGSTER_HOME": str(folder / "dagster"),
         "DAGSTER_CODE_HOST": "127.0.0.1",
         "DAGSTER_PG_URL": dagster,
-        "TIDEMARK_CATALOG_TYPE": "sql",
         "TIDEMARK_CATALOG_URI": uri,
-        "TIDEMARK_WAREHOUSE": f"file://{home}/warehouse",
-        "TIDEMARK_NAMESRV": namesrv,
-        "TIDEMARK_CLUSTER": "stand-in",
-        "TIDEMARK_SCHEDULE": "on",
+        "TIDEMARK_WAREHOUSE": f"s3://{store.folder.name}/{PREFIX}/warehouse",
+        "TIDEMARK_LANDING": f"s3://{store.folder.name}/{PREFIX}/landing",
+        "TIDEMARK_S3_ENDPOINT": store.endpoint,
+        "TIDEMARK_CLUSTERS": str(folder / "clusters.yaml"),
         "TIDEMARK_SPARK_REMOTE": f"sc://localhost:{ports['15002']}",
         "TIDEMARK_SPARK_JARS": str(folder / "jars"),
         "TIDEMARK_SERVE_TOKEN": BOARD_TOKEN,

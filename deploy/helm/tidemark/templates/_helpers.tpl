@@ -22,7 +22,8 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
-{{/* What every pod has beside its containers. */}}
+{{/* What every pod has beside its containers: (dict "root" $ "containers" NAMES). Each container has
+folders of its own to write to; pods share no disk. */}}
 {{- define "tidemark.pod" -}}
 serviceAccountName: {{ include "tidemark.name" .root }}
 automountServiceAccountToken: {{ .token | default false }}
@@ -44,20 +45,29 @@ securityContext:
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 volumes:
-  - name: home
-    persistentVolumeClaim:
-      claimName: {{ .root.Values.home.existingClaim | default (printf "%s-home" (include "tidemark.name" .root)) }}
-  - name: tmp
-    emptyDir: {}
+  {{- range $container := .containers }}
+  {{- range $folder := list "home" "tmp" }}
+  - name: {{ $container }}-{{ $folder }}
+    emptyDir: {sizeLimit: {{ $.root.Values.scratch.size }}}
+  {{- end }}
+  {{- end }}
   - name: files
     configMap: {name: {{ include "tidemark.name" .root }}-files}
+  {{- if .root.Values.expectations }}
+  - name: expectations
+    configMap: {name: {{ include "tidemark.name" .root }}-expectations}
+  {{- end }}
+  {{- with .root.Values.secretFiles }}
+  - name: secret-files
+    secret: {secretName: {{ . }}, defaultMode: 0440}
+  {{- end }}
 {{- end -}}
 
 {{- define "tidemark.annotations" -}}
 checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256sum }}
 {{- end -}}
 
-{{/* What every container has beside its command: (dict "root" $ "resources" RESOURCES). */}}
+{{/* What every container has beside its command: (dict "root" $ "name" NAME). */}}
 {{- define "tidemark.container" -}}
 image: {{ include "tidemark.image" .root }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
@@ -69,8 +79,14 @@ envFrom:
   - configMapRef: {name: {{ include "tidemark.name" .root }}-env}
   - secretRef: {name: {{ .root.Values.secret }}}
 volumeMounts:
-  - {name: home, mountPath: /var/lib/tidemark}
-  - {name: tmp, mountPath: /tmp}
+  - {name: {{ .name }}-home, mountPath: /var/lib/tidemark}
+  - {name: {{ .name }}-tmp, mountPath: /tmp}
   - {name: files, mountPath: /etc/tidemark, readOnly: true}
-resources: {{- toYaml .resources | nindent 2 }}
+  {{- if .root.Values.expectations }}
+  - {name: expectations, mountPath: /etc/tidemark-expectations, readOnly: true}
+  {{- end }}
+  {{- if .root.Values.secretFiles }}
+  - {name: secret-files, mountPath: /run/secrets/tidemark, readOnly: true}
+  {{- end }}
+resources: {{- toYaml (index .root.Values .name).resources | nindent 2 }}
 {{- end -}}
