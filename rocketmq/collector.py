@@ -5,75 +5,44 @@ brokers reported. On every broker consumer offsets are read before queue offsets
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rocketmq.names import CONNECTIONS
-from rocketmq.records import LeftOut, Problem, Snapshot
+from rocketmq.records import Problem, Snapshot
 from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reader import BrokerReader
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.snapshot.discovery import Roster, read_roster
-from rocketmq.snapshot.online import Online, homes, merged_online, online_at
+from rocketmq.snapshot.discovery import read_roster
+from rocketmq.snapshot.online import Online, merged_online, online_at
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.proxies import ProxyMembers, read_proxies
-from rocketmq.snapshot.sharing import WHOLE, Exchange, Share
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
 
 
-@dataclass(slots=True, frozen=True)
-class Outcome:
-    """The result of the part of a snapshot that one process collected.
-
-    Attributes:
-        problems: what this part could not read.
-        left_out: what limits left out of this part.
-        requests: frames sent.
-        bytes: bytes sent and received.
-        expected: addresses that should respond.
-        responded: addresses that did.
-        masters: masters that did.
-        proxies: proxies that reported online members; None when this part requested none.
-    """
-
-    problems: list[Problem]
-    left_out: list[LeftOut]
-    requests: int
-    bytes: int
-    expected: int
-    responded: int
-    masters: int
-    proxies: int | None = None
-
-
-async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
+async def collect(target: ClusterTarget) -> Snapshot:
     """Take one snapshot of a cluster.
 
     Args:
         target: the cluster, and the limits.
-        share: which of its brokers this process reads, where several share the snapshot.
 
     Returns:
         A snapshot. ``COMPLETE`` when every expected address responded and nothing went wrong.
         ``FAILED`` when no name server or no master responded. Else ``PARTIAL``. Its problems name
-        what is missing and why. Each part of a shared snapshot has the rows of its own brokers, and
-        each client is a row of one part. All parts have the header of the whole.
+        what is missing and why.
     """
     problems = Problems()
     async with target.client(target.total_timeout) as client:
-        own = await read_roster(client, target, problems) if share.index == 0 else None
-        roster: Roster = (await share.exchange(own))[0]
+        roster = await read_roster(client, target, problems)
         snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
         snapshot.transport = target.security.transport
-        readings = share.of(roster.readings)
+        readings = roster.readings
         groups: set[str] = set()
         proxied = ProxyMembers()
         if roster.name_server_responded:
-            groups = await _read_all(client, readings, problems, target.counters, share.exchange)
-            if share.index == 0:
-                proxied = await read_proxies(client, target.proxies, groups, problems)
+            groups = await _read_all(client, readings, problems, target.counters)
+            proxied = await read_proxies(client, target.proxies, groups, problems)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_replaced_brokers(readings, problems)
     for reading in readings:
@@ -81,39 +50,22 @@ async def collect(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
             problems.add(Problem(reading.address, operation, None, message))
         _add_unknown_members(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.responded]
-    own_online = merged_online([online_at(masters), proxied.online])
-    online = merged_online(await share.exchange(own_online))
+    online = merged_online([online_at(masters), proxied.online])
     fill(snapshot, readings, online)
     if target.deep:
-        await _add_deep_part(
-            target, target.deep, snapshot, readings, problems, online, share.exchange
-        )
-    if share.count > 1:
-        own_homes = {reading.broker for reading in masters}
-        own_homes |= {proxy for connections in proxied.online.values() for proxy in connections}
-        _keep_own_clients(snapshot, online, own_homes)
-    outcome = Outcome(
-        problems.rows(),
-        snapshot.left_out,
-        snapshot.requests,
-        snapshot.bytes,
-        len(readings),
-        sum(reading.responded for reading in readings),
-        len(masters),
-        proxied.responded,
-    )
-    _conclude(snapshot, await share.exchange(outcome))
+        await _add_deep_part(target, target.deep, snapshot, readings, problems, online)
+    _conclude(snapshot, readings, problems, proxied.responded)
     return snapshot
 
 
-def collect_snapshot(target: ClusterTarget, share: Share = WHOLE) -> Snapshot:
+def collect_snapshot(target: ClusterTarget) -> Snapshot:
     """`collect` for code without an event loop."""
     found: list[Snapshot] = []
 
     async def main() -> None:
         # Not returned: restoring the signal handler, asyncio.run of Python 3.11 writes out the task
         # with its result. For a large snapshot that takes as long as the collection itself.
-        found.append(await collect(target, share))
+        found.append(await collect(target))
 
     asyncio.run(main())
     return found[0]
@@ -126,14 +78,13 @@ async def _add_deep_part(
     readings: list[BrokerReading],
     problems: Problems,
     online: Online,
-    exchange: Exchange,
 ) -> None:
     """Add the deep part, with a transport and a time limit of its own."""
     # Imported here: a snapshot that is not deep (`tidemark lag`) is done before this import is.
     from rocketmq.deep.deep_snapshot import read_deep
 
     async with target.client(options.total_timeout, options.client_reports) as client:
-        await read_deep(client, snapshot, readings, options, problems, online, exchange)
+        await read_deep(client, snapshot, readings, options, problems, online)
         snapshot.requests += client.requests
         snapshot.bytes += client.bytes
 
@@ -143,7 +94,6 @@ async def _read_all(
     readings: list[BrokerReading],
     problems: Problems,
     counters: bool,
-    exchange: Exchange,
 ) -> set[str]:
     """Read every address; return the groups of the cluster, requested from each master."""
     readers = [BrokerReader(client, reading, problems, counters) for reading in readings]
@@ -153,8 +103,7 @@ async def _read_all(
     ]
     # A client may be connected to a broker that has neither configuration nor progress of its
     # group, so every master also gets requests for the groups that only others know.
-    known = {group for reader in masters for group in reader.reading.known_groups()}
-    groups = set[str]().union(*await exchange(known))
+    groups = {group for reader in masters for group in reader.reading.known_groups()}
     await asyncio.gather(
         *(reader.read_connections(groups - reader.reading.known_groups()) for reader in masters)
     )
@@ -205,25 +154,22 @@ def _without_replaced_brokers(
     return result
 
 
-def _keep_own_clients(snapshot: Snapshot, online: Online, brokers: set[str]) -> None:
-    """Leave out members that belong to another part: each member is a row of one part only."""
-    home = homes(online)
-    snapshot.clients = [
-        row for row in snapshot.clients if home[row.consumer_group, row.client_id] in brokers
-    ]
+def _conclude(
+    snapshot: Snapshot, readings: list[BrokerReading], problems: Problems, proxies: int | None
+) -> None:
+    """Fill the header.
 
-
-def _conclude(snapshot: Snapshot, outcomes: list[Outcome]) -> None:
-    """Fill the header from the outcomes of all parts."""
-    snapshot.problems = [problem for outcome in outcomes for problem in outcome.problems]
-    snapshot.left_out = [each for outcome in outcomes for each in outcome.left_out]
-    snapshot.requests = sum(outcome.requests for outcome in outcomes)
-    snapshot.bytes = sum(outcome.bytes for outcome in outcomes)
-    snapshot.brokers_expected = sum(outcome.expected for outcome in outcomes)
-    snapshot.brokers_answered = sum(outcome.responded for outcome in outcomes)
-    responded = [outcome.proxies for outcome in outcomes if outcome.proxies is not None]
-    snapshot.proxies_answered = sum(responded) if responded else None
-    if not any(outcome.masters for outcome in outcomes):
+    Args:
+        snapshot: the snapshot.
+        readings: of every expected address.
+        problems: what could not be read.
+        proxies: proxies that reported online members; None without any request to them.
+    """
+    snapshot.problems = problems.rows()
+    snapshot.brokers_expected = len(readings)
+    snapshot.brokers_answered = sum(reading.responded for reading in readings)
+    snapshot.proxies_answered = proxies
+    if not any(reading.is_master and reading.responded for reading in readings):
         snapshot.status = "FAILED"
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:
         snapshot.status = "PARTIAL"

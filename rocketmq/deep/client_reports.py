@@ -6,7 +6,6 @@ So a group with unconsumed messages in such a queue gets the request only where 
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,25 +51,21 @@ class GroupLags(NamedTuple):
 
 
 def reporting_groups(
-    parts: Iterable[GroupLags], named: Iterable[str] = (), priority_groups: Iterable[str] = ()
+    lags: GroupLags, named: Iterable[str] = (), priority_groups: Iterable[str] = ()
 ) -> list[str]:
     """Return the named groups, then lagging groups by falling lag, then the priority groups.
 
     Groups that the request could make commit are left out, unless they are named.
 
     Args:
-        parts: lags of each part of the cluster.
+        lags: of the cluster.
         named: groups whose clients report whether they lag or not.
         priority_groups: groups whose clients report whether they lag or not, unless the request
             could make them commit.
     """
-    lags: Counter[str] = Counter()
-    would_commit: set[str] = set()
-    for part in parts:
-        lags.update(part.lags)
-        would_commit |= part.would_commit
-    lagging = sorted(lags.keys() - would_commit, key=lambda group: (-lags[group], group))
-    priority = (group for group in priority_groups if group not in would_commit)
+    of_group = lags.lags
+    lagging = sorted(of_group.keys() - lags.would_commit, key=lambda it: (-of_group[it], it))
+    priority = (group for group in priority_groups if group not in lags.would_commit)
     return list(dict.fromkeys([*named, *lagging, *priority]))
 
 
@@ -99,10 +94,10 @@ class ClientReader:
 
     Attributes:
         limit: requests at most, to all clients of the cluster.
-        addresses: address of the first master, by group and client id. Members without one belong
-            to other parts of a shared snapshot.
+        addresses: address of the first master, by group and client id. Members that only a proxy
+            knows have none.
         turn: number of the deep snapshot, see `rocketmq.deep.choice`.
-        left_out: requests to clients of this part that the limit left out, counted by `read`.
+        left_out: requests to clients that the limit left out, counted by `read`.
         broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.
         pull_offsets: pull offsets from client caches on any broker, filled by `read`.
     """

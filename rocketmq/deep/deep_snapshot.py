@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rocketmq.deep.broker_metrics import read_broker_metrics
 from rocketmq.deep.client_caches import fill_pull_offsets
@@ -22,7 +21,6 @@ from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.online import Online, homes
 from rocketmq.snapshot.problems import Problems
-from rocketmq.snapshot.sharing import Exchange
 from rocketmq.wire.client import RemotingClient
 
 R = TypeVar("R", bound=MasterReader)
@@ -46,7 +44,6 @@ async def read_deep(
     options: DeepOptions,
     problems: Problems,
     online: Online,
-    exchange: Exchange,
 ) -> None:
     """Fill the tables `records.DEEP` and the columns that only single requests can fill.
 
@@ -60,7 +57,6 @@ async def read_deep(
         options: limits.
         problems: where failures go.
         online: who is online at any broker.
-        exchange: with the other parts of a shared snapshot.
     """
     responded = [reading for reading in readings if reading.responded]
     masters = {reading.broker: reading for reading in responded if reading.is_master}
@@ -83,12 +79,10 @@ async def read_deep(
     clients = None
     if options.client_reports:
         clients = deep.client_reader(online)
-        of_parts = await exchange(GroupLags.of(behind))
-        groups = reporting_groups(of_parts, options.groups, options.priority_groups)
+        groups = reporting_groups(GroupLags.of(behind), options.groups, options.priority_groups)
         parts.append(clients.read(groups))
     await asyncio.gather(*parts)
-    found = (clients.broadcast_reports, clients.pull_offsets) if clients else ([], [])
-    await deep.merge_client_reports(await exchange(found))
+    await deep.merge_client_reports(clients)
     left_out = [
         *(("clients", None, clients.left_out) for clients in [clients] if clients),
         *(("counters", reader.reading.address, reader.left_out) for reader in stats),
@@ -178,12 +172,12 @@ class _DeepSnapshot:
             self.options.turn,
         )
 
-    async def merge_client_reports(self, of_all_parts: Iterable[Any]) -> None:
+    async def merge_client_reports(self, clients: ClientReader | None) -> None:
         """Fill offsets that only clients report, and read ends of queues that they are beyond."""
-        found = list(of_all_parts)
-        for reports, _ in found:
-            self.snapshot.consumer_offsets += broadcast_rows(self.snapshot, reports)
-        fill_pull_offsets(self.snapshot, chain.from_iterable(pulls for _, pulls in found))
+        if clients:
+            rows = broadcast_rows(self.snapshot, clients.broadcast_reports)
+            self.snapshot.consumer_offsets += rows
+            fill_pull_offsets(self.snapshot, clients.pull_offsets)
         await asyncio.gather(
             *(
                 read_ends_again(self.client, self.problems, self.snapshot, broker, master.address)

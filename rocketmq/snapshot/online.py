@@ -23,7 +23,7 @@ def online_at(masters: Iterable[BrokerReading]) -> Online:
 
 
 def merged_online(parts: Iterable[Online]) -> Online:
-    """Return who is online at the brokers of all parts together."""
+    """Return who is online at brokers and proxies together."""
     found: Online = {}
     for part in parts:
         for group, connections in part.items():

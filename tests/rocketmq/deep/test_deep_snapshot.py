@@ -123,15 +123,15 @@ def test_the_group_furthest_behind_sets_the_sampled_range():
 
 def test_lagging_groups_report_largest_lag_first():
     snapshot = snapshot_of([("little", 0, 99), ("much", 0, 1), ("none", 0, 100)])
-    assert reporting_groups([GroupLags.of(unconsumed(snapshot))]) == ["much", "little"]
+    assert reporting_groups(GroupLags.of(unconsumed(snapshot))) == ["much", "little"]
 
 
 def test_an_uncommitted_group_reports_only_when_named():
     """The question would make it commit 0 there."""
     snapshot = snapshot_of([("hung", 0, 5), ("hung", 1, None), ("slow", 0, 50)])
-    assert reporting_groups([GroupLags.of(unconsumed(snapshot))]) == ["slow"]
-    assert reporting_groups([GroupLags.of(unconsumed(snapshot))], ["hung"]) == ["hung", "slow"]
-    assert reporting_groups([GroupLags.of(unconsumed(snapshot))], (), ["calm", "hung"]) == [
+    assert reporting_groups(GroupLags.of(unconsumed(snapshot))) == ["slow"]
+    assert reporting_groups(GroupLags.of(unconsumed(snapshot)), ["hung"]) == ["hung", "slow"]
+    assert reporting_groups(GroupLags.of(unconsumed(snapshot)), (), ["calm", "hung"]) == [
         "slow",
         "calm",
     ]
@@ -139,7 +139,7 @@ def test_an_uncommitted_group_reports_only_when_named():
 
 def test_an_uncommitted_empty_queue_excludes_no_group():
     snapshot = snapshot_of([("slow", 0, 50), ("slow", 1, None)], queues=((0, 100), (0, 0)))
-    assert reporting_groups([GroupLags.of(unconsumed(snapshot))]) == ["slow"]
+    assert reporting_groups(GroupLags.of(unconsumed(snapshot))) == ["slow"]
 
 
 def running(group, recorded):

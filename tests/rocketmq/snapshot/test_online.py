@@ -1,0 +1,16 @@
+"""Who is online: at which brokers a member is, and through which it gets requests."""
+
+from rocketmq.admin.responses import Connection, ConsumerConnection
+from rocketmq.snapshot.online import homes, merged_online
+
+
+def connection(*client_ids):
+    members = [Connection(it, "127.0.0.1:5", "JAVA", "V5_3_3") for it in client_ids]
+    return ConsumerConnection(members, "CONSUME_PASSIVELY", "CLUSTERING", "", {})
+
+
+def test_a_client_gets_requests_through_one_broker():
+    online = merged_online(
+        [{"g": {"broker-b": connection("one", "two")}}, {"g": {"broker-a": connection("one")}}]
+    )
+    assert homes(online) == {("g", "one"): "broker-a", ("g", "two"): "broker-b"}
