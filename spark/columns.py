@@ -74,7 +74,7 @@ def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> Data
     """Add the previous observation of the same key: ``previous_at`` and ``previous_<offset>``."""
     order = SparkWindow.partitionBy(*key).orderBy("observed_at", "snapshot_id")
     previous = {f"previous_{name}": F.lag(name).over(order) for name in offsets}
-    return frame.withColumns({"previous_at": F.lag("observed_at").over(order), **previous})
+    return with_new(frame, {"previous_at": F.lag("observed_at").over(order), **previous})
 
 
 def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
@@ -87,6 +87,15 @@ def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
     """
     order = SparkWindow.partitionBy(*key).orderBy(F.unix_millis("observed_at"))
     return order.rangeBetween(-round(span.total_seconds() * 1000), until)
+
+
+def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Add columns whose names the frame does not have yet.
+
+    Not by ``withColumns``: for each of those a Spark Connect server resolves the plan so far, which
+    for the plans of a tick takes longer than to run them. A selection is resolved once, at the end.
+    """
+    return frame.select("*", *(column.alias(name) for name, column in columns.items()))
 
 
 def at_least_zero(count: Column) -> Column:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from lake.schema import Table
 from lake.tables import progress, raw
 from lake.window import Window
+from spark.columns import with_new
 
 FORMER_DAYS = 7
 """How many days back throughput is compared with."""
@@ -213,5 +214,5 @@ def with_features(
             groups = groups.join(found, ["snapshot_id", *feature.key], "left")
         else:
             nothing = {name: F.lit(None).cast(type) for name, type in feature.columns.items()}
-            groups = groups.withColumns(nothing)
+            groups = with_new(groups, nothing)
     return groups

@@ -57,6 +57,8 @@ def with_growth(
         outages: those that the snapshots lie in, or end.
     """
     texts = list(conditions)
+    if not compares_growth(texts):
+        return rows
     names = [name for name in rows.columns if any(name + GROWTH in text for text in texts)]
     if not names:
         return rows

@@ -10,6 +10,7 @@ from lake.schema import Table
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from spark.alerts.unreachable_brokers import is_unreachable, with_unreachable
+from spark.columns import with_new
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,27 @@ def _with_group_columns(groups: DataFrame) -> DataFrame:
     """
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
     is_online = F.coalesce("online", F.lit(False))
-    return groups.withColumn("judgeable", ~(is_broadcasting & ~is_online))
+    return with_new(groups, {"judgeable": ~(is_broadcasting & ~is_online)})
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:
     """Add ``unreachable``, 1 for an unreachable broker and else 0; it is never unknown."""
-    return brokers.withColumns(
+    return with_new(
+        brokers,
         {
             "unreachable": is_unreachable().cast("bigint"),
             "complete": F.lit(True),
             "judgeable": F.lit(True),
-        }
+        },
     )
 
 
 def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
     """Mark snapshots of whole clusters; files of one broker are not expected to hold the others."""
     is_of_cluster = F.coalesce(F.col("source") == "remote", F.lit(True))
-    return with_unreachable(snapshots, brokers).withColumns(
-        {"complete": F.lit(True), "judgeable": is_of_cluster}
+    return with_new(
+        with_unreachable(snapshots, brokers),
+        {"complete": F.lit(True), "judgeable": is_of_cluster},
     )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from lake.tables.raw import BROKERS
 from rocketmq.names import CONNECTIONS
+from spark.columns import with_new
 
 MANY = 10
 """From how many failed requests about single topics or groups on the broker itself is to blame."""
@@ -61,10 +62,8 @@ def with_unreachable(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
         ).alias("requested")
     )
     not_read = F.transform(F.filter("requested", _is_not_read), lambda broker: broker["address"])
-    return (
-        snapshots.join(F.broadcast(requested), on="snapshot_id", how="left")
-        .withColumn("unreachable", F.array_sort(not_read))
-        .drop("requested")
+    return snapshots.join(F.broadcast(requested), on="snapshot_id", how="left").transform(
+        with_new, {"unreachable": F.array_sort(not_read)}
     )
 
 

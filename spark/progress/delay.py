@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, milliseconds
+from spark.columns import at_least_zero, milliseconds, with_new
 from spark.progress.timeline import RUN
 
 
@@ -26,10 +26,10 @@ def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
         The rows with the time columns of `lake.tables.progress.QUEUES`.
     """
     return (
-        _with_store_times(rows.withColumns(_offsets_to_date()), grown)
-        .withColumns(_instants())
-        .withColumns(_delay())
-        .withColumns(_source() | _spans() | _ready_delay())
+        _with_store_times(with_new(rows, _offsets_to_date()), grown)
+        .transform(with_new, _instants())
+        .transform(with_new, _delay())
+        .transform(with_new, _source() | _spans() | _ready_delay())
     )
 
 
@@ -54,7 +54,8 @@ def _with_store_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
         "of_first": _stored("above_first", F.col("first")),
         "of_next": _stored("above_next", F.col("next")),
     }
-    return mixed.withColumns(above).where(F.col("step").isNull()).withColumns(store_times)
+    dated = with_new(mixed, above).where(F.col("step").isNull())
+    return with_new(dated, store_times)
 
 
 def _step_above(offset: str) -> Column:

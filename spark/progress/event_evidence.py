@@ -34,13 +34,13 @@ def with_evidence(
         F.min_by(without_skew("booted_at"), "broker_id").alias("booted_at"),
         F.min_by("address", "broker_id").alias("master"),
     )
-    masters = _of_previous(boots.drop("booted_at"), ["broker"])
-    for frame, key in (
-        (online, ["consumer_group", "topic"]),
-        (members, ["consumer_group"]),
+    masters = _of_previous(boots, ["broker"], ["master"])
+    for frame, key, columns in (
+        (online, ["consumer_group", "topic"], ["online"]),
+        (members, ["consumer_group"], ["members", "starts", "subscribed", "filtered"]),
     ):
         compared = compared.join(frame, on=["snapshot_id", *key], how="left").join(
-            _of_previous(frame, key), on=["previous_snapshot_id", *key], how="left"
+            _of_previous(frame, key, columns), on=["previous_snapshot_id", *key], how="left"
         )
     return (
         compared.join(F.broadcast(boots), on=["snapshot_id", "broker"], how="left")
@@ -73,11 +73,13 @@ def _delivered(stats: DataFrame) -> DataFrame:
     )
 
 
-def _of_previous(frame: DataFrame, key: list[str]) -> DataFrame:
-    """Rename the columns to ``previous_<name>``, except the key."""
-    return frame.select(
-        *[F.col(name).alias(name if name in key else f"previous_{name}") for name in frame.columns]
-    )
+def _of_previous(frame: DataFrame, key: list[str], columns: list[str]) -> DataFrame:
+    """Rename columns and ``snapshot_id`` to ``previous_<name>``.
+
+    They are named, because a frame's own list of columns would make Spark resolve its plan.
+    """
+    renamed = [F.col(name).alias(f"previous_{name}") for name in ("snapshot_id", *columns)]
+    return frame.select(*key, *renamed)
 
 
 def has_other_master() -> Column:

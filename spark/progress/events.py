@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lake.observation_steps import EVERY
 from lake.tables import progress
-from spark.columns import SNAPSHOT, at_least_zero, milliseconds
+from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.event_evidence import has_other_master, with_evidence
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
@@ -92,7 +92,7 @@ def _down(steps: DataFrame) -> DataFrame:
 
 def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     """Return one row per step and queue that may have an event, with ``now`` and ``before``."""
-    rows = queues.withColumn("client_key", F.coalesce("client_id", F.lit("")))
+    rows = with_new(queues, {"client_key": F.coalesce("client_id", F.lit(""))})
     state = ("consumer_offset", "max_offset", "min_offset", "lost", "offset_store")
     now = F.struct(*state, "previous_consumer_offset", "previous_max_offset")
     steps = F.broadcast(steps)
@@ -106,10 +106,12 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
         on=["previous_snapshot_id", "broker"],
     )
     return (
-        later.join(earlier.drop("previous_snapshot_id"), on=["snapshot_id", *KEY], how="full")
+        later.join(
+            earlier.select("snapshot_id", *KEY, "before"), on=["snapshot_id", *KEY], how="full"
+        )
         .where(~F.coalesce(_is_uneventful(), F.lit(False)))
         .join(steps, on=["snapshot_id", "broker"])
-        .withColumn("client_id", F.nullif("client_key", F.lit("")))
+        .transform(with_new, {"client_id": F.nullif("client_key", F.lit(""))})
     )
 
 

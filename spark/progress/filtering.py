@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from settings.history import DEFAULT_HISTORY
-from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum
+from spark.columns import QUEUE, at_least_zero, reaching_back, steady_sum, with_new
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.subscriptions import ALL_TAGS, meaning
 from spark.progress.throughput import SERVED, seconds
@@ -91,7 +91,8 @@ def with_filtered_lag(
         whole = F.when(is_unfiltered, F.lit(1.0)).otherwise(share)
         return F.round(F.col("readable_lag") * whole).cast("bigint")
 
-    return found.withColumns(
+    return with_new(
+        found,
         {
             "match_ratio": F.when(is_unfiltered, F.lit(1.0)).otherwise(
                 F.coalesce(sampled, delivered)
@@ -102,7 +103,7 @@ def with_filtered_lag(
             "filtered_lag": of_lag(F.coalesce(sampled, delivered)),
             "filtered_lag_low": of_lag(low),
             "filtered_lag_high": of_lag(high),
-        }
+        },
     )
 
 
@@ -142,13 +143,13 @@ def _filters(clients: DataFrame) -> DataFrame:
         )
         .groupBy("observed_at", "cluster", *GROUP_ID, each["topic"].alias("topic"))
         .agg(filters.alias("filters"))
-        .withColumns(
-            {
-                "is_unfiltered": F.coalesce(selects_all, F.lit(False)),
-                "codes": F.when(only["is_by_tag"] & ~selects_all, F.transform(tags, tag_hash)),
-            }
+        .select(
+            "observed_at",
+            "cluster",
+            *GROUP_TOPIC_ID,
+            F.coalesce(selects_all, F.lit(False)).alias("is_unfiltered"),
+            F.when(only["is_by_tag"] & ~selects_all, F.transform(tags, tag_hash)).alias("codes"),
         )
-        .select("observed_at", "cluster", *GROUP_TOPIC_ID, "is_unfiltered", "codes")
     )
 
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT
+from spark.columns import SNAPSHOT, with_new
 from spark.progress.keys import GROUP_ID
 
 REPORTED_OF_GROUP = ("message_model", "consume_type", "version", "version_order")
@@ -20,8 +20,9 @@ def group_members(clients: DataFrame) -> DataFrame:
         One row per snapshot, group, client and topic: `SNAPSHOT`, ``consumer_group, client_id,
         topic`` (NULL for a member without subscriptions) and `REPORTED_OF_GROUP`.
     """
-    return clients.withColumns(
-        {"subscription": F.explode_outer("subscriptions"), "version_order": _version_order()}
+    return with_new(
+        clients,
+        {"subscription": F.explode_outer("subscriptions"), "version_order": _version_order()},
     ).select(
         *SNAPSHOT,
         "consumer_group",

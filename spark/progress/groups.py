@@ -14,7 +14,7 @@ from lake.history import WITHOUT_QUEUES
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.columns import at_least_zero, inside
+from spark.columns import at_least_zero, inside, with_new
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_members import (
     REPORTED_OF_GROUP,
@@ -107,15 +107,14 @@ def groups(
     return (
         _group_topics(_worst_client(_sums(known)), unknown, members)
         .transform(_with_acknowledgements, evidence.throughput)
-        .withColumns(_over_topics())
+        .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(
             F.broadcast(_coverage(raw.snapshots, raw.topics.where(inside(window)))),
             on="snapshot_id",
             how="left",
         )
-        .withColumns(_completeness())
-        .withColumns(_membership())
+        .select(*_of_observation(_completeness() | _membership()))
         .transform(with_filtered_lag, known, raw.clients.where(inside(window)), evidence)
         .select(*OF_ONE_OBSERVATION)
     )
@@ -157,7 +156,8 @@ def _sums(known: DataFrame) -> DataFrame:
         F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
         F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
     )
-    return summed.withColumns(
+    return with_new(
+        summed,
         {
             "worst_broker": F.col("worst.broker"),
             "worst_queue_id": F.col("worst.queue_id"),
@@ -165,7 +165,7 @@ def _sums(known: DataFrame) -> DataFrame:
                 F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
             ),
             "drain_seconds": drain_seconds(),
-        }
+        },
     )
 
 
@@ -174,7 +174,7 @@ def _worst_client(sums: DataFrame) -> DataFrame:
     order = SparkWindow.partitionBy(*GROUP_TOPIC).orderBy(
         F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
     )
-    return sums.withColumn("place", F.row_number().over(order)).where("place = 1")
+    return with_new(sums, {"place": F.row_number().over(order)}).where("place = 1")
 
 
 def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:
@@ -212,7 +212,7 @@ def _about_groups(
 ) -> DataFrame:
     """Return one row per snapshot and group with what is known of it on all topics together."""
     return (
-        members.withColumn("has_members", F.lit(True))
+        with_new(members, {"has_members": F.lit(True)})
         .unionByName(members_unknown, allowMissingColumns=True)
         .unionByName(own_topics, allowMissingColumns=True)
         .groupBy(*GROUP_ID)
@@ -242,9 +242,8 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     named = F.substring_index("problem.operation", names.CONNECTIONS, -1)
     requested = failed.select("snapshot_id", F.explode(F.split(named, " ")).alias("consumer_group"))
     groups = hidden.select("snapshot_id", "consumer_group", F.lit(True).alias("hidden"))
-    return groups.unionByName(requested, allowMissingColumns=True).withColumn(
-        "members_unknown", F.lit(True)
-    )
+    found = groups.unionByName(requested, allowMissingColumns=True)
+    return with_new(found, {"members_unknown": F.lit(True)})
 
 
 def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
@@ -269,7 +268,7 @@ def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
 def _with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
     """Add ``ack_tps``, NULL where no broker counts acknowledgements of the snapshot's minute."""
     if throughput is None:
-        return groups.withColumn("ack_tps", F.lit(None).cast("double"))
+        return with_new(groups, {"ack_tps": F.lit(None).cast("double")})
     of_minute = (F.col("stats_name") == ACKNOWLEDGED) & (F.col("stats_window") == "minute")
     counted = throughput.where(of_minute).select(*GROUP_TOPIC_ID, F.col("tps").alias("ack_tps"))
     return groups.join(F.broadcast(counted), on=list(GROUP_TOPIC_ID), how="left")
@@ -312,6 +311,16 @@ def _coverage(snapshots: DataFrame, topics: DataFrame) -> DataFrame:
         F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
         F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
     )
+
+
+_ESTIMATED = {column.name for column in progress.FILTERING}
+"""Columns that `spark.progress.filtering` adds."""
+
+
+def _of_observation(computed: dict[str, Column]) -> list[Column]:
+    """Return the columns of one observation, with those computed last, before filtered lag."""
+    names = dict.fromkeys((*OF_ONE_OBSERVATION, "client_id"))
+    return [computed.get(name, F.col(name)).alias(name) for name in names if name not in _ESTIMATED]
 
 
 def _completeness() -> dict[str, Column]:

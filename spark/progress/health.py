@@ -19,7 +19,7 @@ from lake.window import Window
 from rocketmq.names import RETRY_PREFIX
 from settings.constants import OBSERVATIONS
 from settings.health_thresholds import DEFAULTS, Override, Thresholds
-from spark.columns import inside
+from spark.columns import inside, with_new
 from spark.progress import health_reasons as reasons
 from spark.progress.consume_modes import POP
 from spark.progress.groups import OF_ONE_OBSERVATION
@@ -59,14 +59,20 @@ def with_health(
     rows = groups.unionByName(earlier.select(*OF_ONE_OBSERVATION))
     progress = queue_progress(queues, client_queues, counting, threshold)
     return (
-        rows.join(F.broadcast(numbers.drop("counts_for")), on="snapshot_id", how="left")
+        rows.join(F.broadcast(numbers.select("snapshot_id", "number")), "snapshot_id", "left")
         .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
-        .withColumns(_value())
-        .withColumns(_over_observations())
+        .transform(with_new, _value())
+        .transform(with_new, _over_observations())
         .where(inside(window))
-        .withColumns({"first": F.get("known", F.lit(0)), "last": F.get("known", _newest("known"))})
-        .withColumn("standing", F.filter("standing", counts_for_health))
-        .withColumn("state", _state(threshold))
+        .transform(
+            with_new,
+            {
+                "first": F.get("known", F.lit(0)),
+                "last": F.get("known", _newest("known")),
+                "unhealthy": F.filter("standing", counts_for_health),
+            },
+        )
+        .transform(with_new, {"state": _state(threshold)})
         .select(*OF_ONE_OBSERVATION, "state.*")
     )
 
@@ -156,8 +162,8 @@ def _state(threshold: Threshold) -> Column:
     traffic = progressed | F.coalesce("written", F.lit(False))
     acknowledges = F.coalesce(F.col("acknowledged") > 0, F.lit(False))
     stopped = (~progressed | (~F.col("was_online") & ~_stepped_offline())) & ~acknowledges
-    blocked = F.filter("standing", is_blocked)
-    stalled = F.filter("standing", lambda queue: ~is_blocked(queue))
+    blocked = F.filter("unhealthy", is_blocked)
+    stalled = F.filter("unhealthy", lambda queue: ~is_blocked(queue))
     rise, rise_seconds = last - first, threshold("rise_seconds")
     # Production as it is now: the mean of a quiet topic's window is lower than its next message.
     enough = F.coalesce("produce_tps", "produced_tps") * rise_seconds

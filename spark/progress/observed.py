@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.history import REMOTE
-from spark.columns import QUEUE
+from lake.tables import raw
+from spark.columns import QUEUE, with_new
 
 CLOCK = ("clock_skew_ms", "clock_error_ms")
 """Columns of ``raw.brokers`` about the clock of a master."""
@@ -27,7 +28,7 @@ def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     """
     if sources is None:
         none = F.lit(None).cast("bigint")
-        return rows.withColumns({"source": F.lit(REMOTE), "staleness_ms": none})
+        return with_new(rows, {"source": F.lit(REMOTE), "staleness_ms": none})
     found = rows.join(F.broadcast(sources), on="snapshot_id", how="left")
     return found.withColumn("source", F.coalesce("source", F.lit(REMOTE)))
 
@@ -43,9 +44,12 @@ def by_our_clock(queue_offsets: DataFrame, brokers: DataFrame) -> DataFrame:
     clocks = brokers.where(F.col("clock_skew_ms").isNotNull()).groupBy("snapshot_id", "broker")
     skews = clocks.agg(F.min_by("clock_skew_ms", "broker_id").alias("clock_skew_ms"))
     found = queue_offsets.join(F.broadcast(skews), on=["snapshot_id", "broker"], how="left")
-    return found.withColumn("newest_stored_at", without_skew("newest_stored_at")).drop(
-        "clock_skew_ms"
-    )
+    ours = without_skew("newest_stored_at").alias("newest_stored_at")
+    return found.select(*_others("newest_stored_at"), ours)
+
+
+def _others(column: str) -> list[str]:
+    return [name for name in raw.QUEUE_OFFSETS.column_names if name != column]
 
 
 def without_skew(instant: str) -> Column:

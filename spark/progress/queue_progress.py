@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark.columns import SNAPSHOT, milliseconds
+from spark.columns import SNAPSHOT, milliseconds, with_new
 from spark.progress.health_thresholds import Threshold
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 
@@ -67,7 +67,7 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
     }
     return (
         queues.join(F.broadcast(counting), on="snapshot_id")
-        .groupBy(*CONSUMED_QUEUE, "counts_for")
+        .groupBy(*CONSUMED_QUEUE, F.col("counts_for").alias("snapshot_id"))
         .agg(
             *(F.max(F.when(is_latest, value)).alias(name) for name, value in latest.items()),
             F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
@@ -79,7 +79,6 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
             F.count(lags_at).alias("lagged"),
             F.min(lags_at).alias("lags_since"),
         )
-        .withColumnRenamed("counts_for", "snapshot_id")
     )
 
 
@@ -93,7 +92,7 @@ def _with_cache(
     """Add ``cache``: the latest client report of the queue's cached messages, NULL without one."""
     kind = "struct<observed_at:timestamp,messages:bigint,client_id:string>"
     if client_queues is None:
-        return queues.withColumn("cache", F.lit(None).cast(kind))
+        return with_new(queues, {"cache": F.lit(None).cast(kind)})
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
     report = F.struct("observed_at", F.col("cached_messages").alias("messages"), "client_id")

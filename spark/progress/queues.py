@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from lake.history import LOCAL_OFFSETS
 from lake.tables import progress
+from lake.tables import raw as raw_tables
 from lake.window import Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY
-from spark.columns import at_least_zero, inside, milliseconds, with_previous
+from spark.columns import at_least_zero, inside, milliseconds, with_new, with_previous
 from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID
@@ -103,37 +104,61 @@ def queues(
     """
     since = None if timeline is None else window
     ours = by_our_clock(raw.queue_offsets, raw.brokers)
-    ends = with_source(ours, sources).drop("staleness_ms")
+    ends = with_source(ours, sources).select(*raw_tables.QUEUE_OFFSETS.column_names, "source")
     written = observations(with_previous(ends, OBSERVED_QUEUE, "max_offset"), since)
     read = with_previous(
         with_source(raw.consumer_offsets, sources),
         (*CONSUMED_QUEUE, "source"),
         *("consumer_offset", "pull_offset"),
-    ).withColumnRenamed("source", "read_from")
-    consumers = read.where(inside(window) & of_users()).withColumnRenamed(
-        "previous_at", "consumer_previous_at"
     )
+    consumers = read.where(inside(window) & of_users()).select(*_of_consumers())
     modes = signs_of_modes(
         raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats
     )
     joined = (
-        _with_queues(consumers, written.drop("cluster", "before"), window, nearest)
+        _with_queues(consumers, written, window, nearest)
         .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
         .join(F.broadcast(modes), on=list(GROUP_TOPIC_ID), how="left")
-        .withColumn("consume_mode", consume_mode(F.col("request_mode"), F.col("never_pops")))
-        .withColumn("first_unconsumed_at", without_skew("first_unconsumed_at"))
+        .transform(
+            with_new,
+            {
+                "consume_mode": consume_mode(F.col("request_mode"), F.col("never_pops")),
+                "first_unconsumed_at": without_skew("reported_unconsumed_at"),
+            },
+        )
     )
-    counted = joined.withColumns(_counts()).withColumns(_more_counts())
+    counted = joined.transform(with_new, _counts()).transform(with_new, _more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users())
     grown = steps(ends, timeline, now, window)
-    rated = with_times(counted, grown).withColumns(_rates(longest_gap))
-    return rated.withColumns(
+    rated = with_new(with_times(counted, grown), _rates(longest_gap))
+    return with_new(
+        rated,
         {
             "drain_seconds": drain_seconds(),
             "loss_in_seconds": _loss_in_seconds(),
             "condition": _condition(),
-        }
+        },
     ).select(*progress.QUEUES.column_names)
+
+
+_OF_QUEUES = (
+    *("min_offset", "max_offset", "newest_stored_at", "source"),
+    *("previous_at", "previous_max_offset", "run"),
+)
+"""What a consumer row needs of its queue, besides the key."""
+
+
+def _of_consumers() -> list[Column]:
+    """Return the columns of consumer rows, under names that their queues' rows do not have."""
+    renamed = {
+        "first_unconsumed_at": "reported_unconsumed_at",
+        "source": "read_from",
+        "previous_at": "consumer_previous_at",
+    }
+    added = ("source", "staleness_ms", "previous_at")
+    previous = ("previous_consumer_offset", "previous_pull_offset")
+    names = (*raw_tables.CONSUMER_OFFSETS.column_names, *added, *previous)
+    return [F.col(name).alias(renamed.get(name, name)) for name in names]
 
 
 def _with_queues(
@@ -146,13 +171,14 @@ def _with_queues(
     """
     queue = ["broker", "topic", "queue_id"]
     if nearest is None:
-        unknown = F.lit(None).cast("timestamp")
-        inside_window = written.where(inside(window)).drop("observed_at")
-        return consumers.join(inside_window, on=["snapshot_id", *queue], how="inner").withColumn(
-            "queue_offsets_at", unknown
-        )
-    ends = written.withColumnsRenamed(
-        {"snapshot_id": "nearest_id", "observed_at": "queue_offsets_at"}
+        unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}
+        of_window = written.where(inside(window)).select("snapshot_id", *queue, *_OF_QUEUES)
+        found = consumers.join(of_window, on=["snapshot_id", *queue], how="inner")
+        return with_new(found, unknown)
+    ends = written.select(
+        F.col("snapshot_id").alias("nearest_id"),
+        F.col("observed_at").alias("queue_offsets_at"),
+        *(*queue, *_OF_QUEUES),
     )
     of_files = F.col("read_from") == LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
@@ -178,12 +204,13 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     ratio = F.least(reported, F.lit(HIGHEST_FORCED_CLEANING).cast("double")) / 100
     is_enabled = F.lower(F.col("config")[FORCED_CLEANING_ENABLED])
     never = F.when(is_enabled == "false", F.lit(float("inf")))
-    known = brokers.withColumns(
+    known = with_new(
+        brokers,
         {
             "forced_cleaning": F.coalesce(never, ratio),
             "never_pops": F.col("version").rlike(BEFORE_POP),
             "pops_move_pulls": F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
-        }
+        },
     )
     return known.groupBy("snapshot_id", "broker").agg(
         *(

@@ -15,7 +15,7 @@ from lake.history import REMOTE
 from lake.tables import progress
 from lake.window import Window
 from settings.history import DEFAULT_HISTORY
-from spark.columns import QUEUE, inside, is_before
+from spark.columns import QUEUE, inside, is_before, with_new
 from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
 
 RUN = (*OBSERVED_QUEUE, "run")
@@ -93,7 +93,8 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
 
     Returns:
         The rows with ``before``, the ``max_offset`` and ``observed_at`` of the queue's last
-        observation that had one, and ``run``, how often the queue had fallen by then.
+        observation that had one, and ``run``, how often the queue had fallen by then; and columns
+        that these are made of.
     """
     order = SparkWindow.partitionBy(*OBSERVED_QUEUE).orderBy("observed_at")
     earlier = order.rowsBetween(SparkWindow.unboundedPreceding, -1)
@@ -101,16 +102,15 @@ def observations(queue_offsets: DataFrame, since: Window | None = None) -> DataF
     known = F.when(F.col("max_offset").isNotNull(), F.struct("max_offset", "observed_at"))
     seen = {"before": F.last(known, ignorenulls=True).over(earlier)}
     if since is None:
-        rows = queue_offsets.withColumns(seen)
+        rows = with_new(queue_offsets, seen)
     else:
-        seen["last_before"] = F.max(_known_before(since)).over(whole)
+        last_before = F.max(_known_before(since)).over(whole)
         rows = (
-            queue_offsets.withColumns(seen)
+            with_new(queue_offsets, {"any_before": seen["before"], "last_before": last_before})
             .where(inside(since) | (F.col("observed_at") >= F.col("last_before")))
-            .withColumn("before", F.when(inside(since), F.col("before")))
-            .drop("last_before")
+            .transform(with_new, {"before": F.when(inside(since), F.col("any_before"))})
         )
-    return rows.withColumn("run", F.count_if(_fell()).over(order))
+    return with_new(rows, {"run": F.count_if(_fell()).over(order)})
 
 
 def _known_before(window: Window) -> Column:
