@@ -14,6 +14,8 @@ from lake.window import ClusterWindow, Window
 SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """The snapshot of a row: its id, its instant and its cluster."""
 
+KEY_HASH = "key_hash"
+
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
 
@@ -96,6 +98,15 @@ def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     for the plans of a tick takes longer than to run them. A selection is resolved once, at the end.
     """
     return frame.select("*", *(column.alias(name) for name, column in columns.items()))
+
+
+def with_key_hash(rows: DataFrame, *key: str) -> DataFrame:
+    """Add ``key_hash``, which goes before the key where Spark sorts rows by it.
+
+    Spark compares the first eight bytes of the first column, and whole rows only where those are
+    equal. A window has few clusters, and names begin alike; hashes differ.
+    """
+    return with_new(rows, {KEY_HASH: F.xxhash64(*key)})
 
 
 def at_least_zero(count: Column) -> Column:

@@ -14,7 +14,7 @@ from lake.history import WITHOUT_QUEUES
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.columns import at_least_zero, inside, with_new
+from spark.columns import KEY_HASH, at_least_zero, inside, with_key_hash, with_new
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_members import (
     REPORTED_OF_GROUP,
@@ -140,21 +140,29 @@ def _sums(known: DataFrame) -> DataFrame:
     worst = F.struct(
         (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
     )
-    summed = known.groupBy(*GROUP_TOPIC, "client_id").agg(
-        *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
-        *(F.max(name).alias(name) for name in SPANS),
-        *(F.sum(name).alias(name) for name in RATES),
-        F.min("loss_in_seconds").alias("loss_in_seconds"),
-        F.count_if(measured).alias("queues_known"),
-        F.count_if(~measured).alias("queues_unmeasured"),
-        F.count_if(measured & F.col("consumer_offset").isNull()).alias("queues_never_committed"),
-        F.max(lag).alias("max_queue_lag"),
-        F.avg(lag).alias("mean_queue_lag"),
-        F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
-        F.max(F.col("offset_store") != "broker").alias("broadcast"),
-        F.min("consume_mode").alias("consume_mode"),
-        F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
-        F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
+    # Spark sorts rows for an aggregation that keeps texts.
+    consumer = (*GROUP_TOPIC, "client_id")
+    summed = (
+        with_key_hash(known, *consumer)
+        .groupBy(KEY_HASH, *consumer)
+        .agg(
+            *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
+            *(F.max(name).alias(name) for name in SPANS),
+            *(F.sum(name).alias(name) for name in RATES),
+            F.min("loss_in_seconds").alias("loss_in_seconds"),
+            F.count_if(measured).alias("queues_known"),
+            F.count_if(~measured).alias("queues_unmeasured"),
+            F.count_if(measured & F.col("consumer_offset").isNull()).alias(
+                "queues_never_committed"
+            ),
+            F.max(lag).alias("max_queue_lag"),
+            F.avg(lag).alias("mean_queue_lag"),
+            F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
+            F.max(F.col("offset_store") != "broker").alias("broadcast"),
+            F.min("consume_mode").alias("consume_mode"),
+            F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
+            F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
+        )
     )
     return with_new(
         summed,

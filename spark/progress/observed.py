@@ -9,23 +9,24 @@ from pyspark.sql import functions as F
 
 from lake.history import REMOTE
 from lake.tables import raw
-from spark.columns import QUEUE, with_new
+from spark.columns import KEY_HASH, QUEUE, with_key_hash, with_new
 
 CLOCK = ("clock_skew_ms", "clock_error_ms")
 """Columns of ``raw.brokers`` about the clock of a master."""
 
-OBSERVED_QUEUE = (*QUEUE, "source")
-"""A queue over time as one source observes it."""
+OBSERVED_QUEUE = (KEY_HASH, *QUEUE, "source")
+"""A queue over time as one source observes it; see `with_source`."""
 
 
 def with_source(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Add the ``source`` of each row's snapshot, and its ``staleness_ms``.
+    """Add the ``source`` of each row's snapshot, its ``staleness_ms``, and the queue's hash.
 
     Args:
-        rows: rows with ``snapshot_id``.
+        rows: rows with ``snapshot_id`` and `QUEUE`.
         sources: ``snapshot_id, source, staleness_ms``, one row per snapshot that was not read from
             brokers; None where all were.
     """
+    rows = with_key_hash(rows, *QUEUE)
     if sources is None:
         none = F.lit(None).cast("bigint")
         return with_new(rows, {"source": F.lit(REMOTE), "staleness_ms": none})

@@ -16,7 +16,7 @@ from lake.tables import raw as raw_tables
 from lake.window import Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY
-from spark.columns import at_least_zero, inside, milliseconds, with_new, with_previous
+from spark.columns import KEY_HASH, at_least_zero, inside, milliseconds, with_new, with_previous
 from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID
@@ -103,12 +103,14 @@ def queues(
         of `lake.tables.progress.QUEUES`, without system topics and groups.
     """
     since = None if timeline is None else window
-    ours = by_our_clock(raw.queue_offsets, raw.brokers)
-    ends = with_source(ours, sources).select(*raw_tables.QUEUE_OFFSETS.column_names, "source")
+    ours = by_our_clock(_by_queue(raw.queue_offsets), raw.brokers)
+    ends = with_source(ours, sources).select(
+        *raw_tables.QUEUE_OFFSETS.column_names, "source", KEY_HASH
+    )
     written = observations(with_previous(ends, OBSERVED_QUEUE, "max_offset"), since)
     read = with_previous(
-        with_source(raw.consumer_offsets, sources),
-        (*CONSUMED_QUEUE, "source"),
+        with_source(_by_queue(raw.consumer_offsets), sources),
+        (KEY_HASH, *CONSUMED_QUEUE, "source"),
         *("consumer_offset", "pull_offset"),
     )
     consumers = read.where(inside(window) & of_users()).select(*_of_consumers())
@@ -141,6 +143,20 @@ def queues(
     ).select(*progress.QUEUES.column_names)
 
 
+def _by_queue(rows: DataFrame) -> DataFrame:
+    """Bring all rows of a queue into one partition.
+
+    Spark keeps them there for every window and join whose key holds these columns; otherwise it
+    exchanges all rows once more for each.
+    """
+    return rows.repartition(*QUEUE_ID)
+
+
+QUEUE_ID = ("broker", "topic", "queue_id")
+
+HASHED = "shuffle_hash"
+"""How consumer rows find their queues: in a hash table of each partition, without another sort."""
+
 _OF_QUEUES = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),
     *("previous_at", "previous_max_offset", "run"),
@@ -155,7 +171,7 @@ def _of_consumers() -> list[Column]:
         "source": "read_from",
         "previous_at": "consumer_previous_at",
     }
-    added = ("source", "staleness_ms", "previous_at")
+    added = (KEY_HASH, "source", "staleness_ms", "previous_at")
     previous = ("previous_consumer_offset", "previous_pull_offset")
     names = (*raw_tables.CONSUMER_OFFSETS.column_names, *added, *previous)
     return [F.col(name).alias(renamed.get(name, name)) for name in names]
@@ -169,22 +185,22 @@ def _with_queues(
     Offsets of clients' files are compared with the queues of the nearest snapshot. Without one they
     stay, and what is computed from both is unknown.
     """
-    queue = ["broker", "topic", "queue_id"]
     if nearest is None:
         unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}
-        of_window = written.where(inside(window)).select("snapshot_id", *queue, *_OF_QUEUES)
-        found = consumers.join(of_window, on=["snapshot_id", *queue], how="inner")
+        of_window = written.where(inside(window)).select("snapshot_id", *QUEUE_ID, *_OF_QUEUES)
+        of_window = of_window.hint(HASHED)
+        found = consumers.join(of_window, on=["snapshot_id", *QUEUE_ID], how="inner")
         return with_new(found, unknown)
     ends = written.select(
         F.col("snapshot_id").alias("nearest_id"),
         F.col("observed_at").alias("queue_offsets_at"),
-        *(*queue, *_OF_QUEUES),
-    )
+        *(*QUEUE_ID, *_OF_QUEUES),
+    ).hint(HASHED)
     of_files = F.col("read_from") == LOCAL_OFFSETS
     placed = consumers.join(F.broadcast(nearest), on=["snapshot_id", "broker"], how="left")
     return (
         placed.withColumn("nearest_id", F.coalesce("nearest_id", "snapshot_id"))
-        .join(ends, on=["nearest_id", *queue], how="left")
+        .join(ends, on=["nearest_id", *QUEUE_ID], how="left")
         .where(of_files | F.col("queue_offsets_at").isNotNull())
         .withColumn("queue_offsets_at", F.when(of_files, F.col("queue_offsets_at")))
         .drop("nearest_id")

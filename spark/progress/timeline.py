@@ -15,7 +15,7 @@ from lake.history import REMOTE
 from lake.tables import progress
 from lake.window import Window
 from settings.history import DEFAULT_HISTORY
-from spark.columns import QUEUE, inside, is_before, with_new
+from spark.columns import KEY_HASH, QUEUE, inside, is_before, with_key_hash, with_new
 from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
 
 RUN = (*OBSERVED_QUEUE, "run")
@@ -217,7 +217,8 @@ def _as_observations(history: DataFrame) -> DataFrame:
     before = F.struct(
         F.col("previous_max_offset").alias("max_offset"), F.col("previous_at").alias("observed_at")
     )
-    return history.select(
+    return with_key_hash(history, *QUEUE).select(
+        KEY_HASH,
         *QUEUE,
         # Rows from before the column existed are of brokers, as nearly all were.
         F.coalesce("source", F.lit(REMOTE)).alias("source"),

@@ -40,7 +40,7 @@ def test_java_gets_one_collector_only(environment, chosen):
 
 @pytest.mark.parametrize(
     ("environment", "chosen"),
-    [({}, True), ({"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=4"}, False)],
+    [({}, True), ({"JDK_JAVA_OPTIONS": "-XX:Tier4BackEdgeThreshold=1"}, False)],
 )
 def test_environment_may_choose_the_compiler(environment, chosen):
     assert (COMPILER in java_options(environment)) == chosen
