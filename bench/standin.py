@@ -7,11 +7,13 @@ import asyncio
 import json
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import Process
 
 from lab.large import Large
+from rocketmq.snapshot.broker_clock import EVERYWHERE
 from rocketmq.wire.codes import RequestCode, ResponseCode
 
 _STORED_AT = 1_795_252_923_864
@@ -105,6 +107,12 @@ def answering(known: dict[tuple[int, str], bytes]) -> asyncio.Protocol:
     return _StandIn(known)
 
 
+def _clock() -> bytes:
+    """A 303 body for a group that never consumes: the broker's now."""
+    span = {"messageQueue": {"queueId": 0}, "delayTime": time.time_ns() // 1_000_000 + 1}
+    return json.dumps({"consumeTimeSpanSet": [span]}).encode()
+
+
 class _StandIn(asyncio.Protocol):
     def __init__(self, known: dict[tuple[int, str], bytes]):
         self._known = known
@@ -129,6 +137,8 @@ class _StandIn(asyncio.Protocol):
     def _respond(self, request: dict) -> bytes:
         subject = request.get("extFields", {}).get("topic", "")
         body = self._known.get((request["code"], subject))
+        if (request["code"], subject) == (RequestCode.QUERY_CONSUME_TIME_SPAN, EVERYWHERE):
+            body = _clock()
         code = ResponseCode.CONSUMER_NOT_ONLINE if body is None else ResponseCode.SUCCESS
         header = json.dumps(
             {

@@ -9,21 +9,30 @@ import gc
 import math
 import random
 import signal
+import statistics
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
 from collection.turns import CollectedElsewhereError
+from collection.waiting import Waiting
 from lake.failures import one_line
-from lake.landing import Place, land, landing_of
+from lake.landing import Place, landing_of
 from lake.leases import LeaseError
 from lake.shared import Shared
 from lake.state import KeptState
 from rocketmq.records import Snapshot
 from settings.clusters import Cluster
+from settings.home import Home
 
 TIDY_SECONDS = 60.0
 
 Report = Callable[[str], None]
+
+LANDING = 0.5
+"""The part of an interval for which snapshots that waited are landed."""
+
+MINUTE_MS = 60_000
 
 IN_TIME = 0.9
 """The part of an interval after which a snapshot stops waiting, so that the next one is in time."""
@@ -42,6 +51,7 @@ async def collect_every(
     warn: Report,
     read: Read = in_this_process,
     alive: Callable[[], object] | None = None,
+    waiting: Home | None = None,
 ) -> None:
     """Collect every cluster until SIGTERM or SIGINT; what is under way then is finished.
 
@@ -56,12 +66,24 @@ async def collect_every(
         warn: receives a line per snapshot that could not be landed.
         read: who reads a cluster.
         alive: is called after each interval of a cluster, collected or not.
+        waiting: where snapshots wait that an object store does not take.
     """
     stop = asyncio.Event()
     kept = Shared(shared.leases, KeptState(shared.state, warn))
     watches = [
         asyncio.create_task(
-            watch(place, kept, cluster, cluster.every or every, stop, report, warn, read, alive)
+            watch(
+                place,
+                kept,
+                cluster,
+                cluster.every or every,
+                stop,
+                report,
+                warn,
+                read,
+                alive,
+                waiting,
+            )
         )
         for cluster in clusters
     ]
@@ -97,6 +119,7 @@ async def watch(
     warn: Report,
     read: Read = in_this_process,
     alive: Callable[[], object] | None = None,
+    waiting: Home | None = None,
 ) -> None:
     """Collect one cluster at multiples of the interval, until it is stopped.
 
@@ -106,7 +129,8 @@ async def watch(
     """
     collector = Collector(shared, cluster, every, read)
     try:
-        await _watch(place, collector, cluster.key, every, stop, report, warn, alive)
+        shore = _Shore(place, waiting, cluster.key, report, warn)
+        await _watch(shore, collector, every, stop, alive)
     finally:
         collector.end()
 
@@ -124,27 +148,65 @@ class _Once:
         self._last = line
 
 
+class _Shore:
+    """Where the snapshots of one cluster land, and what is reported of that.
+
+    Attributes:
+        key: the cluster.
+        report: receives a line per snapshot.
+        warn: receives a line per snapshot that is lost.
+        once: receives a line when something begins to go wrong.
+    """
+
+    def __init__(
+        self, place: Place, waiting: Home | None, key: str, report: Report, warn: Report
+    ) -> None:
+        self.key, self.report, self.warn = key, report, warn
+        self.once, self._refused, self._clock = _Once(warn), _Once(warn), _Once(warn)
+        self._place, self._waiting = place, Waiting(place, waiting, key)
+
+    def land(self, snapshot: Snapshot) -> None:
+        """Land a snapshot, or let it wait."""
+        self._clock(clock_line(snapshot))
+        try:
+            self._waiting.land(snapshot)
+        except OSError as error:
+            where = f"{self.key}: a snapshot could not be landed in {landing_of(self._place)}"
+            if not self._waiting.is_any():
+                self.warn(f"{where}: {one_line(error)}; trying again")
+                return
+            self._refused(f"{where}: {one_line(error)}; it and those behind it wait on this host")
+        self.report(snapshot_line(snapshot))
+
+    def land_waiting(self, seconds: float) -> None:
+        """Land what waits, for some seconds."""
+        with suppress(OSError):  # reported when the first of them had to wait
+            if landed := self._waiting.land_waiting(seconds):
+                self.report(f"{self.key}: {landed} snapshots that waited have landed")
+                self._refused("")
+
+
 async def _watch(
-    place: Place,
+    shore: _Shore,
     collector: Collector,
-    key: str,
     every: float,
     stop: asyncio.Event,
-    report: Report,
-    warn: Report,
     alive: Callable[[], object] | None,
 ) -> None:
-    clock, standing_by = asyncio.get_running_loop().time, _Once(warn)
+    clock = asyncio.get_running_loop().time
     start, number = clock(), 0
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
-        await _collect_and_land(place, collector, key, IN_TIME * every, report, warn, standing_by)
+        await _collect_and_land(shore, collector, IN_TIME * every)
         if alive:
             alive()
+        await asyncio.to_thread(shore.land_waiting, LANDING * every)
         due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
-            warn(f"{key}: left out {number - due} snapshots, the one before took too long")
+            shore.warn(
+                f"{shore.key}: left out {number - due} snapshots, the one before took too long"
+            )
 
 
 def next_multiple(number: int, seconds: float, every: float) -> int:
@@ -164,32 +226,20 @@ async def _tidy() -> None:
         gc.collect()
 
 
-async def _collect_and_land(
-    place: Place,
-    collector: Collector,
-    key: str,
-    seconds: float,
-    report: Report,
-    warn: Report,
-    standing_by: Report,
-) -> None:
+async def _collect_and_land(shore: _Shore, collector: Collector, seconds: float) -> None:
     try:
         snapshot = await collector.take_snapshot(seconds)
-        await asyncio.to_thread(land, place, snapshot)
+        await asyncio.to_thread(shore.land, snapshot)
     except CollectedElsewhereError as error:
-        standing_by(f"{one_line(error)}; standing by")
+        shore.once(f"{one_line(error)}; standing by")
     except LeaseError as error:
-        standing_by(f"{key}: {one_line(error)}; trying again")
+        shore.once(f"{shore.key}: {one_line(error)}; trying again")
     except NeverReachedError as error:
-        warn(f"{key}: {one_line(error)}; trying again")
+        shore.warn(f"{shore.key}: {one_line(error)}; trying again")
     except OSError as error:
-        warn(
-            f"{key}: a snapshot could not be landed in {landing_of(place)}: {one_line(error)}; "
-            "trying again"
-        )
+        shore.warn(f"{shore.key}: a snapshot is lost: {one_line(error)}; trying again")
     else:
-        report(snapshot_line(snapshot))
-        standing_by("")
+        shore.once("")
 
 
 async def _stopped_by(stop: asyncio.Event, until: float) -> bool:
@@ -200,6 +250,19 @@ async def _stopped_by(stop: asyncio.Event, until: float) -> bool:
     except TimeoutError:
         pass
     return stop.is_set()
+
+
+def clock_line(snapshot: Snapshot) -> str:
+    """Return what is wrong with the clock of this host, whole minutes off all brokers; else ''."""
+    skews = [row.clock_skew_ms for row in snapshot.brokers if row.clock_skew_ms is not None]
+    minutes = round(statistics.median(skews) / MINUTE_MS) if skews else 0
+    if not minutes or any(round(skew / MINUTE_MS) != minutes for skew in skews):
+        return ""
+    side = "behind" if minutes > 0 else "ahead of"
+    return (
+        f"{snapshot.cluster}: the clock of this host is {abs(minutes)} min {side} those of all "
+        f"brokers ({len(skews)}): synchronize it, snapshots have its time"
+    )
 
 
 def snapshot_line(snapshot: Snapshot) -> str:

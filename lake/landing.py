@@ -81,8 +81,8 @@ def landing_of(place: Place) -> Landing:
 def folder(place: Place, cluster: str, observed_at: datetime, snapshot_id: str) -> Any:
     """Return the folder that a snapshot lands in."""
     at = observed_at.astimezone(UTC)
-    hour = landing_of(place).root / _folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
-    return hour / _folder_name(snapshot_id)
+    hour = landing_of(place).root / folder_name(cluster) / f"{at:%Y-%m-%d}" / f"{at:%H}"
+    return hour / folder_name(snapshot_id)
 
 
 def has_landed(place: Place, snapshot: Snapshot) -> bool:
@@ -92,7 +92,8 @@ def has_landed(place: Place, snapshot: Snapshot) -> bool:
     return target.name in landing.folders(target.parent) and landing.is_finished(target)
 
 
-def _folder_name(name: str) -> str:
+def folder_name(name: str) -> str:
+    """Return a name as a folder may have it."""
     return _NO_FOLDER_NAME.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
@@ -116,6 +117,22 @@ def land(place: Place, snapshot: Snapshot) -> Any:
         header = {name: [value] for name, value in snapshot.header().items()}
         _write_header(landing, unfinished, _arrow("snapshots", header))
     return target
+
+
+def copy_landed(item: Landed, target: Landing) -> None:
+    """Land a snapshot that has landed elsewhere; nothing changes where it is there already.
+
+    Raises:
+        OSError: it cannot be read, or the files cannot be written; none of them is visible then.
+    """
+    folder = target.root / item.path.relative_to(item.landing.root)
+    if folder.name in target.folders(folder.parent) and target.is_finished(folder):
+        return
+    with target.writing(folder) as unfinished:
+        # The header last, as it makes a snapshot visible.
+        for name in sorted(item.landing.files(item.path), key=lambda name: name == HEADER):
+            with item.landing.open(item.path / name) as file:
+                target.write(unfinished / name, pa.py_buffer(file.read()))
 
 
 def landed(place: Place, since: datetime | None = None) -> Iterator[Landed]:

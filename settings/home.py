@@ -40,6 +40,11 @@ class Home:
         return self.path / "landing"
 
     @property
+    def waiting(self) -> Path:
+        """Snapshots that an object store has not taken yet."""
+        return self.path / "waiting"
+
+    @property
     def warehouse(self) -> Path:
         """Iceberg data and metadata files."""
         return self.path / "warehouse"

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from collection import snapshots
-from collection.continuous import next_multiple, watch
+from collection.continuous import clock_line, next_multiple, watch
 from lake.landing import landed
 from lake.loading import read_landed
 from lake.shared import Shared
-from rocketmq.records import Snapshot
+from rocketmq.records import Broker, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from settings.clusters import Account, Cluster
 from settings.home import Home
@@ -305,3 +305,25 @@ def test_a_disk_that_is_full(home):
         assert not list(home.landing.glob("*/*/*/.*"))
     finally:
         subprocess.run(["umount", str(home.landing)], check=True)
+
+
+def with_skews(*skews):
+    taken = Snapshot("a", "remote", datetime.now(UTC))
+    taken.brokers = [Broker(f"b-{n}", 0, "", clock_skew_ms=it) for n, it in enumerate(skews)]
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("skews", "words"),
+    [
+        ((300_004, 299_950, None), "is 5 min behind those of all brokers (2)"),
+        ((-61_000,), "is 1 min ahead of those of all brokers (1)"),
+        ((300_000, 0), ""),
+        ((20_000, 20_000), ""),
+        ((None,), ""),
+        ((), ""),
+    ],
+)
+def test_only_a_clock_that_all_brokers_contradict_is_reported(skews, words):
+    line = clock_line(with_skews(*skews))
+    assert words in line and bool(words) == bool(line)

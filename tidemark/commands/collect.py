@@ -70,14 +70,26 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     from collection.continuous import collect_every, snapshot_line
     from collection.snapshots import take_snapshots
     from lake.landing import land
+    from lake.landing_places import Disk
 
     home, landing = invocation().home, invocation().landing
     chosen = clusters(home, namesrv)
     if every:
         shared, seconds = invocation().shared, _seconds(every)
         alive = alive_file.touch if alive_file else None
+        # A disk that is full has no room for what waits either.
+        waiting = None if isinstance(landing, Disk) else home
         asyncio.run(
-            collect_every(landing, shared, chosen, seconds, typer.echo, complain, alive=alive)
+            collect_every(
+                landing,
+                shared,
+                chosen,
+                seconds,
+                typer.echo,
+                complain,
+                alive=alive,
+                waiting=waiting,
+            )
         )
         return
     snapshots = take_snapshots(invocation().shared, chosen, report=complain)

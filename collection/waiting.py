@@ -1,0 +1,76 @@
+"""Snapshots that an object store did not take: they wait on this host, and land in their order."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lake.landing import Place, copy_landed, folder_name, land, landed, landing_of
+from lake.landing_places import Disk
+from rocketmq.records import Snapshot
+from settings.home import Home
+
+
+class Waiting:
+    """Lands the snapshots of one cluster, also those that could not be landed at their time.
+
+    Without a home to wait in, as where the landing is a disk itself, what cannot be landed is lost.
+    """
+
+    def __init__(self, place: Place, home: Home | None, key: str) -> None:
+        """Nothing is read or written.
+
+        Args:
+            place: where snapshots land.
+            home: has the folder in which they wait.
+            key: the cluster.
+        """
+        self._landing = landing_of(place)
+        self._home = home
+        self._disk = Disk((home.waiting if home else Path()) / folder_name(key))
+
+    def land(self, snapshot: Snapshot) -> None:
+        """Land a snapshot; it waits where others wait, or where it cannot be landed.
+
+        Raises:
+            OSError: it could not be landed; whether it waits is what `is_any` answers.
+        """
+        if not self.is_any():
+            try:
+                land(self._landing, snapshot)
+            except OSError:
+                if self._home:
+                    self._keep(snapshot)
+                raise
+        else:
+            self._keep(snapshot)
+
+    def is_any(self) -> bool:
+        """Return whether a snapshot waits."""
+        return bool(self._home) and next(landed(self._disk), None) is not None
+
+    def land_waiting(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> int:
+        """Land the snapshots that wait, oldest first; return how many that were.
+
+        Args:
+            seconds: after which the others wait for the next time.
+            clock: gives seconds.
+
+        Raises:
+            OSError: one cannot be landed; it and those behind it go on waiting.
+        """
+        if not self._home:
+            return 0
+        until, count = clock() + seconds, 0
+        for item in sorted(landed(self._disk)):
+            if count and clock() > until:
+                break
+            copy_landed(item, self._landing)
+            self._disk.remove(item.path)
+            self._disk.remove_empty(item.path.parent.parent)
+            count += 1
+        return count
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        assert self._home
+        self._home.make()
+        land(self._disk, snapshot)
