@@ -79,6 +79,7 @@ def application(
     )
     app.state.store = store
     app.state.metrics = keeper
+    app.state.query_parameters = {}
     app.state.live = LiveSnapshots(store.lake.shared.state, configured)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))

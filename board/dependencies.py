@@ -1,12 +1,13 @@
 """Dependencies of routes: the store, the person, and checks of every parameter."""
 
+import copy
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
-from fastapi.dependencies.utils import get_flat_params
-from fastapi.params import Query as QueryParameter
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from board.access import Person
 from board.as_of import Shown
@@ -38,9 +39,10 @@ def only_known_parameters(request: Request) -> None:
     Raises:
         ProblemError: naming the parameter, and those that there are.
     """
-    dependant = getattr(request.scope.get("route"), "dependant", None)
-    fields = get_flat_params(dependant) if dependant else []
-    known = {each.alias for each in fields if isinstance(each.field_info, QueryParameter)}
+    route, found = request.scope["route"], request.app.state.query_parameters
+    if route.endpoint not in found:
+        found[route.endpoint] = query_parameters(route)
+    known = found[route.endpoint]
     given = [name for name, _ in request.query_params.multi_items()]
     for name in given:
         if name not in known:
@@ -48,6 +50,24 @@ def only_known_parameters(request: Request) -> None:
             raise ProblemError(400, f"unknown parameter {name!r}; this address takes: {takes}")
         if given.count(name) > 1:
             raise ProblemError(400, f"parameter {name!r} is given more than once")
+
+
+def query_parameters(route: APIRoute) -> frozenset[str]:
+    """Return the names of the query parameters that a route takes, with those of its dependencies.
+
+    Its OpenAPI lists them. FastAPI has no other documented way to learn them.
+    """
+    # Pages are left out of the published schema, but take parameters too.
+    listed = copy.copy(route)
+    listed.include_in_schema = True
+    paths = get_openapi(title="", version="", routes=[listed])["paths"]
+    return frozenset(
+        parameter["name"]
+        for operations in paths.values()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    )
 
 
 def part_of(name: str) -> Callable[..., str]:
