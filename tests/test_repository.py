@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from settings.variables import NAMES
+
 ROOT = Path(__file__).parent.parent
 
 ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
@@ -57,6 +59,13 @@ def test_only_settings_read_our_variables():
         if READS_VARIABLE.search(path.read_text())
     }
     assert found == {"lab/jars.py"}
+
+
+def test_every_variable_is_set_in_a_test():
+    """A test that passes the setting itself does not prove that the variable is read."""
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    named = set(re.findall(r"TIDEMARK_\w+", "\n".join(path.read_text() for path in tests)))
+    assert [name for name in NAMES if name not in named] == []
 
 
 def test_no_module_stops_at_a_wrong_setting():

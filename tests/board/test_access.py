@@ -11,8 +11,10 @@ from board.access import Login, Person
 from board.application import application
 from board.passwords import password_hash, read_users
 from board.store import Store
+from settings.environment import Settings
 from settings.errors import SettingsError
 from tests.support.homes import run
+from tidemark.commands.serve import login_of
 
 GROUPS = "/api/v1/groups"
 SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
@@ -68,6 +70,28 @@ def test_reading_and_acting_are_separate(
     assert response.status_code == acts
     if reads == 401:
         assert "Basic" in guarded.get(GROUPS, headers=headers).headers["www-authenticate"]
+
+
+def test_logins_are_those_of_the_variables(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users").write_text(f"bob:{password_hash('pw')}:read\n")
+    monkeypatch.setenv("TIDEMARK_SERVE_USERS", str(tmp_path / "users"))
+    monkeypatch.setenv("TIDEMARK_SERVE_HEADER", "X-Forwarded-User")
+    monkeypatch.setenv("TIDEMARK_SERVE_PROXIES", "testclient")
+    monkeypatch.setenv("TIDEMARK_SERVE_ACTORS", "eve, dan")
+    login = login_of(Settings.read())
+    with TestClient(application(store, login=login)) as client:
+        for headers, reads, acts in (
+            ({}, 401, 401),
+            (basic("bob", "pw"), 200, 403),
+            ({"X-Forwarded-User": "eve"}, 200, 201),
+            ({"X-Forwarded-User": "mallory"}, 200, 403),
+            ({"X-User": "eve"}, 401, 401),
+        ):
+            assert client.get(GROUPS, headers=headers).status_code == reads
+            response = client.post("/api/v1/silences", json=SILENCE, headers=headers)
+            assert response.status_code == acts
 
 
 def test_who_is_logged_in_is_recorded(guarded: TestClient) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from lake.tables import progress, raw
+from orchestration.resources import resources
+from settings.environment import Settings
 from settings.machines import Machine, MachineOverride
 from spark.progress.capacity import capacity
 from tests.support.table_rows import frame, minute, minutes
@@ -61,6 +63,14 @@ GROUPS = {
 }
 
 
+def machine_of_variables(**variables):
+    """What the environment states of the machines of all groups, as runs read it."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables.items():
+            patched.setenv(name, value)
+        return resources(Settings.read())["client_machine"].machine()
+
+
 @pytest.fixture(scope="module")
 def computed(spark):
     clients, topics, queues, groups = [], [], [], []
@@ -107,7 +117,7 @@ def computed(spark):
         frame(spark, progress.GROUPS, groups),
         frame(spark, progress.PEAKS, peaks),
         minutes(60, 120),
-        Machine(cores=4, compute_ms=20.0),
+        machine_of_variables(TIDEMARK_CLIENT_CORES="4", TIDEMARK_CLIENT_COMPUTE_MS="20"),
         [
             MachineOverride({"consumer_group": ["batch-w*"]}, Machine(8, compute_share=0.25)),
             MachineOverride({"consumer_group": ["batch-*"]}, Machine(cores=2)),
