@@ -1,0 +1,54 @@
+"""What a tick makes Spark and Iceberg do, counted: ``python -m tests.support.tick_counts``.
+
+It ticks on made-up snapshots with a Spark of this process, whose own records tell what ran.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lake.catalog import Lake
+from lake.landing import land
+from lake.tables import TABLES
+from lake.window import HOUR, floor_hour
+from orchestration import in_process
+from orchestration.synthetic_snapshots import SyntheticCluster
+from settings.environment import Settings
+
+TICKS = 3
+"""The second one is of a deep snapshot; the third is of a snapshot like the first."""
+
+
+def counts(settings: Settings) -> Iterator[dict[str, int]]:
+    """Yield what each tick costs: ``queries`` and ``jobs`` of Spark, ``commits`` of Iceberg."""
+    cluster = SyntheticCluster(floor_hour(datetime.now(UTC)) - HOUR, topics=2, groups=2)
+    before: Counter[str] = Counter()
+    for number in range(TICKS):
+        land(settings.home, cluster.snapshot(number))
+        in_process.tick(settings, collect=False)
+        total = Counter(_of_spark()) + Counter({"commits": _commits(Lake(settings.home))})
+        yield dict(total - before)
+        before = total
+
+
+def _of_spark() -> dict[str, int]:
+    session = SparkSession.getActiveSession()
+    assert session, "a tick leaves its session open"
+    # There is no public way to what Spark itself has recorded.
+    java: Any = session._jsparkSession
+    queries = java.sharedState().statusStore().executionsCount()
+    return {"queries": queries, "jobs": java.sparkContext().statusStore().jobsList(None).size()}
+
+
+def _commits(lake: Lake) -> int:
+    return sum(len(lake.table(name).metadata.snapshots) for name in TABLES)
+
+
+if __name__ == "__main__":
+    for found in counts(Settings.read()):
+        sys.stdout.write(json.dumps(found) + "\n")
