@@ -61,7 +61,7 @@ def maintenance(
     end = floor_hour(now)
     young = Window(end - COMPACTED, end)
     session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
-    thinned_hours = _thin(session, lake.lake, end, lake.history_settings)
+    thinned_hours = thin(session, lake.lake, end, lake.history_settings)
     states, orphans = {}, 0
     for number, table in enumerate(TABLES.values()):
         known = lake.lake.table(table.name).metadata.snapshots
@@ -90,8 +90,8 @@ def maintenance(
     )
 
 
-def _thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:
-    """Thins the hours of the timeline that have come of age within a day; returns how many."""
+def thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:
+    """Thin the hours of the timeline that have come of age within a day; return how many."""
 
     def by_hour(rows: DataFrame) -> dict[datetime, int]:
         hour = F.date_trunc("hour", "observed_at")

@@ -1,6 +1,7 @@
 """The plan of a run: made of few reads, complete, and never changed."""
 
 from dataclasses import FrozenInstanceError, fields
+from datetime import timedelta
 
 import pytest
 
@@ -9,7 +10,7 @@ from lake.run_plan import ALL_RAW, RunPlan, plan_run
 from lake.tables import progress, quality, raw
 from lake.window import Window
 from settings.constants import MEMORY
-from settings.history import HistorySettings
+from settings.environment import Settings
 from tests.support.loaded_snapshots import at, load, mark_computed, name, snapshot, window
 
 
@@ -87,10 +88,9 @@ def test_snapshots_shortly_before_the_window_have_their_age(lake):
     assert made.before(at(3) - at(-8)) == ()
 
 
-def test_how_far_a_plan_reaches_follows_the_settings():
-    from datetime import timedelta
-
-    settings = HistorySettings(longest_gap=timedelta(minutes=3), timeline_reach=timedelta(hours=1))
-    made = RunPlan(window(0, 60), settings=settings)
+def test_how_far_a_plan_reaches_follows_the_variables(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_GAP_MINUTES", "3")
+    monkeypatch.setenv("TIDEMARK_TIMELINE_HOURS", "1")
+    made = RunPlan(window(0, 60), settings=Settings.read().history)
     assert made.reach == Window(at(0) - MEMORY - timedelta(minutes=3), at(60))
     assert made.dated == Window(at(-60), at(0))
