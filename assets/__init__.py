@@ -1,7 +1,7 @@
 """Dagster assets and asset checks: what exists.
 
 An asset's key is the name of its table. Its body is thin: find the window, read, call one pure
-function of ``spark``, replace the window, report metadata. What belongs here beside them: the
+function of ``spark``, replace the window, report metadata. What belongs here in addition: the
 partitions and the resource classes that bodies name. What does not: a business rule (``spark``,
 ``expectations``, ``alerting``) and what runs when (``orchestration``).
 """

@@ -59,7 +59,7 @@ class LakeResource(dg.ConfigurableResource):
         Called again it makes sure that this run still is the only one.
 
         Args:
-            waiting: receives a line that says for whom it waits, where it does.
+            waiting: receives a line that names the process it waits for, where it waits.
 
         Raises:
             Failure: another run did not end in the longest time that a run may take.

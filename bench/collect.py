@@ -1,4 +1,4 @@
-"""Cost of a snapshot of a large cluster, beside `mqadmin` and a bare loop, in the same run.
+"""Cost of a snapshot of a large cluster, against `mqadmin` and a bare loop, in the same run.
 
 ``make bench-collect`` or ``python -m bench.collect [--rounds N] [--version V] [--times N]
 [--exporter CHECKOUT]``, a checkout of Apache rocketmq-exporter that was built. It boots two real

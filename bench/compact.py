@@ -42,7 +42,7 @@ def main() -> None:
     """Join the files of the home on the command line and print how many there were."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
-    print(compact(Home.of(parser.parse_args().home)))  # noqa: T201  the answer
+    print(compact(Home.of(parser.parse_args().home)))  # noqa: T201  the result
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ def _run_once(process: subprocess.Popen[str]) -> dict[str, Any]:
     process.stdin.flush()
     line = process.stdout.readline()
     if not line:
-        raise SystemExit(f"{process.args} ended without an answer")
+        raise SystemExit(f"{process.args} ended without a result")
     return json.loads(line)
 
 
@@ -215,7 +215,7 @@ def home_with_engine(path: Path) -> Iterator[Home]:
 
 
 def _ticks(folder: Path) -> str:
-    """Ticks at the beginning of an hour beside those at its end, of equally warm engines, in turns.
+    """Ticks at the start of an hour against those at its end, of equally warm engines, in turns.
 
     Java compiles what it runs often, so engines are warm after some dozens of ticks.
     """

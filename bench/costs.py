@@ -1,4 +1,4 @@
-"""Processor time of ticks and backfills from an engine's start on, beside another checkout's.
+"""Processor time of ticks and backfills from an engine's start on, against another checkout's.
 
 ``make bench-costs ARGS="--before PATH"`` or ``python -m bench.costs [--before PATH] [--groups 25
 250] [--ticks 10] [--hours 1]``. PATH is a checkout of an earlier version with a ``.venv`` of its

@@ -125,7 +125,7 @@ def _refreshed(home: Home, rounds: int) -> tuple[str, str, str]:
         seconds.append(time.perf_counter() - started)
     samples = metrics.page().body.count(b"\n")
     return (
-        "refresh, once for each tick, beside the scrapes",
+        "refresh, once for each tick, while scrapes run",
         report.spread(seconds),
         f"{samples:,} lines",
     )
@@ -177,7 +177,7 @@ def _wait(address: str, process: subprocess.Popen[bytes], seconds: float = 120) 
         except (urllib.error.URLError, ConnectionError):
             pass
         time.sleep(0.2)
-    raise SystemExit("tidemark serve did not answer: its log is above")
+    raise SystemExit("tidemark serve did not respond: its log is above")
 
 
 if __name__ == "__main__":

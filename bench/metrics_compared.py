@@ -1,4 +1,4 @@
-"""Our metrics beside those of rocketmq-exporter and of the broker itself, at the same minute.
+"""Our metrics against those of rocketmq-exporter and of the broker itself, at the same minute.
 
 ``python -m bench.metrics_compared CHECKOUT [--version V]`` boots one broker with the whole workload
 and its own metrics endpoint, lets the exporter of a built checkout collect, stops the producers
@@ -56,12 +56,12 @@ def main() -> None:
     parser.add_argument("checkout", type=built, help="a built checkout of rocketmq-exporter")
     parser.add_argument("--version", default="5.3.3")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tidemark-beside-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tidemark-compared-") as folder:
         rows = _compared(options.checkout, options.version, Path(folder))
     head = ["group on topic", *(name for name, _, _ in COLUMNS)]
     text = "\n\n".join(
         [
-            "## Metrics beside the exporter's",
+            "## Metrics compared with the exporter's",
             f"`python -m bench.metrics_compared`: RocketMQ {options.version}, one broker, "
             "producers stopped, all read within one cycle of the exporter. Messages, and "
             "seconds of delay; empty is no sample.",
@@ -71,7 +71,7 @@ def main() -> None:
         ]
     )
     sys.stdout.write(text + "\n")
-    report.write_section("metrics beside", text)
+    report.write_section("metrics compared", text)
 
 
 def _compared(jar: Path, version: str, folder: Path) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 ``python -m bench.pages [--home FOLDER] [--days 30] [--pollers 20]`` writes a made-up home (or takes
 one that it wrote before), copies its past as a board that runs does, starts `tidemark serve` on it
-and fetches every page. Time of the CPU says what a page costs, whatever else the machine does.
+and fetches every page. Processor time shows what a page costs, whatever else the machine does.
 """
 
 import argparse

@@ -56,7 +56,7 @@ Totals = Sequence[float]
 
 
 def spark(form: str, folder: Path) -> Callable[[], Totals]:
-    """Spark with `THREADS`; the answer is made in full, the totals are taken of it."""
+    """Spark with `THREADS`; the result is made in full, the totals are taken of it."""
     from pyspark.sql import Observation, SparkSession
     from pyspark.sql import functions as F
 
@@ -79,7 +79,7 @@ def spark(form: str, folder: Path) -> Callable[[], Totals]:
     def run() -> Totals:
         session.read.parquet(str(folder)).createOrReplaceTempView("rows")
         session.sql(FORMS[form]).createOrReplaceTempView("steps")
-        # A sum over the answer would let the optimizer leave out what it does not need: all of it
+        # A sum over the result would let the optimizer leave out what it does not need: all of it
         # is made, and counted on its way to nowhere.
         total = Observation()
         made = session.sql(QUERY).observe(total, *map(F.expr, TOTALS))

@@ -34,7 +34,7 @@ TICK_SECONDS = 900
 KILLS_PER_COMPACTION = 3
 
 CLUSTER = "struck"
-"""What the made-up cluster is called; another home may hold others beside it."""
+"""What the made-up cluster is called; another home may hold others too."""
 
 
 def soak(

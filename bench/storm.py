@@ -1,4 +1,4 @@
-"""Cost of ten thousand active alerts: a tick beside the same tick without any, and notifying them.
+"""Cost of ten thousand active alerts: a tick against the same tick without any, and notifying them.
 
 ``make bench-storm`` or ``python -m bench.storm [--rounds N]``. Two homes hold the same past,
 `bench.past.Past`; in one of them ten rules are true of every group and topic, in the other one the

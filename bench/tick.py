@@ -1,4 +1,4 @@
-"""Cost of `tidemark lag` and of a tick, beside `mqadmin` on the same cluster in the same run.
+"""Cost of `tidemark lag` and of a tick, against `mqadmin` on the same cluster in the same run.
 
 ``make bench`` or ``python -m bench.tick [--rounds N] [--version V]``. It boots a cluster with every
 group of the workload and measures whole processes from outside, in turns, because machines drift:

@@ -24,7 +24,7 @@ def the_store(request: Request) -> Store:
 
 
 def readable(store: "TheStore") -> None:
-    """Refuse to answer from rows that could never be read: an empty answer would be wrong.
+    """Refuse to respond from rows that could never be read: no rows would be a wrong response.
 
     Raises:
         ProblemError: why they cannot be read.

@@ -44,7 +44,7 @@ ROW_GROUP = 8192
 
 CHECK_SECONDS = 30.0
 SHARE = 0.25
-"""Share of the time that copying may take, beside ticks and requests."""
+"""Share of the time that copying may take from ticks and requests."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ _DAY = f"""
 
 
 class GroupCopies:
-    """Copies of hours and days of ``progress.groups``, beside the tables."""
+    """Copies of hours and days of ``progress.groups``, kept apart from the tables."""
 
     def __init__(
         self, lake: Lake, files: DataFiles, has_history: Callable[[], bool] = lambda: True

@@ -13,13 +13,13 @@ router = APIRouter(tags=["probes"])
 
 @router.get("/healthz", summary="The process is up")
 def healthz() -> Response:
-    """Answer 200 while the process serves requests."""
+    """Respond 200 while the process serves requests."""
     return json_response({"status": "ok"})
 
 
 @router.get("/readyz", summary="Tables are readable and the collection is fresh")
 def readyz(store: TheStore) -> Response:
-    """Answer 200 when tables are readable and every cluster is fresh, else 503 with the reasons."""
+    """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
     now = datetime.now(UTC)
     newest = store.newest
     reasons = [] if store.problem is None else [store.problem]

@@ -72,7 +72,7 @@ class MetricsKeeper:
 
 @router.get("/metrics", summary="Metrics of the newest observation, for Prometheus")
 def scrape(request: Request) -> Response:
-    """Answer in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
+    """Respond in Prometheus text or OpenMetrics, as the header ``Accept`` requests."""
     keeper: MetricsKeeper = request.app.state.metrics
     headers = request.headers
     found = keeper.page(headers.get("accept", ""), headers.get("accept-encoding", ""))

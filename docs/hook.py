@@ -1,6 +1,6 @@
 """Adds the generated reference pages to the site; MkDocs calls this module as a hook.
 
-MkDocs puts the folder of a hook first on the search path, so it stands beside no module that has
+MkDocs puts the folder of a hook first on the search path, so no module next to it may have
 the name of a package: ``docs/generate/settings.py`` would hide ``settings``.
 """
 

@@ -2,7 +2,7 @@
 
 The audit finds mistakes of Tidemark's own computations and disagreements between sources, some of
 which show over an hour only. No tick waits for it. Its own expectations have severity ``warn``: a
-recomputation replaces what they find once the cause is mended.
+recomputation replaces what they find once the mistake is corrected.
 """
 
 from expectations.annotation_columns import (

@@ -3,7 +3,7 @@
 Here belongs what boots, breaks and loads brokers: the jars (`lab.jars`), which node listens where
 (`lab.layout`), configuration files (`lab.config`), processes (`lab.processes`), the cluster itself
 (`lab.cluster`), faults (`lab.faults`), the workload (`lab.workloads`) and clients of a Proxy
-(`lab.grpc_clients`). Nothing here reads a cluster for its own sake: what brokers answer is the
+(`lab.grpc_clients`). Nothing here reads a cluster for its own sake: what brokers respond is the
 business of ``rocketmq/``. The lab is the only room that changes brokers, and only those it started
 itself.
 

@@ -67,7 +67,7 @@ def classes(version: str, program: str = "workload", first: Path | None = None) 
 
     Args:
         version: RocketMQ version.
-        program: the folder of its sources beside this module.
+        program: the folder of its sources next to this module.
         first: a folder of jars that go before RocketMQ's own.
 
     Raises:

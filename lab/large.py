@@ -23,7 +23,7 @@ class Large:
     """How large; every broker holds all of it.
 
     Attributes:
-        topics: topics, beside one retry topic per group.
+        topics: topics, in addition to one retry topic per group.
         queues: queues of each topic.
         groups: consumer groups, none of them online.
         topics_per_group: topics each group has progress on.

@@ -43,7 +43,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a backup holds, as its file ``backup.json`` says.
+    """What a backup holds, as its file ``backup.json`` states.
 
     Attributes:
         program: the version of tidemark that made it.

@@ -28,7 +28,7 @@ class CatalogConfig:
         python: properties for PyIceberg.
         spark: properties of Iceberg's ``SparkCatalog``, without their prefix. Whoever has a session
             can read them, so no password is among them.
-        drivers: what Spark needs beside Iceberg: ``sqlite``, ``postgresql``, ``s3``.
+        drivers: what Spark needs in addition to Iceberg: ``sqlite``, ``postgresql``, ``s3``.
         place: where the catalog is, as an error names it.
         database: SQLAlchemy's address of the PostgreSQL that keeps leases and shared state, empty
             where files of the home do.

@@ -24,7 +24,7 @@ def replace_peaks(lake: Lake, window: Window) -> int:
 
     Args:
         lake: the tables; ``progress.groups`` of the window must be computed.
-        window: the window. Where it begins within an hour, what the hour held before it stays.
+        window: the window. Where it begins within an hour, what the hour had before it stays.
 
     Returns:
         Rows written; 0 where no rate of the window exceeds the known ones.

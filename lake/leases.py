@@ -101,7 +101,7 @@ class Leases(ABC):
             waiting: is called once with who holds it, where it is not free at once.
 
         Raises:
-            HeldError: another process has held it all that time.
+            HeldError: another process holds it all that time.
             LeaseError: where leases are kept cannot be reached.
         """
         deadline = time.monotonic() + seconds

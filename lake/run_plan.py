@@ -41,14 +41,14 @@ class RunPlan:
         rows: about how many offsets of queues and consumers the window holds.
         filled: names of the raw tables with rows in the window.
         previous: ids of the snapshots before the window that hold the previous observations.
-        unreachable: brokers that snapshots of the window lack, and the snapshot that last held
+        unreachable: brokers that snapshots of the window lack, and the snapshot that last had
             them.
         observations: the recent observations that health is computed from.
         steps: from the previous observation of each broker to those of the window, for events.
         counter_windows: where the windows of counters begin, for throughput; empty without counters
             in the window.
         decisions: what people have decided on quarantined rows of `reach`.
-        quarantined: what the quarantine held of `reach` before the window.
+        quarantined: what the quarantine contained of `reach` before the window.
         suspects: names of the raw tables that may hold rows that are no measurements. Until
             expectations have validated the window these are all of them.
         settings: how far back the run reads.
@@ -83,7 +83,7 @@ class RunPlan:
 
     @property
     def last_known(self) -> frozenset[str]:
-        """Ids of the snapshots that last held the unreachable brokers."""
+        """Ids of the snapshots that last had the unreachable brokers."""
         return frozenset(broker.last_snapshot_id for broker in self.unreachable)
 
     @property

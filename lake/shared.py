@@ -1,4 +1,4 @@
-"""What the processes of one deployment share beside the tables: leases and small state."""
+"""What the processes of one deployment share in addition to the tables: leases and small state."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Small state that processes share beside the tables: texts by name.
+"""Small state that processes share in addition to the tables: texts by name.
 
 What a collector remembers, silences, marks of deliveries: a few kilobytes that are replaced as a
 whole. `FileState` keeps them as files of a home, `lake.postgresql.PostgresqlState` as rows.

@@ -1,4 +1,4 @@
-"""Brokers that a snapshot lacks, and the snapshot that last held them."""
+"""Brokers that a snapshot lacks, and the snapshot that last had them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class UnreachableBroker:
 def unreachable_brokers(
     known: Sequence[LoadedSnapshot], window: Window
 ) -> Iterator[UnreachableBroker]:
-    """Yield the brokers that snapshots of a window lack, if held at most `MEMORY` before.
+    """Yield the brokers that snapshots of a window lack, if known within `MEMORY` before.
 
     Args:
         known: loaded snapshots of the window and of `MEMORY` before it, in order of time.

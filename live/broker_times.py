@@ -116,7 +116,9 @@ async def _requested(
     found.problems = [problem.line for problem in problems.rows()]
     left_out = sum(reader.left_out for reader in readers)
     if left_out:
-        found.problems.append(f"{left_out} groups of queues were beyond the limits of one answer")
+        found.problems.append(
+            f"{left_out} groups of queues were beyond the limits of one live snapshot"
+        )
     return found
 
 

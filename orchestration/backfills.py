@@ -20,7 +20,7 @@ PART_ROWS = 3_000_000
 """Offsets of queues and consumers that a part holds at most, unless a single hour holds more."""
 
 MEASURED = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
-"""The tables whose rows are counted: all others are small beside them."""
+"""The tables whose rows are counted: all others are small compared with them."""
 
 
 def parts(lake: Lake, window: Window) -> list[Window]:

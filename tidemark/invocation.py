@@ -33,7 +33,7 @@ class Invocation:
 
     @cached_property
     def settings(self) -> "Settings":
-        """All settings, read at the first use: commands without a use for them answer sooner.
+        """All settings, read at the first use: commands without a use for them end sooner.
 
         Raises:
             SettingsError: a variable cannot be used.

@@ -1,6 +1,6 @@
 """What people do with incidents: find, acknowledge and resolve them, from any surface.
 
-The command line and the board call these functions, so both record who did it and why, and answer
+The command line and the board call these functions, so both record who did it and why, and respond
 a wrong use with the same line.
 """
 

@@ -14,7 +14,7 @@ OWN_LABELS = (
     *("severity", "rule", "kind", "subject"),
     *("cluster", "consumer_group", "topic", "broker"),
 )
-"""Names that every incident has beside the labels of its rule, which cannot replace them."""
+"""Names that every incident has; the labels of its rule cannot replace them."""
 
 
 class IncidentMatch(Strict, frozen=True):
@@ -51,7 +51,7 @@ class IncidentMatch(Strict, frozen=True):
     @classmethod
     def _no_fields(cls, value: dict[str, Globs]) -> dict[str, Globs]:
         for name in value.keys() & set(OWN_LABELS):
-            raise ValueError(f"{name} is a field of the match, write it beside `labels`")
+            raise ValueError(f"{name} is a field of the match, write it next to `labels`")
         return value
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ from alerting.rules.time_intervals import NamedIntervals
 from settings.yaml_documents import Document, Item, item_at, items_of, kind, reason
 
 LISTS = ("inhibit", "receivers", "time_intervals")
-"""Keys of a rule file beside ``rules`` that hold a list."""
+"""Keys of a rule file, other than ``rules``, that hold a list."""
 
 Read = Sequence[tuple[Path, Document]]
 

@@ -108,7 +108,7 @@ def history_of(
         cluster: the cluster.
         group: the group.
         topic: the topic.
-        names: columns of ``progress.groups``, and ``delay_error_ms`` beside those of pages.
+        names: columns of ``progress.groups``, and ``delay_error_ms`` in addition to those of pages.
         step: seconds of a point; None: as many as there are observations, or as few as are drawn.
 
     Raises:

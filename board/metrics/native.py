@@ -1,7 +1,7 @@
 """Metrics named as brokers of RocketMQ 5.5 name theirs, for clusters of every version.
 
 Labels and meanings are those of ``ConsumerLagCalculator`` and ``BrokerMetricsManager``; a scrape
-of a 5.5.0 broker is kept beside the tests. Where that broker reports 0 for what it does not know
+of a 5.5.0 broker is kept with the tests. Where that broker reports 0 for what it does not know
 (never committed, expired, nobody online), there is no sample here.
 """
 

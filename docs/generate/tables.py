@@ -50,7 +50,7 @@ def expectations_page() -> str:
     return page(
         "Expectations",
         "Every expectation of every table, with the built-in type of Great Expectations that "
-        "says the same. [Data quality](../data-quality.md) explains the severities, how to "
+        "means the same. [Data quality](../data-quality.md) explains the severities, how to "
         "tolerate a share of violations, and how to bring suites of your own.",
         *parts,
     )

@@ -9,7 +9,7 @@ class RemotingError(Exception):
     Attributes:
         endpoint: ``host:port`` of the request.
         operation: name of the request and its subject, e.g. ``GET_TOPIC_STATS_INFO lab_orders``.
-        reason: the cause, in one line.
+        reason: why the request failed, in one line.
         code: the response code, None where no response came.
     """
 
