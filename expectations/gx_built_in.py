@@ -35,11 +35,9 @@ from great_expectations.expectations.core.expect_column_values_to_not_be_null im
 from great_expectations.expectations.core.expect_compound_columns_to_be_unique import (
     ExpectCompoundColumnsToBeUnique,
 )
-from great_expectations.expectations.expectation import BatchExpectation
-from great_expectations.validator.metric_configuration import MetricConfiguration
 from great_expectations.validator.validator import ValidationDependencies
 
-from expectations.gx_row_expectation import EVALUATED, UNEXPECTED, outcome
+from expectations.gx_row_expectation import counted, outcome
 
 CONDITION = "tidemark_condition"
 """Key in `meta`: the condition by which the rows are counted."""
@@ -68,15 +66,7 @@ class CountedByCondition:
             return super().get_validation_dependencies(  # pyright: ignore
                 execution_engine, runtime_configuration
             )
-        dependencies = BatchExpectation.get_validation_dependencies(
-            self, execution_engine, runtime_configuration
-        )
-        for name in (EVALUATED, UNEXPECTED):
-            counted = MetricConfiguration(
-                name, {"batch_id": self.batch_id}, {"condition": condition}
-            )
-            dependencies.set_metric_configuration(name, counted)
-        return dependencies
+        return counted(self, condition, execution_engine, runtime_configuration)
 
     def _validate(
         self: Any,

@@ -19,6 +19,8 @@ from great_expectations.execution_engine.sparkdf_execution_engine import SparkDF
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_partial
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from great_expectations.validator.metric_configuration import MetricConfiguration
+from great_expectations.validator.validator import ValidationDependencies
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -79,8 +81,13 @@ class ExpectRowsToHold(BatchExpectation):
     condition: str
     mostly: float = 1.0
 
-    metric_dependencies: ClassVar[tuple[str, ...]] = (EVALUATED, UNEXPECTED)
     success_keys: ClassVar[tuple[str, ...]] = ("condition", "mostly")
+
+    def get_validation_dependencies(
+        self, execution_engine: Any = None, runtime_configuration: Any = None
+    ) -> ValidationDependencies:
+        """Return that it needs the two counts of its condition."""
+        return counted(self, self.condition, execution_engine, runtime_configuration)
 
     def _validate(
         self,
@@ -89,6 +96,25 @@ class ExpectRowsToHold(BatchExpectation):
         execution_engine: Any = None,
     ) -> dict[str, Any]:
         return outcome(metrics, self.mostly)
+
+
+def counted(
+    expectation: Any, condition: str, execution_engine: Any, runtime_configuration: Any
+) -> ValidationDependencies:
+    """Return that an expectation needs the two counts of a condition.
+
+    Great Expectations bundles the aggregates of one domain into a query. So the domain is that of
+    the batch for every expectation, whatever arguments its type has.
+    """
+    dependencies = BatchExpectation.get_validation_dependencies(
+        expectation, execution_engine, runtime_configuration
+    )
+    for name in (EVALUATED, UNEXPECTED):
+        metric = MetricConfiguration(
+            name, {"batch_id": expectation.batch_id}, {"condition": condition}
+        )
+        dependencies.set_metric_configuration(name, metric)
+    return dependencies
 
 
 def outcome(metrics: Mapping[str, Any], mostly: float) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from tests.support.homes import ROOT, environment
 pytestmark = [pytest.mark.spark, pytest.mark.kills]
 
 OF_TICKS = (
-    {"queries": 21, "jobs": 38, "commits": 15},
-    {"queries": 36, "jobs": 61, "commits": 29},
-    {"queries": 22, "jobs": 41, "commits": 17},
+    {"queries": 13, "jobs": 30, "commits": 15},
+    {"queries": 24, "jobs": 49, "commits": 29},
+    {"queries": 14, "jobs": 33, "commits": 17},
 )
 """Of the first tick, of one with what clients report, and of one after it."""
 
