@@ -140,33 +140,20 @@ def evaluations(
     for alert in alerts:
         true.setdefault((alert.row["cluster"], alert.observed_at), []).append(alert)
         subjects[alert.rule, alert.subject] = alert.row["cluster"]
-    open_questions = {
-        snapshot.snapshot_id: {
-            subject for subject, cluster in subjects.items() if cluster == snapshot.cluster
-        }
-        - {
-            (alert.rule, alert.subject)
-            for alert in true.get((snapshot.cluster, snapshot.observed_at), ())
-        }
-        for snapshot in snapshots
-    }
-    wanted = set().union(*open_questions.values())
-    outcomes = _outcomes(session, lake, rules, snapshots, known, wanted)
+    found_true = [
+        tuple(true.get((snapshot.cluster, snapshot.observed_at), ())) for snapshot in snapshots
+    ]
+    undecided = [
+        {subject for subject, cluster in subjects.items() if cluster == snapshot.cluster}
+        - {(alert.rule, alert.subject) for alert in found}
+        for snapshot, found in zip(snapshots, found_true, strict=True)
+    ]
+    outcomes = _outcomes(session, lake, rules, snapshots, known, set().union(*undecided))
     return [
         Evaluation(
-            snapshot.observed_at,
-            snapshot.cluster,
-            tuple(true.get((snapshot.cluster, snapshot.observed_at), ())),
-            frozenset(
-                subject
-                for subject in open_questions[snapshot.snapshot_id]
-                if outcomes.get(
-                    (snapshot.snapshot_id, *subject), False if _is_whole(snapshot) else None
-                )
-                is False
-            ),
+            snapshot.observed_at, snapshot.cluster, found, _untrue(snapshot, subjects_of, outcomes)
         )
-        for snapshot in snapshots
+        for snapshot, found, subjects_of in zip(snapshots, found_true, undecided, strict=True)
     ]
 
 
@@ -192,6 +179,24 @@ def _outcomes(
         (row["snapshot_id"], row["rule"], row["subject"]): row["holds"]
         for row in found.toArrow().to_pylist()
     }
+
+
+def _untrue(
+    snapshot: LoadedSnapshot,
+    subjects: Iterable[tuple[str, str]],
+    outcomes: Mapping[tuple[str, str, str], bool | None],
+) -> frozenset[tuple[str, str]]:
+    """Return the rules and subjects of which a snapshot shows that the rule is not true.
+
+    One without an outcome has no row in the snapshot: it is gone if all brokers are in it, else
+    unknown.
+    """
+    gone = False if _is_whole(snapshot) else None
+    return frozenset(
+        subject
+        for subject in subjects
+        if outcomes.get((snapshot.snapshot_id, *subject), gone) is False
+    )
 
 
 def _is_whole(snapshot: LoadedSnapshot) -> bool:

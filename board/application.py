@@ -77,13 +77,19 @@ def application(
             "5XX": {"model": Problem, "description": "the tables cannot be read"},
         },
     )
-    app.state.store = store
-    app.state.metrics = keeper
+    app.state.store, app.state.metrics = store, keeper
     app.state.query_parameters = {}
     app.state.live = LiveSnapshots(store.lake.shared.state, configured)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
+    _include_routes(app)
+    _handle_failures(app)
+    return app
+
+
+def _include_routes(app: FastAPI) -> None:
+    """Add the API, what programs poll, the pages and their files."""
     api = APIRouter(prefix=API, dependencies=[Depends(readable)])
     for module in (clusters, groups, group, topics, incidents, events, plan):
         api.include_router(module.router)
@@ -94,8 +100,6 @@ def application(
     for module in (overview, groups_pages, group_page, incidents_pages, tables, now, preferences):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=layout.ROOM / "static"))
-    _handle_failures(app)
-    return app
 
 
 def _handle_failures(app: FastAPI) -> None:

@@ -72,6 +72,21 @@ class Chart:
     is_empty: bool = False
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """Where an instant and a value are in the picture, from 0 to the largest that is drawn."""
+
+    window: Window
+    top: float
+
+    def x(self, at: datetime) -> float:
+        span = (self.window.end - self.window.start).total_seconds()
+        return round(LEFT + (WIDTH - LEFT) * (at - self.window.start).total_seconds() / span, 1)
+
+    def y(self, value: float) -> float:
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * max(0.0, value) / self.top, 1)
+
+
 def chart(
     title: str,
     window: Window,
@@ -97,25 +112,19 @@ def chart(
     known += [value for value in (band[1] if band else ()) if value is not None]
     most = max(known, default=0)
     top = _round_up_time(most) if unit == "ms" else _round_up(most)
-    span = (window.end - window.start).total_seconds()
-
-    def x(at: datetime) -> float:
-        return round(LEFT + (WIDTH - LEFT) * (at - window.start).total_seconds() / span, 1)
-
-    def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * max(0.0, value) / top, 1)
-
-    paths, points = [], []
-    for line in lines:
-        parts = _parts(instants, line.values)
-        path = " ".join(
-            "M" + " L".join(f"{x(at)} {y(value)}" for at, value in part)
-            for part in parts
-            if len(part) > 1
-        )
-        points += [(line.kind, x(p[0][0]), y(p[0][1])) for p in parts if len(p) == 1]
-        newest = next((v for v in reversed(line.values)), None)
-        paths.append((line.kind, line.name, text(newest), path))
+    axes = _Axes(window, top)
+    x, y = axes.x, axes.y
+    drawn = [(line, _parts(instants, line.values)) for line in lines]
+    paths = [
+        (line.kind, line.name, text(line.values[-1] if line.values else None), _path(parts, x, y))
+        for line, parts in drawn
+    ]
+    points = [
+        (line.kind, x(part[0][0]), y(part[0][1]))
+        for line, parts in drawn
+        for part in parts
+        if len(part) == 1
+    ]
     rows = [(top * part / 4, text(top * part / 4)) for part in (0, 2, 4)]
     columns = _times(window)
     marks = [mark for mark in marks if mark.at in window]
@@ -173,6 +182,19 @@ def _parts(
     return [
         [(at, value) for at, value in part if value is not None] for known, part in grouped if known
     ]
+
+
+def _path(
+    parts: Sequence[Sequence[tuple[datetime, float]]],
+    x: Callable[[datetime], float],
+    y: Callable[[float], float],
+) -> str:
+    """Return the runs of known values as an SVG path; one value alone is drawn as a point."""
+    return " ".join(
+        "M" + " L".join(f"{x(at)} {y(value)}" for at, value in part)
+        for part in parts
+        if len(part) > 1
+    )
 
 
 def _band(

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Alert rules: check, route, schema, test.")
 
+REPLAYED = (
+    *("opened_at", "fired_at", "resolved_at", "state", "severity", "rule", "subject"),
+    *("peak_value", "threshold", "observations", "suppressed_by"),
+)
+"""What is printed of an incident that a replay finds."""
+
 
 @app.command()
 def check(
@@ -132,37 +138,27 @@ def test(
         raise CommandError(f"{invoked.home.path} holds no history; set TIDEMARK_HOME or --home")
     spark = SparkResource(spark_config=spark_config(invoked.settings))
     found = replay(invoked.lake, spark, rules, Window(first, last), declared.inhibitions)
-    rows = [
-        {
-            "opened_at": each.opened_at,
-            "fired_at": each.fired_at,
-            "resolved_at": each.resolved_at,
-            "state": each.state,
-            "severity": each.severity,
-            "rule": each.rule,
-            "subject": each.subject,
-            "peak_value": each.peak_value,
-            "threshold": each.threshold,
-            "observations": each.observations,
-            "suppressed_by": each.suppressed_by,
-        }
-        for each in found
-    ]
+    rows = [{name: getattr(each, name) for name in REPLAYED} for each in found]
     if format is Format.json:
         echo(to_json(rows))
     else:
-        print_rows(rows[:limit], list(rows[0]) if rows else ["rule", "subject"])
-        if len(rows) > limit:
-            echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
-        if rows:
-            summary = by_rule(rows)
-            echo("\n" + table_text(summary, list(summary[0]), "By rule"))
-        fired = sum(each.fired_at is not None for each in found)
-        echo(f"{fired} would have fired; {len(found) - fired} were still pending")
+        _print_replayed(rows, limit)
     if names := not_replayed(rules):
         # JSON on standard output stays JSON.
         skipped = f"not replayed, as they need the clock: {', '.join(names)}"
         echo(skipped, err=format is Format.json)
+
+
+def _print_replayed(rows: Sequence[dict[str, Any]], limit: int) -> None:
+    """Print the first incidents of a replay, and how many there are of each rule."""
+    print_rows(rows[:limit], list(rows[0]) if rows else ["rule", "subject"])
+    if len(rows) > limit:
+        echo(f"and {len(rows) - limit} more: --limit {len(rows)}, or --format json")
+    if rows:
+        summary = by_rule(rows)
+        echo("\n" + table_text(summary, list(summary[0]), "By rule"))
+    fired = sum(row["fired_at"] is not None for row in rows)
+    echo(f"{fired} would have fired; {len(rows) - fired} were still pending")
 
 
 def not_replayed(rules: Sequence["Rule"]) -> list[str]:
