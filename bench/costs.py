@@ -21,10 +21,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import dagster as dg
+
 from bench import report
 
 ROOT = Path(__file__).parent.parent
 CLOCK = os.sysconf("SC_CLK_TCK")
+WARM_TICKS = 2
+"""Ticks after which the share of validation is measured."""
+
 ROWS_OF_GROUP = 64
 """Group queues of a group of `bench.past.Past`: four topics of eight queues on two brokers."""
 
@@ -89,6 +94,17 @@ class Side:
             spent - before.get(pid, 0.0) for pid, spent in self._services().items()
         )  # a service that the command has started begins at 0
         return Cost(wall, services + _of_children() - children)
+
+    def validation_share(self, ticks: int) -> float:
+        """Return which share of the time of the newest ticks' steps validation took."""
+        spent = {True: 0.0, False: 0.0}
+        with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
+            for run in instance.get_runs(limit=ticks):
+                for step in instance.get_run_step_stats(run.run_id):
+                    if step.start_time and step.end_time:
+                        is_validation = step.step_key.startswith("validate_")
+                        spent[is_validation] += step.end_time - step.start_time
+        return spent[True] / sum(spent.values())
 
     def _services(self) -> dict[int, float]:
         """Return the processor time so far of each process that outlives commands."""
@@ -163,6 +179,9 @@ def measure(
                 side.put(number, number + 1)
             costs = [side.tidemark("tick", "--no-collect") for side in sides]
             step(f"tick {number + 1}", costs)
+        if ticks > WARM_TICKS:
+            share = sides[-1].validation_share(ticks - WARM_TICKS)
+            sys.stdout.write(f"Validation took {share:.0%} of the later ticks.\n")
         if hours:
             end = start + timedelta(hours=hours)
             arguments = ("recompute", "--from", start.isoformat(), "--to", end.isoformat())
