@@ -63,7 +63,8 @@ class CatalogConfig:
             spark |= {"type": "rest", "uri": settings.uri}
         elif settings.type == POSTGRESQL:
             url = make_url(settings.uri)
-            python |= {"type": "sql", "uri": _with_driver(url)}
+            # The ping finds connections that a restart of the database has ended.
+            python |= {"type": "sql", "uri": _with_driver(url), "pool_pre_ping": "true"}
             spark |= {**_JDBC, "uri": _jdbc(url), "jdbc.user": url.username or ""}
             drivers.append("postgresql")
             password = _password_line(url)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyiceberg.exceptions import ValidationError
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from lake.failures import DamagedError, essence
 
@@ -18,6 +18,7 @@ OBJECT_STORE = (
     "check the object store: TIDEMARK_S3_ENDPOINT, TIDEMARK_S3_REGION, AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY"
 )
+DATABASE = "check PostgreSQL, and TIDEMARK_CATALOG_URI"
 NO_BUCKET = "create the bucket, or mend TIDEMARK_WAREHOUSE and TIDEMARK_LANDING"
 PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 
@@ -39,6 +40,8 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         raise
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
+        if isinstance(error, OperationalError) and "psycopg2" in why:
+            advice = DATABASE
         if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
             advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
         raise damaged(what, why, advice) from error

@@ -21,7 +21,15 @@ OURS = {
 
 LONGEST = 500
 
+WHEN_BACK = "a tick goes on when it is back"
+
 _CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
+_GONE = re.compile(
+    r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "(.*?)"',
+    re.DOTALL,
+)
+"""What gRPC writes of a server that does not answer any more; Spark's is the only one."""
+
 _CAUSED = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _APPENDED = re.compile(
     r"\n\s*at |\[SQL: |\(Background on this error|JVM stacktrace:|For further information visit "
@@ -34,6 +42,8 @@ class DamagedError(OSError):
 
 def essence(text: str) -> str:
     """Return a failure's text in one line, without the stack or statement that libraries append."""
+    if gone := _GONE.search(text):
+        return essence(f"the Spark Connect server is gone: {gone[1]}; {WHEN_BACK}")
     if "Traceback (most recent call last)" in text:
         text = text.strip().splitlines()[-1]
     roots = _CAUSED.findall(text)

@@ -21,6 +21,13 @@ OSError: no such file
 """
 
 
+GONE = """<_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.UNAVAILABLE
+\tdetails = "failed to connect to all addresses; Connection refused"
+\tdebug_error_string = "UNKNOWN:Error received from peer"
+>"""
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -29,6 +36,11 @@ OSError: no such file
         (JAVA, "java.io.FileNotFoundException: File /a/b.parquet does not exist"),
         (ROOTLESS, "org.apache.spark.SparkException: Exception thrown in awaitResult:"),
         (PYTHON, "OSError: no such file"),
+        (
+            GONE,
+            "the Spark Connect server is gone: failed to connect to all addresses; Connection "
+            "refused; a tick goes on when it is back",
+        ),
         ("(x) no [SQL: SELECT 1] (Background on this error at: y)", "(x) no"),
         ("a" * 600, "a" * 497 + "..."),
         ("", ""),

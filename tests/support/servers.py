@@ -45,6 +45,40 @@ class Bucket:
     credentials: dict[str, str]
 
 
+@dataclass
+class Server:
+    """A server that a test may take away for a while.
+
+    Attributes:
+        command: what starts it.
+        log: what it prints.
+        ready: whether it serves.
+        folder: where it runs.
+        ended_by: the signal that ends it at once, and its connections.
+        process: it, since `start`.
+    """
+
+    command: list[str]
+    log: Path
+    ready: Callable[[], bool]
+    folder: Path
+    ended_by: int = signal.SIGTERM
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it serves."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.folder)
+        until(self.ready, self.process, self.log)
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process:
+            self.process.send_signal(self.ended_by)
+            self.process.wait(60)
+            self.process = None
+
+
 @contextmanager
 def postgresql(folder: Path) -> Iterator[str]:
     """A PostgreSQL of its own with the database ``iceberg``; yields an address with the password.
@@ -55,16 +89,23 @@ def postgresql(folder: Path) -> Iterator[str]:
     Args:
         folder: where its log goes.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="tidemark-postgresql-") as place,
-        _postgresql(Path(place), folder / "log") as uri,
-    ):
+    with postgresql_server(folder) as (uri, _):
         yield uri
 
 
 @contextmanager
-def _postgresql(place: Path, messages: Path) -> Iterator[str]:
+def postgresql_server(folder: Path) -> Iterator[tuple[str, Server]]:
+    """As `postgresql`, with the server."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemark-postgresql-") as place,
+        _postgresql(Path(place), folder / "log") as made,
+    ):
+        yield made
+
+
+@contextmanager
+def _postgresql(place: Path, messages: Path) -> Iterator[tuple[str, Server]]:
     binaries = postgresql_binaries()
     data, secret, port = place / "data", place / "secret", free_port()
     secret.write_text(PASSWORD + "\n")
@@ -78,26 +119,23 @@ def _postgresql(place: Path, messages: Path) -> Iterator[str]:
     subprocess.run(initdb, check=True, capture_output=True, cwd=place)
     server = [*as_user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-F"]
     server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={place}"]
-    with messages.open("wb") as log:
-        process = subprocess.Popen(server, stdout=log, stderr=log, cwd=place)
     environment = os.environ | {"PGPASSWORD": PASSWORD}
     client = ["-h", "127.0.0.1", "-p", str(port), "-U", "lake"]
+
+    def called(program: str, *arguments: str) -> bool:
+        command = [str(binaries / program), *client, *arguments]
+        return not subprocess.run(command, env=environment, capture_output=True).returncode
+
+    # The signal also ends connections that are still open.
+    made = Server(
+        server, messages, lambda: called("pg_isready", "-d", "postgres"), place, signal.SIGINT
+    )
     try:
-        until(
-            lambda: (
-                not subprocess.run(
-                    [str(binaries / "createdb"), *client, "iceberg"],
-                    env=environment,
-                    capture_output=True,
-                ).returncode
-            ),
-            process,
-            messages,
-        )
-        yield f"postgresql://lake:p%3Ass%5Cword@127.0.0.1:{port}/iceberg"
+        made.start()
+        assert called("createdb", "iceberg"), messages.read_text()
+        yield f"postgresql://lake:p%3Ass%5Cword@127.0.0.1:{port}/iceberg", made
     finally:
-        process.send_signal(signal.SIGINT)  # ends connections that are still open
-        process.wait(60)
+        made.stop()
 
 
 def postgresql_binaries() -> Path:
@@ -113,6 +151,13 @@ def postgresql_binaries() -> Path:
 @contextmanager
 def object_store(folder: Path) -> Iterator[Bucket]:
     """An S3 server with the bucket ``lake``."""
+    with object_store_server(folder) as (bucket, _):
+        yield bucket
+
+
+@contextmanager
+def object_store_server(folder: Path) -> Iterator[tuple[Bucket, Server]]:
+    """As `object_store`, with the server."""
     bucket, port = folder / "buckets" / "lake", free_port()
     bucket.mkdir(parents=True)
     key = {"AWS_ACCESS_KEY_ID": "lake-key", "AWS_SECRET_ACCESS_KEY": "marked-lake-secret"}
@@ -124,22 +169,15 @@ def object_store(folder: Path) -> Iterator[Bucket]:
         f"s3proxy.credential={key['AWS_SECRET_ACCESS_KEY']}\n"
         f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={bucket.parent}\n"
     )
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                *("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                *("-jar", str(jar), "--properties", str(properties)),
-            ],
-            stdout=log,
-            stderr=log,
-        )
+    command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-jar", str(jar), "--properties", str(properties)]
     endpoint = f"http://127.0.0.1:{port}"
+    made = Server(command, folder / "log", lambda: _answers(endpoint), folder)
     try:
-        until(lambda: _answers(endpoint), process, folder / "log")
-        yield Bucket(endpoint, bucket, key)
+        made.start()
+        yield Bucket(endpoint, bucket, key), made
     finally:
-        process.terminate()
-        process.wait(60)
+        made.stop()
 
 
 def _answers(address: str) -> bool:

@@ -137,10 +137,14 @@ def _process(
 
 @contextmanager
 def connect_server(
-    folder: Path, properties: Mapping[str, str], environment: Mapping[str, str], token: str
+    folder: Path,
+    properties: Mapping[str, str],
+    environment: Mapping[str, str],
+    token: str,
+    port: int = 0,
 ) -> Iterator[str]:
     """A Connect server that lets in who has the token; yields its address."""
-    port = free_port()
+    port = port or free_port()
     folder.mkdir(parents=True)
     settings = dict(properties) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
