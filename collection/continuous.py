@@ -129,8 +129,8 @@ async def watch(
     """
     collector = Collector(shared, cluster, every, read)
     try:
-        shore = _Shore(place, waiting, cluster.key, report, warn)
-        await _watch(shore, collector, every, stop, alive)
+        landings = _Landings(place, waiting, cluster.key, report, warn)
+        await _watch(landings, collector, every, stop, alive)
     finally:
         collector.end()
 
@@ -148,8 +148,8 @@ class _Once:
         self._last = line
 
 
-class _Shore:
-    """Where the snapshots of one cluster land, and what is reported of that.
+class _Landings:
+    """Lands the snapshots of one cluster, and reports each.
 
     Attributes:
         key: the cluster.
@@ -187,7 +187,7 @@ class _Shore:
 
 
 async def _watch(
-    shore: _Shore,
+    landings: _Landings,
     collector: Collector,
     every: float,
     stop: asyncio.Event,
@@ -198,14 +198,14 @@ async def _watch(
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
-        await _collect_and_land(shore, collector, IN_TIME * every)
+        await _collect_and_land(landings, collector, IN_TIME * every)
         if alive:
             alive()
-        await asyncio.to_thread(shore.land_waiting, LANDING * every)
+        await asyncio.to_thread(landings.land_waiting, LANDING * every)
         due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
-            shore.warn(
-                f"{shore.key}: left out {number - due} snapshots, the one before took too long"
+            landings.warn(
+                f"{landings.key}: left out {number - due} snapshots, the one before took too long"
             )
 
 
@@ -226,20 +226,20 @@ async def _tidy() -> None:
         gc.collect()
 
 
-async def _collect_and_land(shore: _Shore, collector: Collector, seconds: float) -> None:
+async def _collect_and_land(landings: _Landings, collector: Collector, seconds: float) -> None:
     try:
         snapshot = await collector.take_snapshot(seconds)
-        await asyncio.to_thread(shore.land, snapshot)
+        await asyncio.to_thread(landings.land, snapshot)
     except CollectedElsewhereError as error:
-        shore.once(f"{one_line(error)}; standing by")
+        landings.once(f"{one_line(error)}; standing by")
     except LeaseError as error:
-        shore.once(f"{shore.key}: {one_line(error)}; trying again")
+        landings.once(f"{landings.key}: {one_line(error)}; trying again")
     except NeverReachedError as error:
-        shore.warn(f"{shore.key}: {one_line(error)}; trying again")
+        landings.warn(f"{landings.key}: {one_line(error)}; trying again")
     except OSError as error:
-        shore.warn(f"{shore.key}: a snapshot is lost: {one_line(error)}; trying again")
+        landings.warn(f"{landings.key}: a snapshot is lost: {one_line(error)}; trying again")
     else:
-        shore.once("")
+        landings.once("")
 
 
 async def _stopped_by(stop: asyncio.Event, until: float) -> bool:
