@@ -22,6 +22,8 @@ from tests.support.browser import SECONDS, browser_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.slow
+
 GROUP = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.11.0.min.js").read_text(encoding="utf-8")
 FAULTS = """async () => {

@@ -58,7 +58,9 @@ def test_of_itself(store: Store) -> None:
 
 
 def test_an_empty_home_has_metrics_of_itself(lake: Lake) -> None:
-    samples = samples_of(Store(lake, lambda: False))
+    store = Store(lake, lambda: False)
+    store.refresh()
+    samples = samples_of(store)
     assert value(samples, "tidemark_build_info", version="1.2.3") == 1
     assert not [name for name in samples if name.startswith("rocketmq")]
 

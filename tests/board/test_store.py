@@ -97,6 +97,7 @@ def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) 
         assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_locked_catalog_is_waited_for_and_said(store: Store, filled: Lake) -> None:
     with sqlite3.connect(filled.home.catalog) as writer:
         writer.execute("BEGIN EXCLUSIVE")

@@ -26,6 +26,9 @@ WHERE = f'Cluster="{board_home.CLUSTER}",Env="production"'
 NAMES = {metric.name for _, metric in metrics_of(SOURCES)}
 
 
+pytestmark = pytest.mark.slow
+
+
 def names_in(expression: str) -> set[str]:
     """The metrics that an expression is about."""
     return set(re.findall(r"\b(?:rocketmq|tidemark)_\w+", expression))

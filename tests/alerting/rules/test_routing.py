@@ -81,6 +81,7 @@ def routes_of_alertmanager(file: Path, labels: dict[str, str]) -> list[str]:
 
 
 @needs_amtool
+@pytest.mark.slow
 def test_random_labels_reach_the_receivers_that_alertmanager_names(tmp_path: Path):
     chance = random.Random(20261124)
     several = 0
