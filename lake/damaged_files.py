@@ -40,7 +40,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         raise
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
-        if isinstance(error, OperationalError) and "psycopg2" in why:
+        if advice == PUT_BACK and isinstance(error, OperationalError) and "psycopg2" in why:
             advice = DATABASE
         if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
             advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
