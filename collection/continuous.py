@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
 from collection.turns import CollectedElsewhereError
-from collection.waiting import Waiting
+from collection.waiting import Waiting, WaitsError
 from lake.failures import one_line
 from lake.landing import Place, landing_of
 from lake.leases import LeaseError
@@ -129,7 +129,7 @@ async def watch(
     """
     collector = Collector(shared, cluster, every, read)
     try:
-        landings = _Landings(place, waiting, cluster.key, report, warn)
+        landings = Landings(place, waiting, cluster.key, report, warn)
         await _watch(landings, collector, every, stop, alive)
     finally:
         collector.end()
@@ -148,7 +148,7 @@ class _Once:
         self._last = line
 
 
-class _Landings:
+class Landings:
     """Lands the snapshots of one cluster, and reports each.
 
     Attributes:
@@ -168,14 +168,14 @@ class _Landings:
     def land(self, snapshot: Snapshot) -> None:
         """Land a snapshot, or let it wait."""
         self._clock(clock_line(snapshot))
+        where = f"{self.key}: a snapshot could not be landed in {landing_of(self._place)}"
         try:
             self._waiting.land(snapshot)
-        except OSError as error:
-            where = f"{self.key}: a snapshot could not be landed in {landing_of(self._place)}"
-            if not self._waiting.is_any():
-                self.warn(f"{where}: {one_line(error)}; trying again")
-                return
+        except WaitsError as error:
             self._refused(f"{where}: {one_line(error)}; it and those behind it wait on this host")
+        except OSError as error:
+            self.warn(f"{where}: {one_line(error)}; trying again")
+            return
         self.report(snapshot_line(snapshot))
 
     def land_waiting(self, seconds: float) -> None:
@@ -187,7 +187,7 @@ class _Landings:
 
 
 async def _watch(
-    landings: _Landings,
+    landings: Landings,
     collector: Collector,
     every: float,
     stop: asyncio.Event,
@@ -226,7 +226,7 @@ async def _tidy() -> None:
         gc.collect()
 
 
-async def _collect_and_land(landings: _Landings, collector: Collector, seconds: float) -> None:
+async def _collect_and_land(landings: Landings, collector: Collector, seconds: float) -> None:
     try:
         snapshot = await collector.take_snapshot(seconds)
         await asyncio.to_thread(landings.land, snapshot)

@@ -10,6 +10,10 @@ from rocketmq.records import Snapshot
 from settings.home import Home
 
 
+class WaitsError(OSError):
+    """A snapshot could not be landed, and waits."""
+
+
 class Waiting:
     """Lands the snapshots of one cluster, also those that could not be landed at their time.
 
@@ -32,17 +36,19 @@ class Waiting:
         """Land a snapshot; it waits where others wait, or where it cannot be landed.
 
         Raises:
-            OSError: it could not be landed; whether it waits is what `is_any` answers.
+            WaitsError: it could not be landed, and waits.
+            OSError: it could not be landed and cannot wait: it is lost.
         """
-        if not self.is_any():
-            try:
-                land(self._landing, snapshot)
-            except OSError:
-                if self._home:
-                    self._keep(snapshot)
-                raise
-        else:
+        if self.is_any():
             self._keep(snapshot)
+            return
+        try:
+            land(self._landing, snapshot)
+        except OSError as error:
+            if not self._home:
+                raise
+            self._keep(snapshot)
+            raise WaitsError(str(error)) from error
 
     def is_any(self) -> bool:
         """Return whether a snapshot waits."""

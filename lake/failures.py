@@ -28,7 +28,7 @@ _GONE = re.compile(
     r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "(.*?)"',
     re.DOTALL,
 )
-"""What gRPC writes of a server that does not answer any more; Spark's is the only one."""
+"""What gRPC writes of a server that no longer responds; Spark's is the only one."""
 
 _CAUSED = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _APPENDED = re.compile(

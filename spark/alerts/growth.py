@@ -58,7 +58,7 @@ def with_growth(
     """
     texts = list(conditions)
     if not compares_growth(texts):
-        return rows
+        return rows  # before the columns are read, for which Spark would resolve its plan
     names = [name for name in rows.columns if any(name + GROWTH in text for text in texts)]
     if not names:
         return rows

@@ -2,6 +2,9 @@
 
 from spark.columns import QUEUE, SNAPSHOT
 
+QUEUE_ID = ("broker", "topic", "queue_id")
+"""What joins of queues in one snapshot need."""
+
 GROUP = (*SNAPSHOT, "consumer_group")
 """A group in a snapshot."""
 

@@ -19,7 +19,7 @@ from settings.history import DEFAULT_HISTORY
 from spark.columns import KEY_HASH, at_least_zero, inside, milliseconds, with_new, with_previous
 from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
 from spark.progress.delay import with_times
-from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID
+from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID, QUEUE_ID
 from spark.progress.observed import (
     CLOCK,
     OBSERVED_QUEUE,
@@ -151,8 +151,6 @@ def _by_queue(rows: DataFrame) -> DataFrame:
     """
     return rows.repartition(*QUEUE_ID)
 
-
-QUEUE_ID = ("broker", "topic", "queue_id")
 
 HASHED = "shuffle_hash"
 """How consumer rows find their queues: in a hash table of each partition, without another sort."""

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from collection.continuous import Landings
 from collection.waiting import Waiting
 from lake.landing import land, landed
 from lake.landing_places import Disk
@@ -50,6 +51,19 @@ def test_what_is_refused_waits_and_lands_in_order(home, refusing):
     assert ids(refusing) == [each.snapshot_id for each in snapshots]
     assert not waiting.is_any()
     assert not any((home.path / "waiting").rglob("*.parquet"))
+
+
+def test_what_cannot_wait_is_lost_and_not_reported_as_collected(home, refusing):
+    collected, warned = [], []
+    landings = Landings(refusing, home, "past", collected.append, warned.append)
+    landings.land(taken(1))
+    assert len(collected) == 1
+    assert "wait on this host" in warned[-1]
+    hour = next((home.path / "waiting").rglob("12"))
+    (hour.parent / "13").write_text("in the way")
+    landings.land(taken(61))
+    assert len(collected) == 1
+    assert "trying again" in warned[-1]
 
 
 def test_a_later_process_lands_what_waited(home, refusing, tmp_path):

@@ -119,16 +119,16 @@ class Deployment:
     def recovers(self) -> None:
         """At most three ticks compute once each snapshot that has landed."""
         self.until_landed(1)
-        before, said = self.landed(), []
+        before, printed = self.landed(), []
         for _ in range(3):
             done = run(self.home("ticks"), ["tick", "--no-collect"], **self.settings)
-            said.append(done.stderr)
+            printed.append(done.stderr)
             if not done.returncode:
                 found = Counter(row["snapshot_id"] for row in rows_of(self.lake)[SNAPSHOTS.name])
                 if found.keys() >= set(before):
                     assert set(found.values()) == {1}
                     return
-        raise AssertionError("\n".join(said))
+        raise AssertionError("\n".join(printed))
 
 
 class Connect:

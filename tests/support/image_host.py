@@ -40,7 +40,7 @@ class Host:
     Attributes:
         folder: with the logs of processes, and below `scratch` what they may write to.
         programs: the bin folder of the installed wheel.
-        environment: of every process, beside its home.
+        environment: of every process, in addition to its home.
         ports: of the compose file, to free ones of this machine.
         running: processes by name of their service.
     """

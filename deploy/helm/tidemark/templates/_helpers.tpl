@@ -22,7 +22,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
-{{/* What every pod has beside its containers: (dict "root" $ "containers" NAMES). Each container has
+{{/* What every pod has in addition to its containers: (dict "root" $ "containers" NAMES). Each container has
 folders of its own to write to; pods share no disk. */}}
 {{- define "tidemark.pod" -}}
 serviceAccountName: {{ include "tidemark.name" .root }}
@@ -67,7 +67,7 @@ volumes:
 checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256sum }}
 {{- end -}}
 
-{{/* What every container has beside its command: (dict "root" $ "name" NAME). */}}
+{{/* What every container has in addition to its command: (dict "root" $ "name" NAME). */}}
 {{- define "tidemark.container" -}}
 image: {{ include "tidemark.image" .root }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
