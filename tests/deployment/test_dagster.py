@@ -14,7 +14,7 @@ import pytest
 from lake.tables import raw
 from settings.home import Home
 from tests.support.homes import ROOT, environment, run, warmed
-from tests.support.servers import free_port
+from tests.support.servers import free_port, listens
 
 SECONDS = 900
 """A machine that is busy takes minutes for the imports of three processes."""
@@ -72,10 +72,14 @@ def process(arguments, log, env):
             started.wait()
 
 
-def until(done, log):
+def until(done, processes):
+    """Wait for what is done by processes, each with its log; none of them may end before."""
     deadline = time.monotonic() + SECONDS
     while not (found := done()):
-        assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+        running = all(process.poll() is None for process in processes)
+        assert running and time.monotonic() < deadline, "\n".join(
+            f"{log}: {log.read_text(errors='replace')[-3000:]}" for log in processes.values()
+        )
         time.sleep(1)
     return found
 
@@ -108,12 +112,15 @@ def test_a_scheduled_tick_succeeds_in_an_operators_dagster(tmp_path, operator, s
         code += ["-h", "127.0.0.1", "-p", str(port)]
         logs = tmp_path / "code.log", tmp_path / "daemon.log"
         with (
-            process(code, logs[0], env),
-            process(["dagster-daemon", "run", "-w", "workspace.yaml"], logs[1], env),
+            process(code, logs[0], env) as server,
             dg.DagsterInstance.from_config(str(operator)) as instance,
         ):
+            until(lambda: listens(port), {server: logs[0]})
             ticks = dg.RunsFilter(job_name="tick", statuses=[dg.DagsterRunStatus.SUCCESS])
-            (tick, *_) = until(lambda: instance.get_runs(ticks), logs[1])
+            daemon = ["dagster-daemon", "run", "-w", "workspace.yaml"]
+            with process(daemon, logs[1], env) as runs:
+                both = {server: logs[0], runs: logs[1]}
+                (tick, *_) = until(lambda: instance.get_runs(ticks), both)
         found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
         assert {"cluster": "lab", "status": "FAILED"} in found
         assert "dagster/max_runtime" in tick.tags

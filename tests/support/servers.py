@@ -5,6 +5,7 @@ process when the context closes.
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
+from lab.layout import is_free
 from tests.support.jars import jars
 
 START_SECONDS = 120
@@ -206,9 +208,12 @@ def _is(ready: Callable[[], bool]) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of loopback on which nothing listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """Return a port of loopback on which nothing listens now.
+
+    It lies below the range of outgoing connections (from 32768 on Linux): one of those takes a
+    port of that range before a server that starts for seconds listens on it.
+    """
+    return next(port for port in iter(lambda: random.randrange(10000, 20000), 0) if is_free(port))
 
 
 def listens(port: int) -> bool:

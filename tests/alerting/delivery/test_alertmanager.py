@@ -1,7 +1,6 @@
 """A real Alertmanager takes the alerts, keeps them while they fire, and lets them end."""
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
 from settings.notifications import NotificationSettings
 from tests.support.notified_incidents import incident
+from tests.support.servers import free_port
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 
@@ -30,12 +30,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def eventually(holds: Callable[[], Any], seconds: float = 60) -> Any:
