@@ -11,6 +11,7 @@ from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
 from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
+from lake.history import pending_after
 from lake.landing import land
 from lake.loading import load
 from lake.tables import raw
@@ -102,6 +103,12 @@ def raw_tables(
         context.log.warning(
             f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "
             f"raw rows of their cluster: {loaded.too_old[0]} and others stay in the landing"
+        )
+    if later := pending_after(run.lake, run.plan.window):
+        until = f"{run.plan.window.end:%Y-%m-%dT%H:%MZ}"
+        context.log.info(
+            f"much is not computed yet: this tick computes until {until}, and {later} snapshots "
+            "wait for the next ticks"
         )
     for snapshot_id, reason in loaded.rejected.items():
         context.log.error(f"{snapshot_id} is kept out: {reason}")

@@ -4,14 +4,15 @@ Both follow from ``raw.snapshots`` and ``progress.snapshots``, which hold a row 
 Reading them takes milliseconds, so no run searches the large tables for what precedes its window.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
 from lake.conditions import not_before
+from lake.parts import parts
 from lake.tables import progress, raw
-from lake.window import Window
+from lake.window import HOUR, Window, floor_hour
 from settings.constants import MEMORY
 
 REMOTE = "remote"
@@ -79,6 +80,10 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     A snapshot that landed late changes the previous observation of later ones of its cluster, so
     the window reaches through the newest of these. It holds what other clusters observed meanwhile.
 
+    Where much is missing, as after a long pause, the window is the first part of it (`lake.parts`):
+    a run that takes all would take hours, and whatever ended it would end the next one too. What
+    remains is pending at the next tick.
+
     Args:
         lake: the tables.
         since: the instant from which on a snapshot counts.
@@ -90,13 +95,51 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     )
     newest: dict[str, datetime] = {}
     missing: dict[str, datetime] = {}
+    settled: dict[str, datetime] = {}
     for snapshot in loaded:
         newest[snapshot.cluster] = snapshot.observed_at
-        if snapshot.snapshot_id not in computed:
+        if snapshot.snapshot_id in computed:
+            settled[snapshot.cluster] = snapshot.observed_at
+        else:
             missing.setdefault(snapshot.cluster, snapshot.observed_at)
     if not missing:
         return None
-    return Window.through(min(missing.values()), max(newest[cluster] for cluster in missing))
+    window = Window.through(min(missing.values()), max(newest[cluster] for cluster in missing))
+    return _first_part(lake, window, missing, settled)
+
+
+def _first_part(
+    lake: Lake, window: Window, missing: Mapping[str, datetime], settled: Mapping[str, datetime]
+) -> Window:
+    """Return the first part of a window that leaves nothing wrong behind it.
+
+    Args:
+        lake: the tables.
+        window: the window of all missing snapshots, which begins with the oldest.
+        missing: the oldest missing snapshot of each cluster.
+        settled: the newest computed snapshot of each cluster. It is computed again in the run that
+            computes a missing one before it: no later run would.
+    """
+    if window.end - window.start <= HOUR:
+        return window
+    for part in parts(lake, window.whole_hours()):
+        begun = [cluster for cluster, first in missing.items() if first < part.end]
+        if all(settled.get(cluster, window.start) < part.end for cluster in begun):
+            return Window(window.start, min(part.end, window.end))
+    return window
+
+
+def pending_after(lake: Lake, window: Window) -> int:
+    """Return how many loaded snapshots that are not computed lie after a window of a tick.
+
+    Only a part of what is pending ends with a whole hour. After any other nothing is read.
+    """
+    if window.end != floor_hour(window.end):
+        return 0
+    reach = Window(window.end, _END)
+    loaded = {snapshot.snapshot_id for snapshot in loaded_snapshots(lake, reach)}
+    computed = lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))
+    return len(loaded.difference(computed["snapshot_id"].to_pylist()))
 
 
 def measured_rows(lake: Lake, window: Window) -> int:

@@ -1,53 +1,17 @@
-"""Backfills in parts: whole hours of bounded size, one run each, resumed where they were stopped.
+"""Backfills are resumed where they were stopped.
 
-A part bounds the memory of Spark whatever the range, a tick may run between two parts, and a killed
-backfill repeats at most one part. What is done stands in the shared state until the backfill is
+Each of their parts (`lake.parts`) is a run, a tick may run between two of them, and a killed
+backfill repeats at most one. What is done stands in the shared state until the backfill is
 complete, so that another host goes on with it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from lake.catalog import Lake
 from lake.state import State
-from lake.tables import raw
-from lake.window import HOUR, Window
+from lake.window import Window
 
 _NAME = "backfill.json"
-
-PART_ROWS = 3_000_000
-"""Offsets of queues and consumers that a part holds at most, unless a single hour holds more."""
-
-MEASURED = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS)
-"""The tables whose rows are counted: all others are small compared with them."""
-
-
-def parts(lake: Lake, window: Window) -> list[Window]:
-    """Return consecutive windows of whole hours that make up a window of whole hours.
-
-    Args:
-        lake: the tables.
-        window: the hours to compute.
-    """
-    rows: dict[datetime, int] = {}
-    for table in MEASURED:
-        for hour, count in lake.rows_by_hour(table).items():
-            rows[hour] = rows.get(hour, 0) + count
-    return list(_parts(window, rows))
-
-
-def _parts(window: Window, rows: Mapping[datetime, int]) -> Iterator[Window]:
-    start, held = window.start, 0
-    hour = window.start
-    while hour < window.end:
-        more = rows.get(hour, 0)
-        if hour > start and held + more > PART_ROWS:
-            yield Window(start, hour)
-            start, held = hour, 0
-        held += more
-        hour += HOUR
-    yield Window(start, window.end)
 
 
 def remaining(state: State, window: Window) -> Window:

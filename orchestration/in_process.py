@@ -16,6 +16,7 @@ from lake.catalog_config import CatalogConfig
 from lake.failures import OURS, essence
 from lake.landing import newest_landed
 from lake.landing_places import Landing
+from lake.parts import parts
 from lake.window import Window
 from orchestration import backfills
 from orchestration.instance.dead_runs import end_dead_runs
@@ -100,11 +101,11 @@ def recompute(
     left = window if restart else backfills.remaining(state, window)
     if left != window:
         complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
-    parts = backfills.parts(lake, left)
+    planned = parts(lake, left)
     run_id = ""
-    for number, part in enumerate(parts, 1):
+    for number, part in enumerate(planned, 1):
         hours = f"{part.start:%Y-%m-%dT%H:%MZ} to {part.end:%Y-%m-%dT%H:%MZ}"
-        where = f"part {number} of {len(parts)}, {hours}"
+        where = f"part {number} of {len(planned)}, {hours}"
         backfills.note(state, window, part.start)
         run_id = _run(
             settings,
@@ -115,7 +116,7 @@ def recompute(
             complain,
         )
         backfills.note(state, window, part.end)
-        if len(parts) > 1:
+        if len(planned) > 1:
             complain(f"done: {where}")
     return run_id
 

@@ -51,7 +51,7 @@ def test_doctor_finds_what_it_needs(installed, tmp_path):
 
 
 def test_dagster_validates_the_shipped_workspace(installed, tmp_path):
-    code = "import orchestration.definitions, tidemark.demo; print(tidemark.demo.WORKSPACE)"
+    code = "import orchestration; print(orchestration.__path__[0] + '/workspace.yaml')"
     workspace = run(installed / "python", "-c", code, folder=tmp_path).stdout.split()[-1]
     assert workspace.startswith(str(installed.parent))
     command = ["-m", "dagster", "definitions", "validate", "-w", workspace]

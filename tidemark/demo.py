@@ -3,6 +3,7 @@
 One supervisor starts everything and stops what it started, by process, however it ends.
 """
 
+import json
 import os
 import signal
 import socket
@@ -20,7 +21,6 @@ from typing import Any
 import dagster as dg
 import psutil
 
-import orchestration
 from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from orchestration.instance import run_services
@@ -30,12 +30,15 @@ from settings.environment import Settings
 from settings.home import Home
 from tidemark.errors import CommandError
 
-WORKSPACE = Path(orchestration.__file__).parent / "workspace.yaml"
+_DEFINITIONS = ("-m", "orchestration.definitions", "-h", "127.0.0.1")
 
 Report = Callable[[str], None]
 
 CHECK_SECONDS = 1.0
 """How often the supervisor checks what it started."""
+
+CODE_SERVER_SECONDS = 120
+"""So long a code server may take to begin; it imports for seconds."""
 
 FIRST_TICK_SECONDS = 300
 """So long the first tick may take to begin; the schedule has it within a minute."""
@@ -202,23 +205,41 @@ def _finished(instance: dg.DagsterInstance, since: datetime) -> list[Any]:
 
 
 def _start_dagster(running: Demo, environment: dict[str, str]) -> None:
-    workspace = ["--workspace", str(WORKSPACE)]
-    commands = {"dagster-daemon": ["run", *workspace]}
+    """Start the code server, and what asks it for the definitions: the daemon and the UI.
+
+    A daemon that has the definitions from a module imports them again every minute, in a process
+    that it starts for that.
+    """
+    code = free_port_base()
+    _start(running, "dagster", ["api", "grpc", *_DEFINITIONS, "-p", str(code)], environment)
+    until = time.monotonic() + CODE_SERVER_SECONDS
+    while not _taken(code):
+        if running.processes["dagster"].poll() is not None or time.monotonic() > until:
+            raise CommandError(f"no code server began; see {_log(running.home, 'dagster')}")
+        time.sleep(0.2)
+    file = running.home.dagster / "workspace.yaml"
+    server = {"host": "127.0.0.1", "port": code, "location_name": "tidemark"}
+    file.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
+    workspace = ["--workspace", str(file)]
+    _start(running, "dagster-daemon", ["run", *workspace], environment)
     if running.port is not None:
         address = ["--host", "127.0.0.1", "--port", str(running.port)]
-        commands["dagster-webserver"] = [*workspace, *address]
-    for name, arguments in commands.items():
-        with _log(running.home, name).open("ab") as log:
-            running.processes[name] = subprocess.Popen(
-                [str(Path(sys.executable).parent / name), *arguments],
-                env=environment,
-                cwd=WORKSPACE.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # Ctrl-C is for the supervisor, which stops things in order.
-                start_new_session=True,
-            )
+        _start(running, "dagster-webserver", [*workspace, *address], environment)
+
+
+def _start(running: Demo, program: str, arguments: list[str], environment: dict[str, str]) -> None:
+    """Start a program of Dagster as one of the processes of the demo."""
+    with _log(running.home, program).open("ab") as log:
+        running.processes[program] = subprocess.Popen(
+            [str(Path(sys.executable).parent / program), *arguments],
+            env=environment,
+            cwd=running.home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for the supervisor, which stops things in order.
+            start_new_session=True,
+        )
 
 
 def _start_board(home: Home, port: int, port_base: int) -> subprocess.Popen[bytes]:

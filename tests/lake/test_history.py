@@ -1,6 +1,10 @@
 """Which loaded snapshots a tick computes."""
 
-from lake.history import pending_window
+import pytest
+
+from lake import parts
+from lake.history import pending_after, pending_window
+from lake.tables import raw
 from lake.window import HOUR, Window
 from tests.support.loaded_snapshots import NOON, TICK, at, load, mark_computed, snapshot
 
@@ -62,3 +66,42 @@ def test_what_is_too_old_is_let_be(lake):
 def test_two_clusters_share_a_window(lake):
     load(lake, snapshot(1), snapshot(2, cluster="other"))
     assert pending(lake) == Window(at(1), at(2) + TICK)
+
+
+@pytest.fixture
+def rows_of_three_hours(lake, monkeypatch):
+    """Two rows of queues in each of three hours, of which a run computes two at most."""
+    for hour in range(3):
+        row = {"snapshot_id": f"lab-{60 * hour}", "observed_at": at(60 * hour), "cluster": "lab"}
+        queues = [row | {"broker": "a", "topic": "t", "queue_id": number} for number in range(2)]
+        lake.append(raw.QUEUE_OFFSETS, queues)
+    monkeypatch.setattr(parts, "PART_ROWS", 2)
+    return lake
+
+
+def test_after_a_long_pause_ticks_compute_parts(rows_of_three_hours):
+    load(rows_of_three_hours, snapshot(0), snapshot(60), snapshot(120))
+    first = pending(rows_of_three_hours)
+    assert first == Window(at(0), at(60))
+    assert pending_after(rows_of_three_hours, first) == 2
+    mark_computed(rows_of_three_hours, 0)
+    assert pending(rows_of_three_hours) == Window(at(60), at(120))
+    mark_computed(rows_of_three_hours, 60)
+    last = pending(rows_of_three_hours)
+    assert last == Window(at(120), at(120) + TICK)
+    assert pending_after(rows_of_three_hours, last) == 0
+
+
+def test_a_part_reaches_through_what_follows_a_late_snapshot(rows_of_three_hours):
+    """A computed snapshot whose previous observation changes is computed in the same run."""
+    load(rows_of_three_hours, snapshot(0), snapshot(60), snapshot(70), snapshot(120))
+    mark_computed(rows_of_three_hours, 70)
+    assert pending(rows_of_three_hours) == Window(at(0), at(120))
+
+
+def test_a_part_leaves_clusters_that_miss_nothing_in_it(rows_of_three_hours):
+    """Of another cluster only the newest snapshot is missing, after the end of the part."""
+    load(rows_of_three_hours, snapshot(0), snapshot(120))
+    load(rows_of_three_hours, *(snapshot(minute, cluster="other") for minute in (1, 119, 121)))
+    mark_computed(rows_of_three_hours, 1, 119, cluster="other")
+    assert pending(rows_of_three_hours) == Window(at(0), at(60))

@@ -1,12 +1,13 @@
-"""Backfills in parts: their sizes, and what of them is left after a kill."""
+"""Backfills in parts, and what of them is left after a kill."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lake import parts
 from lake.tables import raw
 from lake.window import HOUR, Window
-from orchestration import backfills, in_process
+from orchestration import in_process
 from orchestration.in_process import RunError
 from settings.environment import Settings
 
@@ -26,21 +27,8 @@ def small_parts(lake, monkeypatch):
         row = {"broker": "a", "topic": "t", "observed_at": at, "cluster": "c"}
         rows = [row | {"queue_id": number, "snapshot_id": f"s{hour}"} for number in range(2)]
         lake.append(raw.QUEUE_OFFSETS, rows)
-    monkeypatch.setattr(backfills, "PART_ROWS", 4)
+    monkeypatch.setattr(parts, "PART_ROWS", 4)
     return lake
-
-
-def test_parts_are_bounded_and_cover_all_hours(small_parts):
-    assert backfills.parts(small_parts, DAY) == [hours(0, 2), hours(2, 4), hours(4, 24)]
-
-
-def test_an_hour_is_never_divided(small_parts, monkeypatch):
-    monkeypatch.setattr(backfills, "PART_ROWS", 1)
-    assert backfills.parts(small_parts, hours(0, 2)) == [hours(0, 1), hours(1, 2)]
-
-
-def test_hours_without_rows_are_one_part(lake):
-    assert backfills.parts(lake, DAY) == [DAY]
 
 
 @pytest.fixture
