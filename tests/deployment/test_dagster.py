@@ -138,6 +138,37 @@ def _runs(operator):
         return instance.get_runs_count(dg.RunsFilter(job_name="tick"))
 
 
+@pytest.mark.spark
+@pytest.mark.deployment
+@pytest.mark.kills
+def test_a_scheduled_tick_succeeds_under_dagster_dev(tmp_path, spark_engine):
+    """As the README starts it: daemon and UI share the code server that they are given."""
+    home, log = Home.of(tmp_path / "home"), tmp_path / "dev.log"
+    home.make()
+    with warmed(home, spark_engine) as warm:
+        warm.tick()  # which makes the instance file
+        env = environment(
+            home,
+            DAGSTER_HOME=str(home.dagster),
+            TIDEMARK_SCHEDULE="on",
+            TIDEMARK_NAMESRV="127.0.0.1:1",
+            TIDEMARK_CLUSTER="lab",
+        )
+        command = ["dagster", "dev", "-w", str(ROOT / "workspace.yaml"), "-p", str(free_port())]
+        with (
+            process(command, log, env) as dev,
+            dg.DagsterInstance.from_config(str(home.dagster)) as instance,
+        ):
+            scheduled = dg.RunsFilter(
+                job_name="tick",
+                statuses=[dg.DagsterRunStatus.SUCCESS],
+                tags={"dagster/schedule_name": "every_minute"},
+            )
+            until(lambda: instance.get_runs(scheduled), {dev: log})
+        found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
+        assert {"cluster": "lab", "status": "FAILED"} in found
+
+
 @pytest.mark.slow
 def test_an_instance_file_that_a_person_wrote_stays(tmp_path, monkeypatch):
     from orchestration.instance.files import CONFIG as OURS
