@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deployment unit lint docs soak endurance notifier bench bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
+.PHONY: help setup demo test test-deployment unit lint docs soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -51,7 +51,10 @@ notifier: setup ## kill -9 the notifier at 50 random moments and count the notif
 	$(BIN)/python -m bench.notifier $(ARGS)
 	$(BIN)/python -m bench.routed_notifier $(ARGS)
 
-bench: setup ## what an answer and a tick cost, beside mqadmin
+bench: setup ## all measurements, in about 40 minutes; ARGS="--before CHECKOUT" beside another version
+	$(BIN)/python -m bench $(ARGS)
+
+bench-tick: setup ## what an answer and a tick cost, beside mqadmin
 	$(BIN)/python -m bench.tick $(ARGS)
 
 bench-costs: setup ## ticks from an engine's start on and backfills, ARGS="--before CHECKOUT" beside another version

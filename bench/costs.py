@@ -95,6 +95,12 @@ class Side:
         )  # a service that the command has started begins at 0
         return Cost(wall, services + _of_children() - children)
 
+    def peer(self, *hours: str) -> Cost:
+        """Let DuckDB compute queues and groups of these hours, and return what that cost."""
+        before, started = _of_children(), time.perf_counter()
+        self._run([self._bin("python"), "-m", "bench.peer", str(self.home), *hours])
+        return Cost(time.perf_counter() - started, _of_children() - before)
+
     def validation_share(self, ticks: int) -> float:
         """Return which share of the time of the newest ticks' steps validation took."""
         spent = {True: 0.0, False: 0.0}
@@ -141,19 +147,20 @@ def _of_children() -> float:
 
 
 @contextmanager
-def _side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
+def side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
+    """Make a home for a checkout to work on; its engine ends with it."""
     with tempfile.TemporaryDirectory() as folder:
-        side = Side(checkout, Path(folder), start, groups)
+        made = Side(checkout, Path(folder), start, groups)
         try:
-            yield side
+            yield made
         finally:
-            side.tidemark("engine", "down")
+            made.tidemark("engine", "down")
 
 
 def measure(
     checkouts: Sequence[Path], groups: int, ticks: int, hours: int
 ) -> list[tuple[str, list[Cost]]]:
-    """Return what each step costs, checkout by checkout in turns.
+    """Return what each step costs, checkout by checkout in turns; DuckDB is a step of its own.
 
     Args:
         checkouts: the checkouts.
@@ -172,12 +179,12 @@ def measure(
         sys.stdout.flush()
 
     with ExitStack() as stack:
-        sides = [stack.enter_context(_side(each, start, groups)) for each in checkouts]
-        step("engine up", [side.tidemark("engine", "up") for side in sides])
+        sides = [stack.enter_context(side(each, start, groups)) for each in checkouts]
+        step("engine up", [each.tidemark("engine", "up") for each in sides])
         for number in range(ticks):
-            for side in sides:
-                side.put(number, number + 1)
-            costs = [side.tidemark("tick", "--no-collect") for side in sides]
+            for each in sides:
+                each.put(number, number + 1)
+            costs = [each.tidemark("tick", "--no-collect") for each in sides]
             step(f"tick {number + 1}", costs)
         if ticks > WARM_TICKS:
             share = sides[-1].validation_share(ticks - WARM_TICKS)
@@ -185,9 +192,10 @@ def measure(
         if hours:
             end = start + timedelta(hours=hours)
             arguments = ("recompute", "--from", start.isoformat(), "--to", end.isoformat())
-            for side in sides:
-                side.put(ticks, 60 * hours)
-            step(f"{hours} h again", [side.tidemark(*arguments) for side in sides])
+            for each in sides:
+                each.put(ticks, 60 * hours)
+            step(f"{hours} h again", [each.tidemark(*arguments) for each in sides])
+            step(f"{hours} h, by DuckDB", [sides[-1].peer(*arguments[1:])])
     return found
 
 
@@ -200,26 +208,34 @@ def main() -> None:
     parser.add_argument("--hours", type=int, default=1)
     options = parser.parse_args()
     checkouts = [*([options.before.absolute()] if options.before else []), ROOT]
-    parts = []
+    parts, lines = [], {}
     for groups in options.groups:
-        rows = [
-            [name, *_shown(costs)]
-            for name, costs in measure(checkouts, groups, options.ticks, options.hours)
-        ]
+        found = measure(checkouts, groups, options.ticks, options.hours)
+        rows = [[name, *_shown(costs, len(checkouts))] for name, costs in found]
         head = ["", "CPU, s", "wall, s"]
         if options.before:
             head = ["", "CPU before, s", "CPU now, s", "ratio", "wall before, s", "wall now, s"]
         parts.append(f"{groups * ROWS_OF_GROUP:,} group queues:\n\n{report.table(head, rows)}")
+        versions = ["before", "now"] if options.before else ["now"]
+        for place, version in enumerate(versions):
+            ticks = [costs[place].cpu for name, costs in found if name.startswith("tick")]
+            line = f"{version}, {groups * ROWS_OF_GROUP:,} group queues"
+            lines[line] = list(enumerate(ticks, 1))
     title = (
         "## Ticks from the engine's start on\n\n"
         f"Processor time of all processes; {report.machine()}. Made by `make bench-costs`."
     )
+    if options.ticks:
+        axes = ("tick since the engine's start", "processor time, s")
+        parts.append(report.plot("costs", "Processor time of each tick", axes, lines))
     report.write_section("costs", "\n\n".join([title, *parts]))
 
 
-def _shown(costs: Sequence[Cost]) -> list[str]:
+def _shown(costs: Sequence[Cost], width: int) -> list[str]:
     cpu, wall = [f"{cost.cpu:.1f}" for cost in costs], [f"{cost.wall:.1f}" for cost in costs]
-    if len(costs) == 1:
+    if len(costs) < width:
+        return ["", *cpu, "", "", *wall]
+    if width == 1:
         return [*cpu, *wall]
     return [*cpu, f"{costs[1].cpu / costs[0].cpu:.2f}", *wall]
 

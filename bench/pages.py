@@ -49,7 +49,7 @@ def main() -> None:
         if not home.catalog.exists():
             made_up.write(Lake(home))
         copied = _copied(home)
-        with _served(home) as (address, process, started):
+        with served(home) as (address, process, started):
             start = ("start, until the first page", f"{_cpu(process):.2f} s", f"{started:.2f} s")
             rows = [start, copied]
             rows += _pages(address, process, home, made_up)
@@ -96,7 +96,7 @@ def _pages(
         cpu, clock, size = [], [], 0
         for _ in range(ROUNDS):
             before, started = _cpu(process), time.perf_counter()
-            size = len(_fetched(address + path))
+            size = len(fetched(address + path))
             clock.append(time.perf_counter() - started)
             cpu.append(_cpu(process) - before)
         shown = f"{statistics.median(clock):.3f} s, {size / 1000:,.0f} kB"
@@ -115,7 +115,7 @@ def _polled(
     def poll(number: int) -> None:
         while time.monotonic() < deadline:
             started = time.monotonic()
-            _fetched(address + (group if number % 2 else "/"))
+            fetched(address + (group if number % 2 else "/"))
             time.sleep(max(0.0, POLL_SECONDS - (time.monotonic() - started)))
 
     threads = [threading.Thread(target=poll, args=(number,)) for number in range(pollers)]
@@ -137,7 +137,8 @@ def _cpu(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def _fetched(address: str) -> bytes:
+def fetched(address: str) -> bytes:
+    """Return what a browser gets, or Prometheus where it is the page of metrics."""
     headers = {"Accept": "text/html"} if "/metrics" not in address else {"Accept-Encoding": "gzip"}
     request = urllib.request.Request(address, headers=headers)
     with urllib.request.urlopen(request, timeout=120) as response:
@@ -145,8 +146,12 @@ def _fetched(address: str) -> bytes:
 
 
 @contextmanager
-def _served(home: Home) -> Iterator[tuple[str, psutil.Process, float]]:
-    """Serve a home; yield the address, the process and how long the first page took."""
+def served(home: Home) -> Iterator[tuple[str, psutil.Process, float]]:
+    """Serve a home.
+
+    Yields:
+        Its address, its process, and seconds until the first page was there.
+    """
     port = free_port_base()
     address = f"http://127.0.0.1:{port}"
     environment = {**os.environ, "TIDEMARK_HOME": str(Path(home.path))}
@@ -156,7 +161,7 @@ def _served(home: Home) -> Iterator[tuple[str, psutil.Process, float]]:
         try:
             while process.poll() is None:
                 try:
-                    _fetched(f"{address}/")
+                    fetched(f"{address}/")
                     break
                 except OSError:
                     time.sleep(0.05)

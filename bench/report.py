@@ -3,10 +3,16 @@
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import matplotlib
+from matplotlib.figure import Figure
+
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PICTURES = PAGE.parent / "pictures"
+
+matplotlib.rcParams["svg.hashsalt"] = "tidemark"  # the same figures give the same file
 
 
 def spread(values: Sequence[float], form: str = ".3f") -> str:
@@ -37,3 +43,33 @@ def write_section(name: str, text: str) -> None:
     section = f"{first}\n{text.strip()}\n{last}"
     parts = [part.strip() for part in (before, section, after)]
     PAGE.write_text("\n\n".join(part for part in parts if part) + "\n")
+
+
+Points = Sequence[tuple[float, float]]
+
+
+def plot(
+    name: str, title: str, axes: tuple[str, str], lines: Mapping[str, Points], scale: str = "linear"
+) -> str:
+    """Draw lines into a picture beside the page.
+
+    Args:
+        name: of the file, and of no other plot.
+        title: what the picture shows.
+        axes: what x and y are, with units.
+        lines: points by the name of the line.
+        scale: of both axes, ``linear`` or ``log``.
+
+    Returns:
+        The picture in Markdown.
+    """
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    drawn = figure.subplots()
+    for line, points in lines.items():
+        drawn.plot(*zip(*points, strict=True), marker="o", markersize=3, label=line)
+    drawn.set(xlabel=axes[0], ylabel=axes[1], xscale=scale, yscale=scale)
+    if scale == "linear":
+        drawn.set_ylim(bottom=0)
+    drawn.legend(frameon=False)
+    figure.savefig(PICTURES / f"bench-{name}.svg", metadata={"Date": None})
+    return f"![{title}](pictures/bench-{name}.svg)"

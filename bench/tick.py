@@ -1,7 +1,8 @@
 """Cost of `tidemark lag` and of a tick, against `mqadmin` on the same cluster in the same run.
 
-``make bench`` or ``python -m bench.tick [--rounds N] [--version V]``. It boots a cluster with every
-group of the workload and measures whole processes from outside, in turns, because machines drift:
+``make bench-tick`` or ``python -m bench.tick [--rounds N] [--version V]``. It boots a cluster with
+every group of the workload and measures whole processes from outside, in turns, because machines
+drift:
 
 * `tidemark lag` against `mqadmin consumerProgress`, pair by pair;
 * a tick that starts a Spark of its own, and ticks on the warm engine, with the time per stage.

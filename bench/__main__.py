@@ -1,0 +1,50 @@
+"""All measurements one after the other, each into its section of ``docs/benchmarks.md``.
+
+``make bench`` or ``python -m bench [--before CHECKOUT] [--only NAME ...]``. CHECKOUT is one of an
+earlier version with a ``.venv`` of its own; ticks and backfills are then measured beside its. One
+that fails does not keep the others from being made. Nothing else should run on the machine.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.soak import print_line
+
+PARTS: dict[str, Sequence[str]] = {
+    "costs": (),
+    "growth": (),
+    "beside": ("--hours", "3", "--calm", "2"),
+    "collect": (),
+    "lag": (),
+    "metrics": (),
+    "pages": ("--days", "7"),
+    "pollers": ("--days", "7", "--pairs", "4"),
+    "standalone": ("--groups", "250", "--ticks", "2"),
+}
+"""Modules of `bench`, with options that keep all of them within 40 minutes."""
+
+
+def main() -> None:
+    """Run the parts, print how long each took, and exit 1 when one failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args()
+    failed = []
+    for name in options.only:
+        more = ["--before", str(options.before)] if name == "costs" and options.before else []
+        started = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", f"bench.{name}", *PARTS[name], *more])
+        print_line(f"bench.{name}: {time.monotonic() - started:.0f} s")
+        if done.returncode:
+            failed.append(f"{name} ended with {done.returncode}")
+    if failed:
+        sys.exit("; ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
