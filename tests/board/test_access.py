@@ -11,19 +11,25 @@ from board.access import Login, Person
 from board.application import application
 from board.passwords import password_hash, read_users
 from board.store import Store
+from lake.catalog import Lake
 from settings.environment import Settings
 from settings.errors import SettingsError
+from settings.home import Home
 from tests.support.homes import run
+from tests.support.lake_copies import copied
 from tidemark.commands.serve import login_of
 
 GROUPS = "/api/v1/groups"
 SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
 
 
-@pytest.fixture
-def guarded(store: Store, tmp_path: Path) -> Iterator[TestClient]:
-    """A board with every kind of login."""
-    file = tmp_path / "users"
+@pytest.fixture(scope="module")
+def guarded(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A board with every kind of login; its silences change no answer that a test looks at."""
+    folder = tmp_path_factory.mktemp("guarded")
+    store = Store(copied(shown, Home.of(folder / "home")))
+    store.refresh()
+    file = folder / "users"
     file.write_text(f"# people\nann:{password_hash('a:b')}:act\nbob:{password_hash('pw')}:read\n")
     login = Login(
         tokens={"t-act": Person("robot", True), "t-read": Person("watcher", False)},
@@ -120,26 +126,26 @@ def test_health_needs_no_login(guarded: TestClient) -> None:
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_another_site_changes_nothing(client: TestClient, headers: dict[str, str]) -> None:
-    response = client.post("/api/v1/silences", json=SILENCE, headers=headers)
+def test_another_site_changes_nothing(reader: TestClient, headers: dict[str, str]) -> None:
+    response = reader.post("/api/v1/silences", json=SILENCE, headers=headers)
     assert response.status_code == 403
 
 
-def test_the_api_takes_json_alone(client: TestClient) -> None:
+def test_the_api_takes_json_alone(reader: TestClient) -> None:
     plain = {"Content-Type": "text/plain"}
-    response = client.post("/api/v1/silences", content='{"match":{}}', headers=plain)
+    response = reader.post("/api/v1/silences", content='{"match":{}}', headers=plain)
     assert response.status_code == 415
 
 
-def test_without_a_login_only_names_of_this_machine_work(client: TestClient) -> None:
-    assert client.get(GROUPS, headers={"Host": "127.0.0.1:8080"}).status_code == 200
-    assert client.get(GROUPS, headers={"Host": "localhost"}).status_code == 200
-    assert client.get(GROUPS, headers={"Host": "[::1]:80"}).status_code == 200
-    assert client.get(GROUPS, headers={"Host": "evil.example"}).status_code == 421
+def test_without_a_login_only_names_of_this_machine_work(reader: TestClient) -> None:
+    assert reader.get(GROUPS, headers={"Host": "127.0.0.1:8080"}).status_code == 200
+    assert reader.get(GROUPS, headers={"Host": "localhost"}).status_code == 200
+    assert reader.get(GROUPS, headers={"Host": "[::1]:80"}).status_code == 200
+    assert reader.get(GROUPS, headers={"Host": "evil.example"}).status_code == 421
 
 
-def test_every_answer_is_strict(client: TestClient, guarded: TestClient) -> None:
-    for response in (client.get(GROUPS), client.get("/none"), guarded.get(GROUPS)):
+def test_every_answer_is_strict(reader: TestClient, guarded: TestClient) -> None:
+    for response in (reader.get(GROUPS), reader.get("/none"), guarded.get(GROUPS)):
         policy = response.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy
         assert response.headers["x-content-type-options"] == "nosniff"

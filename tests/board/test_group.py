@@ -10,29 +10,29 @@ from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
 
 
-@pytest.fixture
-def past(filled: Lake) -> list[datetime]:
+@pytest.fixture(scope="module")
+def past(shown: Lake) -> list[datetime]:
     """Ten minutes of mailer, with a gap of five minutes in it; their instants."""
     newest = board_home.now()
     instants = [newest - timedelta(minutes=back) for back in (30, 29, 28, 27, 22, 21, 20)]
     for number, at in enumerate(instants):
         lag = None if number == 2 else 100 * number
-        add_snapshot(filled, at, [group("mailer", lag=lag)], queues=QUEUES)
+        add_snapshot(shown, at, [group("mailer", lag=lag)], queues=QUEUES)
     return instants
 
 
-def test_a_group_has_everything_known_of_it(client: TestClient) -> None:
-    body = client.get(f"/api/v1/groups/{CLUSTER}/billing").json()
+def test_a_group_has_everything_known_of_it(reader: TestClient) -> None:
+    body = reader.get(f"/api/v1/groups/{CLUSTER}/billing").json()
     assert [row["topic"] for row in body["topics"]] == ["orders", "refunds"]
     parts = {"members", "queues", "assignments", "capacity", "subscriptions", "incidents"}
     assert parts <= set(body)
-    assert client.get(f"/api/v1/groups/{CLUSTER}/nobody").status_code == 404
-    assert client.get("/api/v1/groups/nowhere/billing").status_code == 404
+    assert reader.get(f"/api/v1/groups/{CLUSTER}/nobody").status_code == 404
+    assert reader.get("/api/v1/groups/nowhere/billing").status_code == 404
 
 
-def test_a_history_keeps_its_gaps(client: TestClient, past: list[datetime]) -> None:
+def test_a_history_keeps_its_gaps(reader: TestClient, past: list[datetime]) -> None:
     query = f"?from={iso(past[0])}&to={iso(past[-1])}&columns=lag"
-    body = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}").json()
+    body = reader.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}").json()
     assert [point["last"]["lag"] for point in body["points"]] == [
         *(0, 100, None, 300),
         None,
@@ -42,9 +42,9 @@ def test_a_history_keeps_its_gaps(client: TestClient, past: list[datetime]) -> N
     assert times == sorted(times) and times[0] == iso(past[0])
 
 
-def test_a_step_gives_the_last_and_the_largest(client: TestClient, past: list[datetime]) -> None:
+def test_a_step_gives_the_last_and_the_largest(reader: TestClient, past: list[datetime]) -> None:
     query = f"?from={iso(past[0])}&to={iso(past[-1])}&columns=lag&step=1h"
-    points = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}").json()["points"]
+    points = reader.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}").json()["points"]
     assert points[-1]["last"]["lag"] == 600
     assert max(point["max"]["lag"] for point in points) == 600
     assert len(points) <= 2
@@ -53,25 +53,25 @@ def test_a_step_gives_the_last_and_the_largest(client: TestClient, past: list[da
 @pytest.mark.parametrize(
     "query", ["?from=soon", "?columns=size", "?step=never", "?step=1s&from=2026-01-01", "?x=1"]
 )
-def test_a_wrong_history_is_a_problem(client: TestClient, query: str) -> None:
-    response = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}")
+def test_a_wrong_history_is_a_problem(reader: TestClient, query: str) -> None:
+    response = reader.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}")
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_queues_as_of_an_instant(client: TestClient, past: list[datetime]) -> None:
+def test_queues_as_of_an_instant(reader: TestClient, past: list[datetime]) -> None:
     at = iso(past[3] + timedelta(seconds=20))
-    rows = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={at}").json()["items"]
+    rows = reader.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={at}").json()["items"]
     assert [row["queue_id"] for row in rows] == [0, 1, 2, 3]
     assert {row["observed_at"] for row in rows} == {iso(past[3])}
     before = iso(past[0] - timedelta(days=30))
-    response = client.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={before}")
+    response = reader.get(f"/api/v1/groups/{CLUSTER}/mailer/orders/queues?at={before}")
     assert response.status_code == 404
 
 
-def test_a_group_as_of_an_instant(client: TestClient, past: list[datetime]) -> None:
+def test_a_group_as_of_an_instant(reader: TestClient, past: list[datetime]) -> None:
     at = iso(past[4])
-    body = client.get(f"/api/v1/groups/{CLUSTER}/mailer?at={at}").json()
+    body = reader.get(f"/api/v1/groups/{CLUSTER}/mailer?at={at}").json()
     assert body["observed_at"] == at
     assert [row["lag"] for row in body["topics"]] == [400]
 
@@ -88,15 +88,15 @@ def test_a_name_may_hold_anything(client: TestClient, filled: Lake) -> None:
     assert response.json()["topic"] == "../x"
 
 
-def test_topics_events_and_quality_answer(client: TestClient) -> None:
-    topics = client.get("/api/v1/topics").json()["items"]
+def test_topics_events_and_quality_answer(reader: TestClient) -> None:
+    topics = reader.get("/api/v1/topics").json()["items"]
     assert [(row["topic"], row["groups"]) for row in topics] == [("orders", 3), ("refunds", 1)]
-    body = client.get(f"/api/v1/topics/{CLUSTER}/orders").json()
+    body = reader.get(f"/api/v1/topics/{CLUSTER}/orders").json()
     assert len(body["groups"]) == 3
-    assert client.get(f"/api/v1/topics/{CLUSTER}/none").status_code == 404
+    assert reader.get(f"/api/v1/topics/{CLUSTER}/none").status_code == 404
     for path in ("events", "quality", "quality/quarantine"):
-        assert client.get(f"/api/v1/{path}").json() == {"items": [], "next_cursor": None}
-    assert client.get("/api/v1/events?to=2026-01-01T00:00:00Z").status_code == 200
+        assert reader.get(f"/api/v1/{path}").json() == {"items": [], "next_cursor": None}
+    assert reader.get("/api/v1/events?to=2026-01-01T00:00:00Z").status_code == 200
 
 
 def iso(at: datetime) -> str:

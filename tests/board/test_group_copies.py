@@ -1,6 +1,8 @@
 """Copies of the past in the order of groups: the same rows, made again when tables change."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +12,9 @@ from board.store import Store
 from lake.catalog import Lake
 from lake.tables import progress
 from lake.window import Window
+from settings.home import Home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
+from tests.support.lake_copies import copied
 
 NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
 WINDOW = Window.through(NOW - timedelta(hours=30), NOW)
@@ -18,9 +22,10 @@ MAILER = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders"}
 PLAIN = ["observed_at", "lag", "delay_ms", "delay_error_ms"]
 
 
-@pytest.fixture
-def past(lake: Lake) -> Store:
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory, empty_lake: Lake) -> Lake:
     """A day of mailer, an observation every 20 minutes, with a gap of an hour."""
+    lake = copied(empty_lake, Home.of(tmp_path_factory.mktemp("day") / "home"))
     groups, queues = [], []
     for back in range(90):
         if 30 <= back < 33:
@@ -35,7 +40,29 @@ def past(lake: Lake) -> Store:
         queues.append(rows_of(progress.QUEUES, at, rows))
     lake.append(progress.GROUPS, pa.concat_tables(groups))
     lake.append(progress.QUEUES, pa.concat_tables(queues))
-    return Store(lake)
+    return lake
+
+
+@pytest.fixture
+def past(day: Lake, tmp_path: Path) -> Store:
+    """A board on that day, which has copied nothing."""
+    return Store(copied(day, Home.of(tmp_path / "home")))
+
+
+@pytest.fixture(scope="module")
+def copies(day: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all its copies."""
+    store = Store(copied(day, Home.of(tmp_path_factory.mktemp("copies") / "home")))
+    copy_all(store)
+    return store.lake.home.path / "board"
+
+
+@pytest.fixture
+def with_copies(past: Store, copies: Path) -> Store:
+    """A board on that day which has copied all of it."""
+    shutil.copytree(copies, past.lake.home.path / "board")
+    assert copy_all(past) == 0
+    return past
 
 
 def copy_all(store: Store) -> int:
@@ -54,9 +81,8 @@ def test_copies_hold_what_the_tables_hold(past: Store) -> None:
     assert set(after["delay_error_ms"].to_pylist()) == {700}, "of the most delayed queue"
 
 
-def test_a_day_has_points_with_last_and_largest(past: Store) -> None:
-    copy_all(past)
-    rows = past.groups.rows(WINDOW, MAILER, by_day=True)
+def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
+    rows = with_copies.groups.rows(WINDOW, MAILER, by_day=True)
     at = rows["observed_at"].to_pylist()
     assert at == sorted(at) and len(at) == 87
     # 20 minutes apart, so that every point holds one observation.
@@ -67,21 +93,20 @@ def test_a_day_has_points_with_last_and_largest(past: Store) -> None:
     assert any(each.minute % 15 for each in at if each >= midnight), "today is not over"
 
 
-def test_an_hour_that_changes_is_copied_again(past: Store, lake: Lake) -> None:
-    copy_all(past)
-    assert copy_all(past) == 0
+def test_an_hour_that_changes_is_copied_again(with_copies: Store) -> None:
+    lake = with_copies.lake
     add_snapshot(lake, NOW - timedelta(hours=4, minutes=5), [group("mailer", lag=7_777)])
     hour = Window(NOW - timedelta(hours=5), NOW)
-    assert 7_777 in past.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
-    assert copy_all(past) == 2, "the hour, and its day"
-    past.copies.remove_old(NOW)
-    assert 7_777 in past.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()
+    assert 7_777 in with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
+    assert copy_all(with_copies) == 2, "the hour, and its day"
+    with_copies.copies.remove_old(NOW)
+    assert 7_777 in with_copies.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()
 
 
-def test_old_copies_are_removed(past: Store, lake: Lake) -> None:
-    copy_all(past)
-    past.copies.remove_old(NOW + timedelta(days=3))
+def test_old_copies_are_removed(with_copies: Store) -> None:
+    lake = with_copies.lake
+    with_copies.copies.remove_old(NOW + timedelta(days=3))
     names = sorted(path.name[:10] for path in (lake.home.path / "board").glob("*/*.parquet"))
     assert names == ["2026-11-22", "2026-11-23"], "days stay, hours are read by the day"
-    again = past.groups.rows(WINDOW, MAILER, by_day=True)
+    again = with_copies.groups.rows(WINDOW, MAILER, by_day=True)
     assert again.num_rows == 87

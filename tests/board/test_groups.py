@@ -16,16 +16,16 @@ def names(client: TestClient, query: str = "") -> list[str]:
     return [f"{row['consumer_group']}/{row['topic']}" for row in found]
 
 
-def test_groups_are_the_newest_rows_largest_lag_first(client: TestClient) -> None:
-    assert names(client) == ["mailer/orders", "billing/orders", "billing/refunds", "audit/orders"]
-    row = client.get("/api/v1/groups").json()["items"][0]
+def test_groups_are_the_newest_rows_largest_lag_first(reader: TestClient) -> None:
+    assert names(reader) == ["mailer/orders", "billing/orders", "billing/refunds", "audit/orders"]
+    row = reader.get("/api/v1/groups").json()["items"][0]
     assert set(row) == set(progress.GROUPS.column_names)
     assert row["lag"] == 90_000
     assert row["observed_at"].endswith("Z")
 
 
-def test_unknown_is_null(client: TestClient) -> None:
-    (audit,) = client.get("/api/v1/groups?q=AUDIT").json()["items"]
+def test_unknown_is_null(reader: TestClient) -> None:
+    (audit,) = reader.get("/api/v1/groups?q=AUDIT").json()["items"]
     assert audit["lag"] is None
     assert audit["online"] is None
 
@@ -42,19 +42,19 @@ def test_unknown_is_null(client: TestClient) -> None:
     ],
 )  # fmt: skip
 def test_groups_are_filtered_and_sorted(
-    client: TestClient, query: str, expected: list[str]
+    reader: TestClient, query: str, expected: list[str]
 ) -> None:
-    assert names(client, query) == expected
+    assert names(reader, query) == expected
 
 
 @pytest.mark.parametrize(
     "sort", ["-lag", "lag", "-delay_ms", "consumer_group", "-observed_at", "-health"]
 )
-def test_pages_hold_every_row_once(client: TestClient, sort: str) -> None:
-    whole = names(client, f"?sort={sort}")
+def test_pages_hold_every_row_once(reader: TestClient, sort: str) -> None:
+    whole = names(reader, f"?sort={sort}")
     found, cursor = [], ""
     for _ in range(len(whole)):
-        response = client.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
+        response = reader.get(f"/api/v1/groups?sort={sort}&limit=1{cursor}").json()
         found += [f"{row['consumer_group']}/{row['topic']}" for row in response["items"]]
         cursor = f"&cursor={response['next_cursor']}"
     assert found == whole
@@ -81,32 +81,32 @@ def test_a_cursor_survives_the_removal_of_its_row(client: TestClient, filled: La
         ("?cursor=xyz", "cursor"),
     ],
 )
-def test_a_wrong_request_is_a_problem(client: TestClient, query: str, word: str) -> None:
-    response = client.get(f"/api/v1/groups{query}")
+def test_a_wrong_request_is_a_problem(reader: TestClient, query: str, word: str) -> None:
+    response = reader.get(f"/api/v1/groups{query}")
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert body["status"] == 400 and word in body["detail"]
 
 
-def test_an_address_that_is_not_there_is_a_problem(client: TestClient) -> None:
-    response = client.get("/api/v1/nothing")
+def test_an_address_that_is_not_there_is_a_problem(reader: TestClient) -> None:
+    response = reader.get("/api/v1/nothing")
     assert (response.status_code, response.json()["title"]) == (404, "Not Found")
 
 
-def test_clusters_have_snapshot_brokers_and_freshness(client: TestClient, filled: Lake) -> None:
-    (row,) = client.get("/api/v1/clusters").json()["items"]
+def test_clusters_have_snapshot_brokers_and_freshness(reader: TestClient) -> None:
+    (row,) = reader.get("/api/v1/clusters").json()["items"]
     assert row["cluster"] == CLUSTER
     assert row["status"] == "COMPLETE"
     assert row["brokers"] == ["broker-a", "broker-b"]
     assert row["fresh"] is True and row["age_seconds"] >= 0
-    brokers = client.get(f"/api/v1/clusters/{CLUSTER}/brokers").json()["items"]
+    brokers = reader.get(f"/api/v1/clusters/{CLUSTER}/brokers").json()["items"]
     assert [each["broker"] for each in brokers] == ["broker-a", "broker-b"]
-    assert client.get("/api/v1/clusters/elsewhere/brokers").status_code == 404
+    assert reader.get("/api/v1/clusters/elsewhere/brokers").status_code == 404
 
 
-def test_the_document_names_every_column_with_its_meaning(client: TestClient) -> None:
-    document = client.get("/api/v1/openapi.json").json()
+def test_the_document_names_every_column_with_its_meaning(reader: TestClient) -> None:
+    document = reader.get("/api/v1/openapi.json").json()
     groups = document["components"]["schemas"]["ProgressGroups"]["properties"]
     assert set(groups) == set(progress.GROUPS.column_names)
     assert groups["delay_ms"]["description"] == progress.DELAY_MS.comment

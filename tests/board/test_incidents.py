@@ -78,13 +78,13 @@ def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
         {"match": {"rule": ["*"]}, "duration": "2h", "who": "me"},
     ],
 )
-def test_a_wrong_silence_is_a_problem(client: TestClient, wanted: dict[str, object]) -> None:
-    response = client.post("/api/v1/silences", json=wanted)
+def test_a_wrong_silence_is_a_problem(reader: TestClient, wanted: dict[str, object]) -> None:
+    response = reader.post("/api/v1/silences", json=wanted)
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_a_cluster_that_is_not_configured_gets_no_request(client: TestClient) -> None:
-    assert client.get("/api/v1/live/elsewhere").status_code == 404
+def test_a_cluster_that_is_not_configured_gets_no_request(reader: TestClient) -> None:
+    assert reader.get("/api/v1/live/elsewhere").status_code == 404
     wanted = {"cluster": "elsewhere", "consumer_group": "mailer", "clients": 3}
-    assert client.post("/api/v1/plan", json=wanted).status_code == 404
+    assert reader.post("/api/v1/plan", json=wanted).status_code == 404

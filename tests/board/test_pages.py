@@ -31,8 +31,8 @@ def firing(filled: Lake) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_page_is_whole_and_holds_no_script(client: TestClient, path: str) -> None:
-    response = client.get(path, headers=HTML)
+def test_every_page_is_whole_and_holds_no_script(reader: TestClient, path: str) -> None:
+    response = reader.get(path, headers=HTML)
     assert response.status_code == 200
     assert response.text.rstrip().endswith("</html>")
     assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=", response.text)
@@ -45,21 +45,21 @@ def test_the_overview_shows_what_is_wrong(firing: str, client: TestClient) -> No
     assert "/groups?health=STALLED" in text
 
 
-def test_unknown_is_a_dash(client: TestClient) -> None:
-    text = client.get("/groups?q=audit", headers=HTML).text
+def test_unknown_is_a_dash(reader: TestClient) -> None:
+    text = reader.get("/groups?q=audit", headers=HTML).text
     row = re.search(r"<tr><th.*?</tr>", text, re.DOTALL)
     assert row and row[0].count("–") >= 4
 
 
-def test_groups_are_filtered_and_sorted(client: TestClient) -> None:
+def test_groups_are_filtered_and_sorted(reader: TestClient) -> None:
     def names(query: str) -> list[str]:
-        text = client.get(f"/groups{query}", headers=HTML).text
+        text = reader.get(f"/groups{query}", headers=HTML).text
         return re.findall(r'scope="row"[^>]*><a[^>]*><bdi>(.*?)</bdi>', text)
 
     assert names("") == ["mailer", "billing", "billing", "audit"]
     assert names("?sort=consumer_group") == ["audit", "billing", "billing", "mailer"]
     assert names("?health=STALLED") == ["mailer"]
-    assert client.get("/groups?colour=red", headers=HTML).status_code == 400
+    assert reader.get("/groups?colour=red", headers=HTML).status_code == 400
 
 
 def test_a_group_shows_its_past_with_gaps(client: TestClient, filled: Lake) -> None:
@@ -170,15 +170,15 @@ def test_chinese_by_browser_and_by_switch(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "/\\evil.example"])
-def test_nobody_is_sent_elsewhere(client: TestClient, back: str) -> None:
-    response = client.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
+def test_nobody_is_sent_elsewhere(reader: TestClient, back: str) -> None:
+    response = reader.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
     assert response.headers["location"] == "/"
 
 
-def test_a_mistake_at_a_page_is_a_page(client: TestClient) -> None:
-    response = client.get(f"/group?cluster={CLUSTER}&group=nobody", headers=HTML)
+def test_a_mistake_at_a_page_is_a_page(reader: TestClient) -> None:
+    response = reader.get(f"/group?cluster={CLUSTER}&group=nobody", headers=HTML)
     assert response.status_code == 404 and "<h1>Not Found</h1>" in response.text
-    assert client.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
+    assert reader.get("/nothing", headers=HTML).text.startswith("<!doctype html>")
 
 
 def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:

@@ -22,8 +22,8 @@ def samples_of(store: Store) -> Samples:
     return scraped(keeper.page("", "").body.decode())
 
 
-def test_prometheus_text_unless_openmetrics_is_requested(client: TestClient) -> None:
-    plain = client.get("/metrics")
+def test_prometheus_text_unless_openmetrics_is_requested(reader: TestClient) -> None:
+    plain = reader.get("/metrics")
     assert plain.status_code == 200
     assert plain.headers["content-type"].startswith("text/plain; version=")
     samples = scraped(plain.text)
@@ -33,17 +33,17 @@ def test_prometheus_text_unless_openmetrics_is_requested(client: TestClient) -> 
     assert value(samples, "tidemark_group_health", consumer_group="mailer", state="STALLED") == 1
 
     accept = {"accept": "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;q=0.5"}
-    opened = client.get("/metrics", headers=accept)
+    opened = reader.get("/metrics", headers=accept)
     assert opened.headers["content-type"].startswith("application/openmetrics-text")
     assert scraped(opened.text, is_openmetrics=True).keys() == samples.keys()
 
 
-def test_the_page_is_compressed_once(client: TestClient) -> None:
-    with client.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as response:
+def test_the_page_is_compressed_once(reader: TestClient) -> None:
+    with reader.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as response:
         packed = b"".join(response.iter_raw())
     assert response.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed).startswith(b"# HELP")
-    plain = client.get("/metrics", headers={"accept-encoding": "identity"})
+    plain = reader.get("/metrics", headers={"accept-encoding": "identity"})
     assert plain.content.startswith(b"# HELP")
 
 

@@ -64,7 +64,7 @@ def test_only_what_is_computed_leaves_the_landing(lake):
 
 
 def test_since_when_raw_rows_stand_only_moves_on(lake):
-    lake.home.path.mkdir()
+    lake.home.make()
     assert raw_since(lake.shared.state) is None
     for instant in (NOW, NOW - timedelta(days=1)):
         remember_raw_since(lake.shared.state, instant)

@@ -48,7 +48,7 @@ def test_a_silence_needs_a_match_and_a_future_end(lake):
         silence(lake.shared, {}, minute(60), "eve", now=NOON)
     with pytest.raises(SilenceError, match="has ended already"):
         silence(lake.shared, {"rule": ("lag",)}, minute(-1), "eve", now=NOON)
-    lake.home.path.mkdir()
+    lake.home.make()
     (lake.home.path / "silences.json").write_text("{")
     with pytest.raises(SilenceError, match="cannot be read"):
         silences(lake.shared.state)
