@@ -13,9 +13,6 @@ from board.store import Store
 from lake.failures import one_line
 from settings.metrics import MetricsSettings
 
-WAIT_SECONDS = 1.0
-"""How long the thread waits for other rows before it checks whether the server has ended."""
-
 FIRST_SECONDS = 20.0
 """How long a scrape waits for the first metrics after the start."""
 
@@ -55,7 +52,7 @@ class MetricsKeeper:
         def follow() -> None:
             seen = -1
             while not ended.is_set():
-                changes = self._store.wait(seen, WAIT_SECONDS)
+                changes = self._store.wait(seen, ended)
                 if changes != seen:
                     seen = changes
                     self.refresh()
@@ -65,6 +62,7 @@ class MetricsKeeper:
 
         def end() -> None:
             ended.set()
+            self._store.wake()
             thread.join(timeout=10)
 
         return end

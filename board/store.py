@@ -98,11 +98,16 @@ class Store:
                 self._changed.notify_all()
         return has_changed
 
-    def wait(self, seen: int, seconds: float) -> int:
-        """Return `changes` as soon as it differs from `seen`, at the latest after so long."""
+    def wait(self, seen: int, ended: threading.Event) -> int:
+        """Return `changes` as soon as it differs from `seen`, or as `wake` finds this ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self.changes != seen, seconds)
+            self._changed.wait_for(lambda: self.changes != seen or ended.is_set())
             return self.changes
+
+    def wake(self) -> None:
+        """Have everybody in `wait` look whether it has ended."""
+        with self._changed:
+            self._changed.notify_all()
 
     def start(self) -> Callable[[], None]:
         """Refresh every `CHECK_SECONDS` in a thread; return what ends it."""

@@ -3,26 +3,31 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from pyspark.sql import SparkSession
+from sqlalchemy import engine as databases
+from sqlalchemy import event
 
-from lab.cluster import LabCluster
-from lab.layout import free_port_base
-from lake.catalog import Lake
-from lake.catalog_config import CatalogConfig
 from settings.home import Home
-from settings.spark import SparkSettings
-from spark.session import engine
-from spark.session.configuration import SparkResource, session_config
-from tests.support.homes import Warm, warmed
-from tests.support.lake_copies import copied
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lab.cluster import LabCluster
+    from lake.catalog import Lake
+    from spark.session.engine import Engine
+    from tests.support.homes import Warm
+
+# What fixtures need they import themselves: a process that only hands out tests starts a second
+# sooner without it, and every other one begins after that.
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
 # Without it Java reserves 48 MB for code, which Spark's generated code overflows: a fifth of all
@@ -31,6 +36,13 @@ os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=480m -XX:+UseSerialGC",
 )
+
+
+@event.listens_for(databases.Engine, "connect")
+def _without_waiting_for_the_disk(connection: Any, _: object) -> None:
+    """Databases of tests need not survive a power cut: SQLite waits at every commit for that."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
@@ -46,7 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the engine when the last process that may have used it has ended."""
     if not hasattr(config, "workerinput"):
-        engine.down(Home.of(os.environ[ENGINE_HOME]))
+        if any(Path(os.environ[ENGINE_HOME]).iterdir()):
+            from spark.session import engine
+
+            engine.down(Home.of(os.environ[ENGINE_HOME]))
         shutil.rmtree(os.environ[ENGINE_HOME], ignore_errors=True)
 
 
@@ -105,22 +120,26 @@ def _group(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark_engine() -> engine.Engine:
+def spark_engine() -> "Engine":
     """The one engine of all test processes, started by whoever needs it first.
 
     An engine gets its speed from what it did before, whoever needed it: to the tests of one
     process that of others is as good.
     """
+    from lake.catalog_config import CatalogConfig
+    from settings.spark import SparkSettings
+    from spark.session import engine
+
     home = Home.of(os.environ[ENGINE_HOME])
     # For three homes at once; with the default of one, it sweeps its memory every minute.
     return engine.up(home, CatalogConfig.of(home), SparkSettings(driver_memory="4g"))
 
 
 @pytest.fixture(scope="session")
-def warm_home(
-    tmp_path_factory: pytest.TempPathFactory, spark_engine: engine.Engine
-) -> Iterator[Warm]:
+def warm_home(tmp_path_factory: pytest.TempPathFactory, spark_engine: "Engine") -> "Iterator[Warm]":
     """A home with a warm engine, shared: tests keep apart by cluster and hour."""
+    from tests.support.homes import warmed
+
     with warmed(Home.of(tmp_path_factory.mktemp("warm")), spark_engine) as made:
         yield made
 
@@ -132,12 +151,15 @@ def session_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_engine: engine.Engine, session_home: Home) -> Iterator[SparkSession]:
+def spark(spark_engine: "Engine", session_home: Home) -> "Iterator[SparkSession]":
     """A session on the engine, as ticks use it: it resolves a plan once, when it runs.
 
     A Spark of this process would resolve it again at every step of building it, which took longer
     than all else in these tests.
     """
+    from lake.catalog_config import CatalogConfig
+    from spark.session.configuration import SparkResource, session_config
+
     spark_engine.admit()
     config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
     session = SparkResource(spark_config=config).session_for(rows=1)
@@ -160,21 +182,28 @@ def child_of_another() -> Iterator[psutil.Process]:
 
 
 @pytest.fixture(scope="session")
-def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
     """A lake with all its tables and no rows, for copies alone."""
+    from lake.catalog import Lake
+
     made = Lake(Home.of(tmp_path_factory.mktemp("empty") / "home"))
     made.catalog  # noqa: B018  makes the tables
     return made
 
 
 @pytest.fixture
-def lake(tmp_path: Path, empty_lake: Lake) -> Lake:
+def lake(tmp_path: Path, empty_lake: "Lake") -> "Lake":
     """An empty lake of the test's own, without Spark."""
+    from tests.support.lake_copies import copied
+
     return copied(empty_lake, Home.of(tmp_path / "home"))
 
 
-def boot(home: Path, version: str, workload: str | None = None) -> Iterator[LabCluster]:
+def boot(home: Path, version: str, workload: str | None = None) -> "Iterator[LabCluster]":
     """A cluster of two masters for as long as the caller needs it."""
+    from lab.cluster import LabCluster
+    from lab.layout import free_port_base
+
     cluster = LabCluster.up(home, version=version, port_base=free_port_base())
     try:
         if workload:
@@ -184,7 +213,7 @@ def boot(home: Path, version: str, workload: str | None = None) -> Iterator[LabC
         cluster.down(graceful=False)
 
 
-RUNNING: list[LabCluster] = []
+RUNNING: "list[LabCluster]" = []
 """The cluster of the session while it runs."""
 
 
@@ -201,7 +230,7 @@ def chosen_version() -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[LabCluster]":
     """Two masters and every group of the workload, on RocketMQ 5.3.3.
 
     ``TIDEMARK_TEST_VERSION=4.9.7 make test ARGS="-m cluster"`` holds another version to the same.

@@ -10,6 +10,8 @@ import pytest
 
 from docs.generate.pages import pages
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -59,10 +59,9 @@ def test_a_damaged_catalog_is_named(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"", b"garbage"])
 @pytest.mark.parametrize("suffix", ["avro", "parquet", "metadata.json"])
-def test_a_table_with_a_damaged_file_is_named(tmp_path, suffix, content):
-    lake = Lake(Home.of(tmp_path))
+def test_a_table_with_a_damaged_file_is_named(lake, suffix, content):
     lake.append(quality.QUARANTINE, [{"table": "raw.topics", "reason": "x", "row": "{}"}])
-    for path in (tmp_path / "warehouse" / "quality" / "quarantine").rglob(f"*.{suffix}"):
+    for path in (lake.home.warehouse / "quality" / "quarantine").rglob(f"*.{suffix}"):
         path.unlink() if content is None else path.write_bytes(content)
     for read in (Lake.read, select):
         with pytest.raises(DamagedError, match=r"quality\.quarantine cannot be used: .*recompute"):

@@ -7,11 +7,14 @@ import pytest
 from lake.catalog import Lake
 from lake.query import QueryError, select
 from lake.tables import progress
+from settings.home import Home
 from tests.support import board_home
+from tests.support.lake_copies import copied
 
 
-@pytest.fixture
-def filled(lake: Lake) -> Lake:
+@pytest.fixture(scope="module")
+def filled(empty_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = copied(empty_lake, Home.of(tmp_path_factory.mktemp("filled") / "home"))
     board_home.add_snapshot(lake, board_home.now())
     return lake
 

@@ -1,7 +1,7 @@
 """Store times from the history of queues, read from Iceberg without Spark."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 from rocketmq.snapshot.target import ClusterTarget
 from settings.basics import BasicSettings
 from settings.home import Home
+from tests.support.lake_copies import copied
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 PATIENT = Limits(seconds=60.0)
@@ -69,8 +70,10 @@ def home(tmp_path) -> Home:
     return Home.of(tmp_path / "home")
 
 
-def write(home: Home, *rows: dict[str, Any]) -> None:
-    Lake(home).append(TABLES["progress.timeline"], list(rows))
+@pytest.fixture
+def write(home: Home, empty_lake: Lake) -> Callable[..., int]:
+    """What adds rows to the history of the home, which is made by it."""
+    return lambda *rows: copied(empty_lake, home).append(TABLES["progress.timeline"], list(rows))
 
 
 def found(home: Home, taken: Snapshot, limits: Limits = PATIENT) -> dict[str, StoreTime]:
@@ -82,27 +85,26 @@ def interpolated(minutes: float, error_minutes: float) -> StoreTime:
     return StoreTime(ago(minutes), "interpolated", round(error_minutes * 60_000))
 
 
-def test_messages_are_dated_by_the_step_they_came_in(home):
+def test_messages_are_dated_by_the_step_they_came_in(home, write):
     # 100 messages each 10 minutes; message 149 is the 50th of 100 between two observations.
     grown = [(40, 0), (30, 100), (20, 200), (10, 300)]
-    write(home, *timeline("old", grown), *timeline("new", grown))
+    write(*timeline("old", grown), *timeline("new", grown))
     assert found(home, snapshot(old=(149, 400), new=(349, 400), none=(1, 9))) == {
         "old": interpolated(25, 10),
         "new": interpolated(5, 10),
     }
 
 
-def test_messages_older_than_the_history_have_a_bound(home):
-    write(home, *timeline("t", [(40, 100), (30, 200)]), *timeline("u", [(9, 50)], begins=True))
+def test_messages_older_than_the_history_have_a_bound(home, write):
+    write(*timeline("t", [(40, 100), (30, 200)]), *timeline("u", [(9, 50)], begins=True))
     assert found(home, snapshot(t=(50, 200), u=(20, 50))) == {
         "t": StoreTime(ago(30), "at_least", None),
         "u": StoreTime(ago(9), "at_least", None),
     }
 
 
-def test_nothing_before_a_fall_dates_a_message(home):
+def test_nothing_before_a_fall_dates_a_message(home, write):
     write(
-        home,
         # Recreated 20 minutes ago: its message 29 is the 30th of 60 since the snapshot before.
         *timeline("past", [(50, 10), (40, 1000), (20, 60), (10, 90)]),
         # Recreated since the last observation.
@@ -114,27 +116,27 @@ def test_nothing_before_a_fall_dates_a_message(home):
     }
 
 
-def test_old_spans_are_read_until_a_message_is_found(home):
+def test_old_spans_are_read_until_a_message_is_found(home, write):
     day = 24 * 60
-    write(home, *timeline("t", [(2 * day, 0), (2 * day - 10, 100), (30, 200)]))
+    write(*timeline("t", [(2 * day, 0), (2 * day - 10, 100), (30, 200)]))
     assert found(home, snapshot(t=(49, 300))) == {"t": interpolated(2 * day - 5, 10)}
 
 
-def test_reading_stops_at_its_limits(home):
-    write(home, *timeline("t", [(300, 0), (200, 100), (30, 200)]))
+def test_reading_stops_at_its_limits(home, write):
+    write(*timeline("t", [(300, 0), (200, 100), (30, 200)]))
     first_hour_only = found(home, snapshot(t=(49, 300)), Limits(rows=1, seconds=60.0))
     assert first_hour_only == {} or first_hour_only["t"].source == "at_least"
     assert found(home, snapshot(t=(49, 300)), Limits(rows=0, seconds=60.0)) == {}
 
 
-def test_other_clusters_are_no_history(home):
+def test_other_clusters_are_no_history(home, write):
     rows = timeline("t", [(40, 0), (30, 100)])
-    write(home, *(row | {"cluster": "other"} for row in rows))
+    write(*(row | {"cluster": "other"} for row in rows))
     assert found(home, snapshot(t=(49, 100))) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_gives_what_its_steps_give(home, seed):
+def test_any_history_gives_what_its_steps_give(home, write, seed):
     """Against the steps in plain Python, with falls and several groups on a queue."""
     rng = random.Random(seed)
     rows, expected, taken = [], {}, Snapshot("lab", "remote", NOW, status="COMPLETE")
@@ -151,7 +153,7 @@ def test_any_history_gives_what_its_steps_give(home, seed):
             row = ConsumerOffset("broker-a", group, topic, 0, None, rng.randrange(end - 1))
             taken.consumer_offsets.append(row)
             expected[group_queue(row)] = _by_hand([*seen, (0, end)], row.consumer_offset or 0)
-    write(home, *rows)
+    write(*rows)
     assert read(CatalogConfig.of(home), taken, list(undated(taken)), PATIENT).known == expected
 
 
@@ -170,8 +172,8 @@ def _by_hand(seen: list[Seen], offset: int) -> StoreTime:
     return Step(before, Observation(maximum, ago(minutes)), newest).store_time(offset)
 
 
-def test_brokers_date_few_messages_and_history_the_rest(home, monkeypatch):
-    write(home, *timeline("t", [(40, 0), (30, 100)]), *timeline("u", [(40, 0), (30, 100)]))
+def test_brokers_date_few_messages_and_history_the_rest(home, write, monkeypatch):
+    write(*timeline("t", [(40, 0), (30, 100)]), *timeline("u", [(40, 0), (30, 100)]))
     taken = snapshot(t=(49, 100), u=(49, 100))
     requested = []
 
@@ -193,10 +195,9 @@ def test_brokers_date_few_messages_and_history_the_rest(home, monkeypatch):
     ]
 
 
-def test_brokers_date_many_messages_where_history_is_missing(home, monkeypatch):
+def test_brokers_date_many_messages_where_history_is_missing(home, write, monkeypatch):
     """An error of 10 minutes is little for a message of two hours, and much for a new one."""
     write(
-        home,
         *timeline("old", [(130, 0), (120, 100), (1, 100)]),
         *timeline("new", [(130, 0), (11, 100), (1, 200)]),
     )

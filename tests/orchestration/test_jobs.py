@@ -1,5 +1,6 @@
 """Which run begins each minute: one is always collecting, whatever else is at work."""
 
+import shutil
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
@@ -34,7 +35,8 @@ GONE = "clusters:\n- {name: lab, namesrv: 127.0.0.1:1}\n"
 
 
 @pytest.fixture
-def instance(tmp_path):
+def instance(tmp_path, dagster_databases):
+    shutil.copytree(dagster_databases, tmp_path, dirs_exist_ok=True)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         yield instance
 

@@ -14,11 +14,11 @@ from tests.support.homes import environment
 from tidemark.cli import main
 
 
-def output_of(home: Home, *arguments: str, code: int = 0) -> str:
+def output_of(home: Home, *arguments: str, code: int = 0, **settings: str) -> str:
     """Return what a command that ends with this code prints: its output, or why there is none."""
     out, err, found = io.StringIO(), io.StringIO(), 0
     with (
-        mock.patch.dict(os.environ, environment(home), clear=True),
+        mock.patch.dict(os.environ, environment(home, **settings), clear=True),
         mock.patch.object(sys, "argv", ["tidemark", *arguments]),
         contextlib.chdir(home.path if home.path.is_dir() else Path.cwd()),
         contextlib.redirect_stdout(out),

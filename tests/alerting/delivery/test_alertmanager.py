@@ -24,10 +24,13 @@ from tests.support.servers import free_port
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 
-pytestmark = pytest.mark.skipif(
-    ALERTMANAGER is None,
-    reason="Alertmanager is not installed: apt-get install prometheus-alertmanager",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        ALERTMANAGER is None,
+        reason="Alertmanager is not installed: apt-get install prometheus-alertmanager",
+    ),
+]
 
 CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 

@@ -43,7 +43,7 @@ def serving(page: bytes, status: int = 200, release: threading.Event | None = No
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server.server_port, requested
     finally:

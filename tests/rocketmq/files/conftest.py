@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq.files import rewritten_json
+
 CQ_FILE = 100
 """Bytes of a consume-queue file here: five entries."""
 
@@ -94,3 +96,9 @@ def write_files(folder: Path, body: bytes, size: int, start: int) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> StoreBuilder:
     return StoreBuilder(tmp_path / "store")
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For files that nobody rewrites meanwhile: what is wrong with one stays so."""
+    monkeypatch.setattr(rewritten_json, "PAUSES", (0.001, 0.001))

@@ -7,6 +7,8 @@ import pytest
 
 from rocketmq.files.store_snapshot import read_store
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 NORMAL, LMQ = "consumerOffset.json", "lmqConsumerOffset.json"
 
 

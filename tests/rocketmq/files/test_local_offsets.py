@@ -9,6 +9,8 @@ from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
 from rocketmq.records import ConsumerOffset
 from tests.support.recorded import FIXTURES
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 
 @pytest.fixture
 def clients(tmp_path):
