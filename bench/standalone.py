@@ -25,9 +25,9 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables import progress, raw
 from lake.window import HOUR, floor_hour
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
 from spark.session.configuration import partitions
+from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql
 from tests.support.spark_cluster import executor_settings, standalone
@@ -94,20 +94,8 @@ def _clustered(folder: Path) -> Iterator[Side]:
         os.environ.update(bucket.credentials)  # PyIceberg reads them there
         home = Home.of(folder / "clustered")
         home.make()
-        catalog = CatalogSettings(
-            "sql",
-            uri,
-            "s3://lake/warehouse",
-            ObjectStore(bucket.endpoint, path_style=True),
-            landing="s3://lake/landing",
-        )
-        settings = bucket.credentials | {
-            "TIDEMARK_CATALOG_TYPE": "sql",
-            "TIDEMARK_CATALOG_URI": uri,
-            "TIDEMARK_WAREHOUSE": catalog.warehouse,
-            "TIDEMARK_LANDING": catalog.landing,
-            "TIDEMARK_S3_ENDPOINT": bucket.endpoint,
-            "TIDEMARK_S3_PATH_STYLE": "on",
+        catalog = catalog_in(uri, bucket)
+        settings = variables_of(catalog, bucket) | {
             "TIDEMARK_SPARK_MASTER": cluster.master,
             "TIDEMARK_DRIVER_HOST": "127.0.0.1",
             "SPARK_CONF_DIR": str(executor_settings(folder / "conf")),

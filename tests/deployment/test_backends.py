@@ -10,10 +10,10 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.failures import DamagedError
 from lake.window import HOUR
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
+from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import PASSWORD, Bucket, create_database, driver_uri
 from tests.support.spark_cluster import Standalone, executor_settings
@@ -45,25 +45,12 @@ def lake(tmp_path_factory, database: str, store: Bucket) -> Lake:
     """Tables in PostgreSQL whose files, as the landing, are in a bucket."""
     home = Home.of(tmp_path_factory.mktemp("deployment") / "home")
     home.path.mkdir()
-    settings = CatalogSettings(
-        "sql",
-        database,
-        "s3://lake/backends/warehouse",
-        ObjectStore(store.endpoint, path_style=True),
-        landing="s3://lake/backends/landing",
-    )
-    return Lake(home, CatalogConfig.of(home, settings))
+    return Lake(home, CatalogConfig.of(home, catalog_in(database, store, "backends/")))
 
 
 @pytest.fixture(scope="module")
 def deployment(lake: Lake, database: str, store: Bucket, cluster: Standalone):
-    environment = store.credentials | {
-        "TIDEMARK_CATALOG_TYPE": "sql",
-        "TIDEMARK_CATALOG_URI": database,
-        "TIDEMARK_WAREHOUSE": lake.config.python["warehouse"],
-        "TIDEMARK_LANDING": str(lake.landing),
-        "TIDEMARK_S3_ENDPOINT": store.endpoint,
-        "TIDEMARK_S3_PATH_STYLE": "on",
+    environment = variables_of(catalog_in(database, store, "backends/"), store) | {
         "TIDEMARK_SPARK_MASTER": cluster.master,
         "TIDEMARK_DRIVER_HOST": "127.0.0.1",
         "SPARK_CONF_DIR": str(executor_settings(lake.home.path.parent / "conf")),

@@ -17,12 +17,12 @@ from sqlalchemy.engine import make_url
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables import quality
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
 from spark.session.configuration import UnreachableError, reach
 from spark.session.packages import packages_of
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
+from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import ROOT, TIDEMARK, environment
 from tests.support.jars import jars
 from tests.support.rest_catalog import rest_catalog
@@ -99,21 +99,9 @@ def deployment(tmp_path_factory, database: str, store: Bucket, cluster: Standalo
     shutil.copy(ROOT / "deploy" / "dagster" / "dagster.yaml", dagster)
     storage, tables = create_database(database, "dagster"), create_database(database, "rest")
     with rest_catalog(folder / "rest", tables, store, "s3://lake/connect/warehouse") as address:
-        catalog = CatalogSettings(
-            "rest",
-            address,
-            "s3://lake/connect/warehouse",
-            ObjectStore(store.endpoint, path_style=True),
-            landing="s3://lake/connect/landing",
-        )
-        settings = store.credentials | OTHER_SECRETS
+        catalog = catalog_in(address, store, "connect/", kind="rest")
+        settings = variables_of(catalog, store) | OTHER_SECRETS
         settings |= {
-            "TIDEMARK_CATALOG_TYPE": "rest",
-            "TIDEMARK_CATALOG_URI": address,
-            "TIDEMARK_WAREHOUSE": catalog.warehouse,
-            "TIDEMARK_LANDING": catalog.landing,
-            "TIDEMARK_S3_ENDPOINT": store.endpoint,
-            "TIDEMARK_S3_PATH_STYLE": "on",
             "DAGSTER_HOME": str(dagster),
             "DAGSTER_PG_URL": driver_uri(storage).render_as_string(hide_password=False),
         }

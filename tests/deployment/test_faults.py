@@ -27,11 +27,11 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.landing import landed
 from lake.tables.progress import SNAPSHOTS
-from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
 from spark.session.packages import packages_of
 from spark.session.passwords import password_file
 from tests.support.cluster_history import COMPUTED, rows
+from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import TIDEMARK, environment, run, warmed
 from tests.support.jars import jars
 from tests.support.servers import Server, free_port, object_store_server, postgresql_server
@@ -184,21 +184,9 @@ def parts(tmp_path_factory, cluster) -> Iterator[Deployment]:
     ):
         clusters = folder / "clusters.yaml"
         clusters.write_text(f"clusters:\n- {{name: lab, namesrv: '{namesrv}', deep_every: off}}\n")
-        catalog = CatalogSettings(
-            "sql",
-            uri,
-            "s3://lake/warehouse",
-            ObjectStore(bucket.endpoint, path_style=True),
-            landing="s3://lake/landing",
-        )
-        settings = bucket.credentials | {
+        catalog = catalog_in(uri, bucket)
+        settings = variables_of(catalog, bucket) | {
             "TIDEMARK_CLUSTERS": str(clusters),
-            "TIDEMARK_CATALOG_TYPE": "sql",
-            "TIDEMARK_CATALOG_URI": uri,
-            "TIDEMARK_WAREHOUSE": catalog.warehouse,
-            "TIDEMARK_LANDING": catalog.landing,
-            "TIDEMARK_S3_ENDPOINT": bucket.endpoint,
-            "TIDEMARK_S3_PATH_STYLE": "on",
             "PYTHONUNBUFFERED": "1",
         }
         home = Home.of(folder / "server")

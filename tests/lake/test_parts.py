@@ -1,29 +1,15 @@
 """Parts of a window: whole hours of bounded size."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from lake import parts
-from lake.tables import raw
-from lake.window import HOUR, Window
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-DAY = Window(START, START + 24 * HOUR)
-
-
-def hours(first, end):
-    return Window(START + first * HOUR, START + end * HOUR)
+from tests.support.hours_of_queues import DAY, append_hours, hours
 
 
 @pytest.fixture
 def small_parts(lake, monkeypatch):
     """Two rows of each of the first five hours, and parts of at most four rows."""
-    for hour in range(5):
-        at = START + hour * HOUR
-        row = {"broker": "a", "topic": "t", "observed_at": at, "cluster": "c"}
-        rows = [row | {"queue_id": number, "snapshot_id": f"s{hour}"} for number in range(2)]
-        lake.append(raw.QUEUE_OFFSETS, rows)
+    append_hours(lake)
     monkeypatch.setattr(parts, "PART_ROWS", 4)
     return lake
 

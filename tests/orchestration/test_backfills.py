@@ -1,34 +1,23 @@
 """Backfills in parts, and what of them is left after a kill."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from lake import parts
-from lake.tables import raw
-from lake.window import HOUR, Window
+from lake.window import Window
 from orchestration import in_process
 from orchestration.in_process import RunError
 from orchestration.jobs import TICK
 from settings.environment import Settings
 from tests.support.cluster_history import Minute, put
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-DAY = Window(START, START + 24 * HOUR)
-
-
-def hours(first, end):
-    return Window(START + first * HOUR, START + end * HOUR)
+from tests.support.hours_of_queues import DAY, START, append_hours
 
 
 @pytest.fixture
 def small_parts(lake, monkeypatch):
     """Two rows of each of the first five hours, and parts of at most four rows."""
-    for hour in range(5):
-        at = START + hour * HOUR
-        row = {"broker": "a", "topic": "t", "observed_at": at, "cluster": "c"}
-        rows = [row | {"queue_id": number, "snapshot_id": f"s{hour}"} for number in range(2)]
-        lake.append(raw.QUEUE_OFFSETS, rows)
+    append_hours(lake)
     monkeypatch.setattr(parts, "PART_ROWS", 4)
     return lake
 
