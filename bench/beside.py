@@ -2,7 +2,7 @@
 
 ``python -m bench.beside [--hours 24] [--groups 250] [--every 10s]``. One cluster has a made-up past
 (`bench.past`) that is computed again in hours; another, a stand-in, is collected at an interval
-meanwhile, and Dagster's daemon starts ticks as its schedules say. The section of the page says how
+meanwhile, and Dagster's daemon starts ticks by its schedules. The section of the page tells how
 long nothing was collected, how long snapshots waited for a tick, and which incidents Tidemark had.
 """
 
@@ -128,7 +128,7 @@ def _running(command: Sequence[str], home: Home, environment: dict[str, str]) ->
 
 
 def _periods(home: Home, start: datetime, hours: int, calm: float) -> list[Period]:
-    """Let ticks go on, compute the hours again beside them, and let ticks go on."""
+    """Let ticks go on, compute the hours again meanwhile, and let ticks go on."""
     moments = [datetime.now(UTC)]
 
     def passed(text: str) -> None:

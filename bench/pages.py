@@ -39,15 +39,10 @@ POLL_SECONDS = 10.0
 def main() -> None:
     """Run the benchmark, print its table and write it to the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", default="", help="a folder to keep, or kept before")
-    parser.add_argument("--days", type=float, default=30, help="of history")
+    add_history_options(parser)
     parser.add_argument("--pollers", type=int, default=20, help="that fetch pages for a minute")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tidemark-pages-") as folder:
-        home = Home.of(options.home or folder)
-        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now())
-        if not home.catalog.exists():
-            made_up.write(Lake(home))
+    with history(options) as (home, made_up):
         copied = _copied(home)
         with served(home) as (address, process, started):
             start = ("start, until the first page", f"{_cpu(process):.2f} s", f"{started:.2f} s")
@@ -68,6 +63,23 @@ def main() -> None:
     )
     sys.stdout.write(text + "\n")
     report.write_section("pages", text)
+
+
+def add_history_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `history` reads."""
+    parser.add_argument("--home", default="", help="a folder to keep, or kept before")
+    parser.add_argument("--days", type=float, default=30, help="of history")
+
+
+@contextmanager
+def history(options: argparse.Namespace) -> Iterator[tuple[Home, MadeUp]]:
+    """Write a home with a made-up history, or take the one that was kept."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-history-") as folder:
+        home = Home.of(options.home or folder)
+        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now())
+        if not home.catalog.exists():
+            made_up.write(Lake(home))
+        yield home, made_up
 
 
 def _copied(home: Home) -> tuple[str, str, str]:

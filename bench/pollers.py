@@ -1,4 +1,4 @@
-"""Ticks while many browsers poll the board, beside ticks while nobody does.
+"""Ticks while many browsers poll the board, compared with ticks while nobody does.
 
 ``python -m bench.pollers [--home FOLDER] [--days 30] [--pollers 20] [--pairs 10]``. The home has a
 made-up history (`bench.made_up`) of one cluster, and a minute of another (`bench.past`) for each
@@ -8,7 +8,6 @@ tick. Ticks with pollers and without follow each other in turns, since machines 
 import argparse
 import random
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,12 +16,10 @@ from datetime import UTC, datetime
 
 from bench import report
 from bench.costs import ROOT, Cost, Side
-from bench.made_up import CLUSTER, MadeUp, now
-from bench.pages import fetched, served
+from bench.made_up import CLUSTER, MadeUp
+from bench.pages import add_history_options, fetched, history, served
 from bench.soak import print_line
-from lake.catalog import Lake
 from lake.window import HOUR, floor_hour
-from settings.home import Home
 
 POLL_SECONDS = 10.0
 WARM_TICKS = 6
@@ -33,17 +30,11 @@ SETTLE_SECONDS = 10.0
 def main() -> None:
     """Tick in turns, print each pair, and write the section of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", default="", help="a folder to keep, or kept by bench.pages")
-    parser.add_argument("--days", type=float, default=30, help="of history")
+    add_history_options(parser)
     parser.add_argument("--pollers", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=10)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tidemark-pollers-") as folder:
-        home = Home.of(options.home or folder)
-        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now())
-        if not home.catalog.exists():
-            print_line(f"writing {options.days:g} days of {made_up.group_queues:,} group queues")
-            made_up.write(Lake(home))
+    with history(options) as (home, made_up):
         start = floor_hour(datetime.now(UTC)) - 2 * HOUR
         side = Side(ROOT, home.path, start, 250)
         try:

@@ -105,7 +105,7 @@ class Store:
             return self.changes
 
     def wake(self) -> None:
-        """Have everybody in `wait` look whether it has ended."""
+        """Let every thread in `wait` check whether it has ended."""
         with self._changed:
             self._changed.notify_all()
 

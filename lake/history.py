@@ -89,14 +89,11 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
         since: the instant from which on a snapshot counts.
     """
     reach = Window(since, _END)
-    loaded = loaded_snapshots(lake, reach)
-    computed = set(
-        lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"].to_pylist()
-    )
+    computed = _computed_ids(lake, reach)
     newest: dict[str, datetime] = {}
     missing: dict[str, datetime] = {}
     settled: dict[str, datetime] = {}
-    for snapshot in loaded:
+    for snapshot in loaded_snapshots(lake, reach):
         newest[snapshot.cluster] = snapshot.observed_at
         if snapshot.snapshot_id in computed:
             settled[snapshot.cluster] = snapshot.observed_at
@@ -138,8 +135,12 @@ def pending_after(lake: Lake, window: Window) -> int:
         return 0
     reach = Window(window.end, _END)
     loaded = {snapshot.snapshot_id for snapshot in loaded_snapshots(lake, reach)}
-    computed = lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))
-    return len(loaded.difference(computed["snapshot_id"].to_pylist()))
+    return len(loaded - _computed_ids(lake, reach))
+
+
+def _computed_ids(lake: Lake, window: Window) -> set[str]:
+    found = lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))
+    return set(found["snapshot_id"].to_pylist())
 
 
 def measured_rows(lake: Lake, window: Window) -> int:

@@ -205,7 +205,7 @@ def _finished(instance: dg.DagsterInstance, since: datetime) -> list[Any]:
 
 
 def _start_dagster(running: Demo, environment: dict[str, str]) -> None:
-    """Start the code server, and what asks it for the definitions: the daemon and the UI.
+    """Start the code server, and what gets the definitions from it: the daemon and the UI.
 
     A daemon that has the definitions from a module imports them again every minute, in a process
     that it starts for that.

@@ -25,7 +25,7 @@ SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
 
 @pytest.fixture(scope="module")
 def guarded(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A board with every kind of login; its silences change no answer that a test looks at."""
+    """A board with every kind of login; its silences change no answer that a test reads."""
     folder = tmp_path_factory.mktemp("guarded")
     store = Store(copied(shown, Home.of(folder / "home")))
     store.refresh()

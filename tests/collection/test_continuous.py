@@ -272,9 +272,9 @@ def test_one_snapshot_needs_the_name_of_its_cluster(home):
 def test_wrong_settings_are_one_line(home):
     (home.path / "clusters.yaml").write_text("clusters:\n- name: a\n")
     for command in (["collect"], ["collect", "--every", "5s"], ["lag"], ["tick"], ["snapshot"]):
-        said = output_of(home, *command, code=1)
-        assert said.count("\n") == 1, said
-        assert f"{home.path / 'clusters.yaml'}:2: clusters[0].namesrv: missing" in said
+        printed = output_of(home, *command, code=1)
+        assert printed.count("\n") == 1, printed
+        assert f"{home.path / 'clusters.yaml'}:2: clusters[0].namesrv: missing" in printed
 
 
 @pytest.mark.parametrize("every", ["often", "0.5s", "-1s"])

@@ -92,7 +92,7 @@ def mailbox() -> Iterator[tuple[str, list[Message]]]:
 
 @contextmanager
 def _running(server: socketserver.TCPServer) -> Iterator[None]:
-    # It looks that often whether it shall end.
+    # How often it checks whether it shall end.
     thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:

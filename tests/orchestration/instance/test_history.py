@@ -140,7 +140,7 @@ def size_of(database):
 
 def test_a_half_empty_database_is_vacuumed(home, instance, monkeypatch):
     ran(instance, TEXT, length="1000000")
-    ran(instance, TEXT, length="1")  # Dagster keeps what the newest run says of a table
+    ran(instance, TEXT, length="1")  # Dagster keeps what the newest run recorded of a table
     path = home.dagster / "history" / "runs" / "index.db"
     assert shrink(home) == []
     forget_runs(instance, datetime.now(UTC) + LATER, most=2)
