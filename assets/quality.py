@@ -13,7 +13,7 @@ import dagster as dg
 from assets.metadata import described, key_of, written
 from assets.resources import QualityResource
 from assets.run import CurrentRun, Run, planned, replaced, window_asset
-from assets.windows import read_quarantined, read_snapshots
+from assets.windows import read_quarantined, read_snapshots, unique_in
 from expectations.adapter import validate
 from expectations.annotations import source_tables
 from expectations.brought_suites import Brought, BroughtExpectation, Suite
@@ -120,7 +120,16 @@ def _validate(
         for name in source_tables(table.name, expectations)
     }
     rows = read_snapshots(session, table, plan)
-    return validate(rows, table.name, others, expectations, plan.decisions, brought=brought)
+    frames = {**others, table.name: rows}
+    return validate(
+        rows,
+        table.name,
+        others,
+        expectations,
+        plan.decisions,
+        brought=brought,
+        unique=unique_in(plan, frames),
+    )
 
 
 def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozenset[str]:

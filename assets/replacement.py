@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameWriterV2
+from pyspark.sql import functions as F
 
 from assets.windows import read_window
 from lake.catalog import Lake
@@ -52,8 +53,18 @@ def _writer(rows: DataFrame, table: Table) -> DataFrameWriterV2:
     Otherwise Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
     so each task keeps a file open for each.
     """
-    writer = rows.writeTo(table.name)
+    writer = _resolved(rows, table.instant).writeTo(table.name)
     return writer.option("distribution-mode", "none").option("fanout-enabled", "true")
+
+
+def _resolved(rows: DataFrame, instant: str) -> DataFrame:
+    """Return the same rows, of which a Spark Connect server resolves the plan once.
+
+    A writer resolves the plan from its beginning again, which of large plans takes longer than to
+    run them on the rows of a tick. ``withColumns`` makes the server resolve what it is called on,
+    and the writer finds it done.
+    """
+    return rows.withColumns({instant: F.col(instant)})
 
 
 def _clusters(rows: pa.Table) -> list[str | None]:

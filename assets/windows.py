@@ -1,6 +1,6 @@
 """Reading the windows of tables as Spark frames, by the plan of a run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from expectations.quarantine import split
+from expectations.unique_keys import tables_with_unique_keys
 from lake.catalog import Lake
 from lake.history import LoadedSnapshot, window_of
 from lake.run_plan import RunPlan
@@ -17,6 +18,7 @@ from lake.window import Window
 from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
+from spark.session.configuration import MANY_ROWS
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,
@@ -144,7 +146,19 @@ def read_quarantined(session: SparkSession, plan: RunPlan) -> DataFrame | None:
         for table in (raw.QUEUE_OFFSETS, *raw.ALL)
         if table in searched or table is raw.QUEUE_OFFSETS
     }
-    return _split(frames, plan)[1]
+    return _split(frames, plan, unique_in(plan, frames))[1]
+
+
+def unique_in(plan: RunPlan, frames: Mapping[str, DataFrame]) -> frozenset[str]:
+    """Return names of the tables in which no key repeats, as far as a window's size pays for it.
+
+    Few rows are numbered faster than searched: one query less.
+
+    Args:
+        plan: the plan of the run.
+        frames: rows of the window by full table name.
+    """
+    return tables_with_unique_keys(frames) if plan.rows > MANY_ROWS else frozenset()
 
 
 def read_evidence(session: SparkSession, lake: Lake, plan: RunPlan) -> Evidence:
@@ -170,6 +184,6 @@ def _sampled_queues(session: SparkSession, lake: Lake, plan: RunPlan) -> DataFra
 
 
 def _split(
-    frames: Mapping[str, DataFrame], plan: RunPlan
+    frames: Mapping[str, DataFrame], plan: RunPlan, unique: Collection[str] = ()
 ) -> tuple[dict[str, DataFrame], DataFrame]:
-    return split(frames, observed_at=plan.window.start, decisions=plan.decisions)
+    return split(frames, plan.window.start, plan.decisions, unique)

@@ -1,7 +1,7 @@
 """The adapter to Great Expectations: rows and expectations in, validation results out."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ def validate(
     decisions: Sequence[Decision] = (),
     keep: Keep = lambda suite, result: None,
     brought: Sequence[BroughtExpectation] = (),
+    unique: Collection[str] = (),
 ) -> list[ValidationResult]:
     """Validate the rows of a table against its expectations through Great Expectations.
 
@@ -56,6 +57,7 @@ def validate(
         decisions: decisions in force on rows of these tables; decided rows are left out.
         keep: receives Great Expectations' suite, named as the table, and its validation result.
         brought: expectations that people bring, validated on the columns of the table alone.
+        unique: as for `expectations.annotations.annotate`.
 
     Returns:
         One validation result per expectation, in their order, ours first. An expectation that
@@ -65,7 +67,7 @@ def validate(
         KeyError: the table has no expectations and none are given.
     """
     ours = AUDIT_EXPECTATIONS[table] if expectations is None else tuple(expectations)
-    annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours)
+    annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours, unique)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
     found = _run_ours(annotated, table, ours)

@@ -5,7 +5,7 @@ none has a code path of its own. Columns that need rows of other tables are adde
 expectation uses them. `expectations.annotation_columns` describes each column.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,12 +20,13 @@ from expectations.annotation_columns import (
     COPY,
     DECISION,
     DISAGREEING_QUEUES,
+    LAG_OF_OFFSETS,
     LAG_OF_QUEUES,
     QUEUE_ROW,
     ROWS,
     USUAL_ROWS,
 )
-from expectations.broker_metrics import ANNOTATION as OF_BROKER_METRICS
+from expectations.broker_metrics import LAG_OF_OFFSETS_TYPE, with_lag_of_offsets
 from expectations.declarations import Expectation, is_valid
 from expectations.row_json import row_json
 from expectations.tick_suites import TICK_EXPECTATIONS
@@ -37,10 +38,28 @@ from lake.window import HOUR
 Frames = Mapping[str, DataFrame]
 """Rows by full table name."""
 
+HASHED = "shuffle_hash"
+"""How rows of consumer offsets find their queues: without a sort of both by their long keys."""
+
 _BULK_TYPE = (
     "struct<consumer_offset: bigint, max_offset: bigint, "
     "next_consumer_offset: bigint, next_max_offset: bigint>"
 )
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the rows of a window are annotated from.
+
+    Attributes:
+        frames: the rows of tables.
+        decisions: decisions in force on rows of any table in the window.
+        unique: full names of the tables that are known to repeat no key.
+    """
+
+    frames: Frames
+    decisions: Sequence[Decision] = ()
+    unique: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -50,13 +69,13 @@ class Annotation:
     Attributes:
         types: column to Spark type.
         sources: full names of the other tables.
-        add: adds the columns to a frame, given the rows of the sources and the decisions.
+        add: adds the columns to a frame.
         before: how long before the window rows of the sources are needed too.
     """
 
     types: Mapping[str, str]
     sources: tuple[str, ...]
-    add: Callable[[DataFrame, Frames, Sequence[Decision]], DataFrame]
+    add: Callable[[DataFrame, Given], DataFrame]
     before: timedelta = timedelta(0)
 
     def is_used_by(self, expectations: Sequence[Expectation]) -> bool:
@@ -87,6 +106,7 @@ def annotate(
     frames: Frames,
     decisions: Sequence[Decision] = (),
     expectations: Sequence[Expectation] = (),
+    unique: Collection[str] = (),
 ) -> DataFrame:
     """Add the columns that a table's expectations need.
 
@@ -96,17 +116,20 @@ def annotate(
             expectations on them do not apply. An empty frame is not missing: it has no rows.
         decisions: decisions in force on rows of any table in the window.
         expectations: those to validate.
+        unique: full names of tables that are known to repeat no key: their rows are not sorted to
+            number copies (`expectations.unique_keys`).
 
     Returns:
         One row per row of ``frames[name]``, with its columns and the annotations.
     """
     own_decisions = [decision for decision in decisions if decision.table == name]
-    frame = _with_copies(frames[name], TABLES[name], own_decisions)
+    with_copies = _without_copies if name in unique else _with_copies
+    frame = with_copies(frames[name], TABLES[name], own_decisions)
     for each in ANNOTATIONS.get(name, ()):
         if not each.is_used_by(expectations):
             continue
         if set(each.sources) <= set(frames):
-            frame = each.add(frame, frames, decisions)
+            frame = each.add(frame, Given(frames, decisions, unique))
         else:
             unknown = {column: F.lit(None).cast(type) for column, type in each.types.items()}
             frame = frame.withColumns(unknown)
@@ -127,6 +150,17 @@ def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) 
         F.count(F.lit(1)).over(same_key).alias(COPIES),
         (F.min(content).over(same_key) != F.max(content).over(same_key)).alias(CONFLICT),
         decision.alias(DECISION),
+    )
+
+
+def _without_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
+    """Add the columns of `_with_copies` to rows of which each has a key of its own."""
+    return frame.select(
+        "*",
+        F.lit(1).alias(COPY),
+        F.lit(1).cast("bigint").alias(COPIES),
+        F.lit(False).alias(CONFLICT),
+        _decision(frame, decisions).alias(DECISION),
     )
 
 
@@ -157,15 +191,16 @@ def _content(frame: DataFrame) -> Column:
     )
 
 
-def _with_queue_row(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+def _with_queue_row(frame: DataFrame, given: Given) -> DataFrame:
     """Add `QUEUE_ROW` to consumer offsets; NULL where the row has no complete key."""
     key = list(TABLES["raw.queue_offsets"].key)
     expectations = TICK_EXPECTATIONS["raw.queue_offsets"]
     has_valid_row = F.max(is_valid(expectations))
     queues = (
-        annotate("raw.queue_offsets", frames, decisions, expectations)
+        annotate("raw.queue_offsets", given.frames, given.decisions, expectations, given.unique)
         .groupBy(*key)
         .agg(F.when(has_valid_row, "valid").otherwise("quarantined").alias(QUEUE_ROW))
+        .hint(HASHED)
     )
     complete = F.lit(True)
     for column in key:
@@ -176,13 +211,11 @@ def _with_queue_row(frame: DataFrame, frames: Frames, decisions: Sequence[Decisi
     )
 
 
-def _with_lag_of_queues(
-    frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
-) -> DataFrame:
+def _with_lag_of_queues(frame: DataFrame, given: Given) -> DataFrame:
     """Add `LAG_OF_QUEUES` to groups; as in their own sum, a queue ahead of its broker counts 0."""
     key = ["snapshot_id", "consumer_group", "topic"]
     sums = (
-        frames["progress.queues"]
+        given.frames["progress.queues"]
         .groupBy(*key)
         .agg(
             F.when(F.max("client_id").isNull(), F.sum(F.greatest("lag", F.lit(0)))).alias(
@@ -193,15 +226,15 @@ def _with_lag_of_queues(
     return frame.join(sums, on=key, how="left").select(*frame.columns, LAG_OF_QUEUES)
 
 
-def _with_rows(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+def _with_rows(frame: DataFrame, given: Given) -> DataFrame:
     """Add `ROWS` and `USUAL_ROWS` to snapshots."""
     seconds = F.unix_seconds("observed_at")
     hour_before = Window.partitionBy("cluster").orderBy(seconds).rangeBetween(-3600, -1)
     key = ["snapshot_id", "cluster", "observed_at"]
     counts = (
-        frames["raw.queue_offsets"]
+        given.frames["raw.queue_offsets"]
         .select(*key)
-        .unionByName(frames["raw.consumer_offsets"].select(*key))
+        .unionByName(given.frames["raw.consumer_offsets"].select(*key))
         .groupBy(*key)
         .agg(F.count(F.lit(1)).alias(ROWS))
     )
@@ -215,9 +248,7 @@ def _with_rows(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) 
     )
 
 
-def _with_disagreement(
-    frame: DataFrame, frames: Frames, decisions: Sequence[Decision]
-) -> DataFrame:
+def _with_disagreement(frame: DataFrame, given: Given) -> DataFrame:
     """Add `DISAGREEING_QUEUES` to snapshots that were read from files."""
     stores = frame.where("source = 'store'").select("snapshot_id", F.lit(True).alias("stored"))
     order = Window.partitionBy("cluster", "broker", "topic", "queue_id").orderBy("observed_at")
@@ -230,7 +261,7 @@ def _with_disagreement(
     )
     agrees = F.col("max_offset").between(F.col("before"), F.col("after"))
     found = (
-        frames["raw.queue_offsets"]
+        given.frames["raw.queue_offsets"]
         .join(F.broadcast(stores.distinct()), on="snapshot_id", how="left")
         .withColumns({"before": before, "after": after})
         # When the queue fell between the live snapshots, either of its two states may be stored.
@@ -243,14 +274,14 @@ def _with_disagreement(
     )
 
 
-def _with_bulk(frame: DataFrame, frames: Frames, decisions: Sequence[Decision]) -> DataFrame:
+def _with_bulk(frame: DataFrame, given: Given) -> DataFrame:
     """Add `BULK` to the responses of request 208."""
     queue = ["cluster", "broker", "topic", "queue_id"]
     key = [*queue, "consumer_group"]
     consumed_queues = F.broadcast(frame.select(*key).distinct())
-    written = frames["raw.queue_offsets"].select("snapshot_id", *queue, "max_offset")
+    written = given.frames["raw.queue_offsets"].select("snapshot_id", *queue, "max_offset")
     bulk = (
-        frames["raw.consumer_offsets"]
+        given.frames["raw.consumer_offsets"]
         .where("client_id IS NULL")
         .join(consumed_queues, on=key, how="left_semi")
         .join(written, on=["snapshot_id", *queue], how="left")
@@ -282,7 +313,13 @@ ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
             _with_bulk,
         ),
     ),
-    "raw.broker_metrics": (Annotation(*OF_BROKER_METRICS),),
+    "raw.broker_metrics": (
+        Annotation(
+            {LAG_OF_OFFSETS: LAG_OF_OFFSETS_TYPE},
+            ("raw.queue_offsets", "raw.consumer_offsets", "progress.groups"),
+            lambda frame, given: with_lag_of_offsets(frame, given.frames),
+        ),
+    ),
     "raw.snapshots": (
         Annotation(
             {ROWS: "bigint", USUAL_ROWS: "double"},

@@ -1,21 +1,19 @@
 """What offsets say of the lag that a broker's metrics endpoint reports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from expectations.annotation_columns import LAG_OF_OFFSETS
-from lake.decisions import Decision
 
-_TYPE = "struct<least: bigint, most: bigint, consume_mode: string, match_method: string>"
-_SOURCES = ("raw.queue_offsets", "raw.consumer_offsets", "progress.groups")
+LAG_OF_OFFSETS_TYPE = (
+    "struct<least: bigint, most: bigint, consume_mode: string, match_method: string>"
+)
 
 
-def with_lag_of_offsets(
-    frame: DataFrame, frames: Mapping[str, DataFrame], decisions: Sequence[Decision]
-) -> DataFrame:
-    """Add `LAG_OF_OFFSETS` to what metrics endpoints say."""
+def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Add `LAG_OF_OFFSETS` to what metrics endpoints say, given rows by full table name."""
     group = ["snapshot_id", "broker", "consumer_group", "topic"]
     queue = ["cluster", *group[1:], "queue_id"]
     compared = F.broadcast(frame.select("cluster", *group[1:]).distinct())
@@ -53,7 +51,3 @@ def with_lag_of_offsets(
         .agg(F.min(known).alias(LAG_OF_OFFSETS))
     )
     return frame.join(found, on=group, how="left").select(*frame.columns, LAG_OF_OFFSETS)
-
-
-ANNOTATION = ({LAG_OF_OFFSETS: _TYPE}, _SOURCES, with_lag_of_offsets)
-"""The fields of `expectations.annotations.Annotation`."""

@@ -1,6 +1,6 @@
 """The split of raw rows into valid rows and the quarantine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 
@@ -19,6 +19,7 @@ def split(
     frames: Mapping[str, DataFrame],
     observed_at: datetime | None = None,
     decisions: Sequence[Decision] = (),
+    unique: Collection[str] = (),
 ) -> tuple[dict[str, DataFrame], DataFrame]:
     """Split the rows of a window into valid and quarantined ones.
 
@@ -31,6 +32,7 @@ def split(
         observed_at: instant of a quarantined row whose own is NULL, so that its window finds it:
             the start of the window.
         decisions: people's decisions on rows that were quarantined before.
+        unique: as for `expectations.annotations.annotate`.
 
     Returns:
         The valid rows under the same names with the same columns, and the quarantined rows of all
@@ -49,7 +51,7 @@ def split(
         if not any(each.severity == "quarantine" for each in expectations):
             valid[name] = frame
             continue
-        annotated = annotate(name, frames, decisions, expectations)
+        annotated = annotate(name, frames, decisions, expectations, unique)
         valid[name] = annotated.filter(is_valid(expectations)).select(*frame.columns)
         quarantined.append(
             _quarantined_rows(name, annotated, frame.columns, expectations, observed_at)

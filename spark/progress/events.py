@@ -107,7 +107,10 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     )
     return (
         later.join(
-            earlier.select("snapshot_id", *KEY, "before"), on=["snapshot_id", *KEY], how="full"
+            # Hashed: to sort all rows of a window twice takes longer than all that follows.
+            earlier.select("snapshot_id", *KEY, "before").hint("shuffle_hash"),
+            on=["snapshot_id", *KEY],
+            how="full",
         )
         .where(~F.coalesce(_is_uneventful(), F.lit(False)))
         .join(steps, on=["snapshot_id", "broker"])

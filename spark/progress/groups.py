@@ -140,7 +140,6 @@ def _sums(known: DataFrame) -> DataFrame:
     worst = F.struct(
         (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
     )
-    # Spark sorts rows for an aggregation that keeps texts.
     consumer = (*GROUP_TOPIC, "client_id")
     summed = (
         with_key_hash(known, *consumer)
@@ -157,7 +156,9 @@ def _sums(known: DataFrame) -> DataFrame:
             ),
             F.max(lag).alias("max_queue_lag"),
             F.avg(lag).alias("mean_queue_lag"),
-            F.min(F.when(F.col("lag").isNotNull(), worst)).alias("worst"),
+            # Not by `min`: for an aggregate that keeps texts Spark sorts all rows, for one that
+            # collects it hashes them.
+            F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),

@@ -1,0 +1,23 @@
+"""What bodies of assets read: which windows are searched for repeated keys."""
+
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from assets.windows import unique_in
+from lake.run_plan import RunPlan
+from lake.tables import TABLES
+from lake.window import Window
+from spark.session.configuration import MANY_ROWS
+from tests.support.table_rows import frame, minute
+
+pytestmark = pytest.mark.spark
+
+
+def test_only_windows_of_many_rows_are_searched_for_repeated_keys(spark: SparkSession) -> None:
+    plan = RunPlan(Window(minute(0), minute(1)), rows=MANY_ROWS)
+    rows = {"raw.topics": frame(spark, TABLES["raw.topics"], [{"at": 0, "topic": "orders"}])}
+
+    assert unique_in(plan, rows) == frozenset()
+    assert unique_in(replace(plan, rows=MANY_ROWS + 1), rows) == {"raw.topics"}
