@@ -9,7 +9,7 @@ import dagster as dg
 from lake import history
 from lake.catalog import Lake
 from lake.window import HOUR, Window, floor_hour
-from settings.history import DEFAULT_HISTORY
+from settings.history import BACKFILL_HOURS, DEFAULT_HISTORY
 
 
 def first_hour(days: int) -> datetime:
@@ -35,8 +35,18 @@ TABLES_POOL = "tidemark_tables"
 """Dagster's pool of steps that change tables. A limit of 1 with the granularity ``run`` lets runs
 wait in the queue; without one they start, and wait for the lease of runs."""
 
-BACKFILL = dg.BackfillPolicy.single_run()
-"""One run computes any range of hours: starting Spark for each hour would take longer."""
+
+def in_parts(hours: int) -> dg.BackfillPolicy:
+    """Return the policy by which Dagster computes a range: one run for that many hours.
+
+    A run for each hour would take longer, because each run plans its queries anew. A run of any
+    length would keep ticks, and so alerts, waiting until its end.
+    """
+    return dg.BackfillPolicy.multi_run(hours)
+
+
+BACKFILL = in_parts(BACKFILL_HOURS)
+"""The policy as assets declare it; definitions put that of the configured hours in place."""
 
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"

@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
 from assets.maintenance import maintenance
-from assets.partitions import hourly
+from assets.partitions import hourly, in_parts
 from assets.progress import (
     computed,
     members,
@@ -64,6 +64,12 @@ def build(
         overrides: resources to take instead of those that the settings give.
     """
     partitions = hourly(settings.computable_days)
+    assets = [
+        each.with_attributes(backfill_policy=in_parts(settings.backfill_hours))
+        if each.partitions_def
+        else each
+        for each in ASSETS
+    ]
     # Its mistakes are reported by runs, and by `tidemark doctor`.
     brought, _ = read(settings.expectations_folder.path)
     audit = audit_checks(brought)
@@ -72,7 +78,7 @@ def build(
         return spec.replace_attributes(partitions_def=partitions) if spec.partitions_def else spec
 
     return dg.Definitions(
-        assets=dg.map_asset_specs(configured, [*ASSETS, decisions, notifications]),
+        assets=dg.map_asset_specs(configured, [*assets, decisions, notifications]),
         asset_checks=[*tick_checks(brought), audit],
         jobs=jobs_with(audit),
         schedules=schedules(running=settings.schedule),

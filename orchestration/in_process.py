@@ -85,8 +85,7 @@ def recompute(
     """Recomputes whole hours in parts, one run each, and returns the id of the last; see `tick`.
 
     Of a backfill of the same hours that was stopped, the parts that were done are not repeated.
-    What lands meanwhile is computed by a tick between two parts: schedules start none until all
-    hours are done, and alerts must not wait for that.
+    A tick that is due meanwhile has its turn between two parts: alerts do not wait for all hours.
 
     Args:
         settings: of this process.
@@ -104,14 +103,10 @@ def recompute(
     if left != window:
         complain(f"continues at {left.start:%Y-%m-%dT%H:%MZ}, where it was stopped")
     planned = parts(lake, left)
-    landing, run_id = Landing.of(settings.home, settings.catalog), ""
-    seen = newest_landed(landing)
+    run_id = ""
     for number, part in enumerate(planned, 1):
         hours = f"{part.start:%Y-%m-%dT%H:%MZ} to {part.end:%Y-%m-%dT%H:%MZ}"
         where = f"part {number} of {len(planned)}, {hours}"
-        if (newest := newest_landed(landing)) != seen:
-            seen = newest
-            _tick_before(where, settings, report, complain)
         backfills.note(state, window, part.start)
         run_id = _run(
             settings,
@@ -125,19 +120,6 @@ def recompute(
         if len(planned) > 1:
             complain(f"done: {where}")
     return run_id
-
-
-def _tick_before(where: str, settings: Settings, report: Report, complain: Report) -> None:
-    """Compute what has landed before a part; the next tick does it where this one fails."""
-    try:
-        tick(
-            settings,
-            collect=False,
-            report=lambda step: report(f"a tick before {where}: {step}"),
-            complain=complain,
-        )
-    except RunError as error:
-        complain(f"a tick before {where} failed: {error}")
 
 
 def _run(

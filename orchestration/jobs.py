@@ -19,6 +19,9 @@ from assets.run_tags import PROCESS_TAG, process_of
 from lake.tables import raw
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
 
+BEFORE_BACKFILLS = {"dagster/priority": "1"}
+"""Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""
+
 ScheduleFunction = Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]
 
 ACTIVE = (
@@ -69,7 +72,7 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
             "tick",
             "Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
             every_tick,
-            tags=PENDING,
+            tags=PENDING | BEFORE_BACKFILLS,
             op_retry_policy=RETRY,
         ),
         job(
@@ -99,13 +102,15 @@ TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT = jobs_with(audit)
 
 
 def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """Start a tick, unless the one before still runs or hours are computed again."""
+    """Start a tick, unless the one before still runs.
+
+    While hours are computed again it waits, and has its turn after the part under way.
+    """
     end_dead_runs(context.instance)
-    under_way = runs_under_way(context.instance)
-    for run in under_way:
+    for run in runs_under_way(context.instance):
         if run.job_name == TICK.name:
             return dg.SkipReason(f"the tick before ({run.run_id}) is not done")
-    return _recomputing(under_way) or _now(PENDING)
+    return _now(PENDING)
 
 
 def meanwhile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:

@@ -22,7 +22,7 @@ from settings.basics import BasicSettings
 from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.files import SettingsFile
-from settings.history import HistorySettings
+from settings.history import BACKFILL_HOURS, HistorySettings
 from settings.home import DEFAULT_HOME, Home
 from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
@@ -118,6 +118,11 @@ class Settings(BaseSettings):
         120,
         "Longest time of a run, after which it is ended; for each day of a recomputation.",
         "minutes",
+    )
+    backfill_hours: WholeNumber = _setting(
+        BACKFILL_HOURS,
+        "Hours that one run of a backfill from Dagster's UI computes; between two, ticks run.",
+        "hours",
     )
     run_history_days: WholeNumber = _setting(
         7, "How long Dagster's history of runs is kept: their events and logs.", "days"

@@ -28,3 +28,6 @@ class HistorySettings:
 
 
 DEFAULT_HISTORY = HistorySettings()
+
+BACKFILL_HOURS = 6
+"""Hours that one run of a backfill computes by default: of 16,000 group queues in some minutes."""

@@ -31,6 +31,7 @@ NAMES = tuple(
         "PROGRESS_DAYS",
         "ALERT_DAYS",
         "RUN_MINUTES",
+        "BACKFILL_HOURS",
         "RUN_HISTORY_DAYS",
         "SCHEDULE",
         "HISTORY_DAYS",

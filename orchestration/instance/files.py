@@ -20,6 +20,10 @@ concurrency:
   runs:
     # A lease lets runs that change tables follow each other; collecting waits for none.
     max_concurrent_runs: 8
+    # A backfill has a run for some hours each: one at a time, so that ticks start between them.
+    tag_concurrency_limits:
+      - key: dagster/backfill
+        limit: 1
 event_log_storage:
   module: orchestration.instance.event_log
   class: EventLog

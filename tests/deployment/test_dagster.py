@@ -1,16 +1,21 @@
 """Tidemark in a Dagster of the operator: daemon, gRPC code server, instance file of theirs."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import dagster as dg
 import pytest
 
+from assets.partitions import partition_key
 from lake.tables import raw
 from settings.home import Home
 from tests.support.homes import ROOT, environment, run, warmed
@@ -141,7 +146,7 @@ def _runs(operator):
 @pytest.mark.spark
 @pytest.mark.deployment
 @pytest.mark.kills
-def test_a_scheduled_tick_succeeds_under_dagster_dev(tmp_path, spark_engine):
+def test_ticks_and_a_backfill_from_the_ui_take_turns_under_dagster_dev(tmp_path, spark_engine):
     """As the README starts it: daemon and UI share the code server that they are given."""
     home, log = Home.of(tmp_path / "home"), tmp_path / "dev.log"
     home.make()
@@ -153,20 +158,63 @@ def test_a_scheduled_tick_succeeds_under_dagster_dev(tmp_path, spark_engine):
             TIDEMARK_SCHEDULE="on",
             TIDEMARK_NAMESRV="127.0.0.1:1",
             TIDEMARK_CLUSTER="lab",
+            TIDEMARK_BACKFILL_HOURS="2",
         )
-        command = ["dagster", "dev", "-w", str(ROOT / "workspace.yaml"), "-p", str(free_port())]
+        port = free_port()
+        command = ["dagster", "dev", "-w", str(ROOT / "workspace.yaml"), "-p", str(port)]
         with (
             process(command, log, env) as dev,
             dg.DagsterInstance.from_config(str(home.dagster)) as instance,
         ):
-            scheduled = dg.RunsFilter(
-                job_name="tick",
-                statuses=[dg.DagsterRunStatus.SUCCESS],
-                tags={"dagster/schedule_name": "every_minute"},
-            )
-            until(lambda: instance.get_runs(scheduled), {dev: log})
+            until(lambda: instance.get_runs(SCHEDULED), {dev: log})
+            backfill = launched_backfill(port, hours=24)
+            until(lambda: instance.get_backfill(backfill).status.value in ENDED, {dev: log})
+            assert_ticks_have_their_turn(instance, backfill, hours=24)
         found = warm.lake.read(raw.SNAPSHOTS, columns=("cluster", "status")).to_pylist()
         assert {"cluster": "lab", "status": "FAILED"} in found
+
+
+SCHEDULED = dg.RunsFilter(
+    job_name="tick",
+    statuses=[dg.DagsterRunStatus.SUCCESS],
+    tags={"dagster/schedule_name": "every_minute"},
+)
+ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED")
+
+LAUNCH = """
+mutation($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+
+
+def launched_backfill(port, hours):
+    """Launch a backfill of the last hours as the UI does; return its id."""
+    now = datetime.now(UTC)
+    params = {
+        "assetSelection": [{"path": ["progress", name]} for name in ("queues", "groups")],
+        "partitionNames": [partition_key(now - timedelta(hours=ago)) for ago in range(hours)],
+    }
+    query = json.dumps({"query": LAUNCH, "variables": {"params": params}}).encode()
+    request = Request(
+        f"http://127.0.0.1:{port}/graphql", query, {"Content-Type": "application/json"}
+    )
+    with urlopen(request, timeout=60) as response:
+        answer = json.load(response)
+    return answer["data"]["launchPartitionBackfill"]["backfillId"]
+
+
+def assert_ticks_have_their_turn(instance, backfill, hours):
+    """Check that runs of two hours followed each other, with a tick between two of them."""
+    assert instance.get_backfill(backfill).status.value == "COMPLETED_SUCCESS"
+    parts = instance.get_run_records(dg.RunsFilter(tags={"dagster/backfill": backfill}))
+    spans = sorted((part.start_time, part.end_time) for part in parts)
+    assert len(spans) == hours / 2
+    assert all(ended <= started for (_, ended), (started, _) in pairwise(spans))
+    ticks = [tick.end_time for tick in instance.get_run_records(SCHEDULED)]
+    assert any(spans[0][0] < ended < spans[-1][1] for ended in ticks), (spans, ticks)
 
 
 @pytest.mark.slow

@@ -8,9 +8,7 @@ from lake import parts
 from lake.window import Window
 from orchestration import in_process
 from orchestration.in_process import RunError
-from orchestration.jobs import TICK
 from settings.environment import Settings
-from tests.support.cluster_history import Minute, put
 from tests.support.hours_of_queues import DAY, START, append_hours
 
 
@@ -65,23 +63,3 @@ def test_other_hours_or_a_wish_restart(small_parts, computed, window, options):
         recompute(small_parts)
     recompute(small_parts, window, **options)
     assert computed[3:][0] == computed[0]
-
-
-def test_what_lands_meanwhile_is_computed_before_the_next_part(small_parts, monkeypatch):
-    """Three parts; a snapshot lands in the first one, and the tick that follows it fails."""
-    jobs = []
-
-    def run(settings, job, *more):
-        jobs.append(job)
-        if len(jobs) == 1:
-            put(small_parts.home, START, [Minute(0)])
-        if job == TICK.name:
-            raise RunError("no Spark")
-        return str(len(jobs))
-
-    monkeypatch.setattr(in_process, "_run", run)
-    lines = recompute(small_parts)
-    assert jobs == ["recompute", "tick", "recompute", "recompute"]
-    assert "a tick before part 2 of 3, 2026-01-01T02:00Z to 2026-01-01T04:00Z failed: no Spark" in (
-        lines
-    )

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from assets.metadata import EVERY_HOUR
@@ -82,3 +83,16 @@ def test_brought_expectations_are_checks_of_their_tables(
         "recompute": set(),
         "audit": {"progress.groups"},
     }
+
+
+def test_a_run_of_a_backfill_computes_the_configured_hours() -> None:
+    settings = Settings(backfill_hours=2)
+    graph = build(settings).resolve_asset_graph()
+
+    policies = {
+        graph.get(key).backfill_policy
+        for key in graph.executable_asset_keys
+        if graph.get(key).partitions_def
+    }
+
+    assert policies == {dg.BackfillPolicy.multi_run(2)}
