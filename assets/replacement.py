@@ -1,12 +1,11 @@
 """Replacing the window of a table in one commit, whatever compaction did to its files."""
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameWriterV2
 from pyspark.sql import functions as F
 
 from assets.windows import read_window
 from lake.catalog import Lake
-from lake.replacement import around_files, holds_rows, rows_outside
+from lake.replacement import around_files, rows_outside
 from lake.schema import Table
 from lake.window import Window
 from spark.columns import inside, stored_in
@@ -14,11 +13,8 @@ from spark.columns import inside, stored_in
 
 def clear_window(table: Table, window: Window, lake: Lake) -> int:
     """Replace a window of a table by nothing, where it has rows; return the 0 rows written."""
-    if not window.empty and holds_rows(lake, table, window):
-        found = lake.read(table, window)
-        keys = zip(_clusters(found), found[table.instant].to_pylist(), strict=True)
-        is_kept = pa.array([not window.holds(*key) for key in keys], type=pa.bool_())
-        lake.replace(table, window, found.filter(is_kept))
+    if not window.empty and lake.has_rows(table, window):
+        lake.replace(table, window, table.arrow_schema().empty_table())
     return 0
 
 
@@ -34,7 +30,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     """
     lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
     rows = frame.select(*table.column_names)
-    if not holds_rows(lake, table, window):
+    if not lake.has_rows(table, window):
         _writer(rows, table).append()
         return _added(lake, table)
     around = around_files(lake, table, window)
@@ -65,12 +61,6 @@ def _resolved(rows: DataFrame, instant: str) -> DataFrame:
     and the writer finds it done.
     """
     return rows.withColumns({instant: F.col(instant)})
-
-
-def _clusters(rows: pa.Table) -> list[str | None]:
-    if "cluster" not in rows.column_names:
-        return [None] * rows.num_rows
-    return rows["cluster"].to_pylist()
 
 
 def _added(lake: Lake, table: Table) -> int:

@@ -29,7 +29,7 @@ def replace_peaks(lake: Lake, window: Window) -> int:
     Returns:
         Rows written; 0 where no rate of the window exceeds the known ones.
     """
-    hours, span = window.whole_hours(), Window(window.start, window.end)
+    hours, span = window.whole_hours(), window
     stored = known = lake.read(progress.PEAKS, hours)
     if known.num_rows and _latest(known) >= window.start:
         # The window was computed before: its rates may have changed.

@@ -1,7 +1,6 @@
 """Windows: half-open intervals of time that a run computes and replaces."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 HOUR = timedelta(hours=1)
@@ -34,14 +33,6 @@ class Window:
     def __contains__(self, instant: datetime) -> bool:
         return self.start <= instant < self.end
 
-    def start_of(self, cluster: str | None) -> datetime:
-        """The first instant of a cluster."""
-        return self.start
-
-    def holds(self, cluster: str | None, instant: datetime) -> bool:
-        """Whether an instant of a cluster lies inside."""
-        return self.start_of(cluster) <= instant < self.end
-
     @property
     def empty(self) -> bool:
         """Whether no instant lies inside."""
@@ -55,24 +46,6 @@ class Window:
         """
         around = Window.through(self.start, self.end) if inclusive else self
         return Window(floor_hour(around.start), ceil_hour(around.end))
-
-
-@dataclass(frozen=True)
-class ClusterWindow(Window):
-    """A window that begins at another instant for each cluster, and holds nothing of the others.
-
-    `start` is the earliest of these instants. What belongs to no cluster lies inside from `start`
-    on.
-
-    Attributes:
-        starts: the first instant of each cluster that the window holds.
-    """
-
-    starts: Mapping[str, datetime] = field(default_factory=dict, hash=False)
-
-    def start_of(self, cluster: str | None) -> datetime:
-        """The first instant of a cluster; the end where the window holds nothing of it."""
-        return self.start if cluster is None else self.starts.get(cluster, self.end)
 
 
 def floor_hour(instant: datetime) -> datetime:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from lake.tables import raw
-from lake.window import ClusterWindow, Window
+from lake.window import Window
 
 SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 """The snapshot of a row: its id, its instant and its cluster."""
@@ -25,19 +25,7 @@ def inside(window: Window, instant: str = "observed_at") -> Column:
 
     Data sources cannot use this condition to select files; see `stored_in`.
     """
-    return ~precedes(window, instant) & is_before(window.end, instant)
-
-
-def precedes(window: Window, instant: str = "observed_at") -> Column:
-    """Return whether an instant lies before the window, or before that of the row's cluster."""
-    if not isinstance(window, ClusterWindow):
-        return is_before(window.start, instant)
-    cluster = F.col("cluster")
-    starts = F.create_map(
-        *(part for name, at in window.starts.items() for part in (F.lit(name), timestamp(at)))
-    )
-    start = F.coalesce(F.try_element_at(starts, cluster), timestamp(window.end))
-    return _is_before(instant, F.when(cluster.isNull(), timestamp(window.start)).otherwise(start))
+    return ~is_before(window.start, instant) & is_before(window.end, instant)
 
 
 def is_before(moment: datetime, instant: str = "observed_at") -> Column:
@@ -47,11 +35,7 @@ def is_before(moment: datetime, instant: str = "observed_at") -> Column:
     code it generates, so every tick would generate, compile and warm up its own code. Of a struct
     the code holds a reference.
     """
-    return _is_before(instant, timestamp(moment))
-
-
-def _is_before(instant: str, moment: Column) -> Column:
-    return F.struct(F.col(instant).alias("at")) < F.struct(moment.alias("at"))
+    return F.struct(F.col(instant).alias("at")) < F.struct(timestamp(moment).alias("at"))
 
 
 def stored_in(window: Window, instant: str = "observed_at") -> Column:

@@ -8,7 +8,7 @@ from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
 from lake.maintenance import compaction
 from lake.tables import progress
-from lake.window import ClusterWindow, Window
+from lake.window import Window
 from tests.support.table_rows import NOON, arrow, frame, minute, minutes
 
 pytestmark = pytest.mark.spark
@@ -78,27 +78,6 @@ def test_a_window_without_rows_is_appended(spark, lake):
     newest = lake.table(TABLE.name).current_snapshot()
     assert newest and newest.summary and newest.summary.operation.value == "append"
     assert len(written(lake)) == 3
-
-
-def test_only_the_clusters_of_a_window_are_replaced(spark, lake):
-    for at in range(6):
-        tick(spark, lake, window(at, at + 1), row(at, at), row(at, at, "slow"))
-    joined(spark)
-    late = ClusterWindow(
-        minute(BEFORE + 2),
-        minute(BEFORE + 7),
-        {"slow": minute(BEFORE + 2), "lab": minute(BEFORE + 6)},
-    )
-    new = [row(at, 10 * at, "slow") for at in range(2, 7)]
-    assert tick(spark, lake, late, *new, row(6, 60)) == 6
-    of_cluster = {"lab": [], "slow": []}
-    for _, cluster, offset in written(lake):
-        of_cluster[cluster].append(offset)
-    assert of_cluster == {"lab": [0, 1, 2, 3, 4, 5, 60], "slow": [0, 1, 20, 30, 40, 50, 60]}
-    clear_window(TABLE, late, lake)
-    assert written(lake) == sorted(
-        [(at, "lab", at) for at in range(6)] + [(at, "slow", at) for at in range(2)]
-    )
 
 
 def test_clearing_cuts_through_a_file(spark, lake):

@@ -6,7 +6,7 @@ import pytest
 
 from lake.hourly_peaks import replace_peaks
 from lake.tables import progress
-from lake.window import ClusterWindow, Window
+from lake.window import Window
 from tests.support.table_rows import arrow, minute, minutes
 
 
@@ -74,19 +74,6 @@ def test_recomputed_hours_without_rates_lose_their_peaks(lake, hours):
     replace_groups(lake, window)
     replace_peaks(lake, window)
     assert peaks_of(lake) == {}
-
-
-def test_recomputing_one_cluster_keeps_the_peaks_of_another(lake):
-    hour = minutes(0, 60)
-    other = observed(20, 8.0, "audit") | {"cluster": "other"}
-    replace_groups(lake, hour, observed(10, 5.0), other)
-    replace_peaks(lake, hour)
-    replace_groups(lake, hour, observed(10, 6.0), other)
-    replace_peaks(lake, ClusterWindow(minute(0), minute(60), {"lab": minute(0)}))
-    assert peaks_of(lake) == {
-        (minute(0), "billing"): (6.0, minute(10)),
-        (minute(0), "audit"): (8.0, minute(20)),
-    }
 
 
 def test_hours_of_the_week_begin_on_monday(lake):
