@@ -7,8 +7,8 @@ from operator import or_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from expectations.copies import tables_with_unique_keys
 from expectations.quarantine import split
-from expectations.unique_keys import tables_with_unique_keys
 from lake.catalog import Lake
 from lake.history import LoadedSnapshot, window_of
 from lake.run_plan import RunPlan
@@ -18,7 +18,7 @@ from lake.window import Window
 from spark.columns import inside, is_before, stored_in
 from spark.progress.filtering import Evidence
 from spark.progress.queues import RawFrames
-from spark.session.configuration import MANY_ROWS
+from spark.session.sizes import MANY_ROWS
 
 COMPUTED_ON = (
     raw.SNAPSHOTS,

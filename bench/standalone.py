@@ -26,7 +26,7 @@ from lake.catalog_config import CatalogConfig
 from lake.tables import progress, raw
 from lake.window import HOUR, floor_hour
 from settings.home import Home
-from spark.session.configuration import partitions
+from spark.session.sizes import partitions
 from tests.support.deployments import catalog_in, variables_of
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql

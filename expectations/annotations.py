@@ -9,16 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType
 
 from expectations.annotation_columns import (
     BULK,
-    CONFLICT,
-    COPIES,
     COPY,
-    DECISION,
     DISAGREEING_QUEUES,
     LAG_OF_OFFSETS,
     LAG_OF_QUEUES,
@@ -27,11 +23,10 @@ from expectations.annotation_columns import (
     USUAL_ROWS,
 )
 from expectations.broker_metrics import LAG_OF_OFFSETS_TYPE, with_lag_of_offsets
+from expectations.copies import marked_unique, with_copies
 from expectations.declarations import Expectation, is_valid
-from expectations.row_json import row_json
 from expectations.tick_suites import TICK_EXPECTATIONS
-from lake.decisions import DROPPED, RELEASED, Decision
-from lake.schema import Table
+from lake.decisions import Decision
 from lake.tables import TABLES
 from lake.window import HOUR
 
@@ -117,14 +112,14 @@ def annotate(
         decisions: decisions in force on rows of any table in the window.
         expectations: those to validate.
         unique: full names of tables that are known to repeat no key: their rows are not sorted to
-            number copies (`expectations.unique_keys`).
+            number copies (`expectations.copies`).
 
     Returns:
         One row per row of ``frames[name]``, with its columns and the annotations.
     """
     own_decisions = [decision for decision in decisions if decision.table == name]
-    with_copies = _without_copies if name in unique else _with_copies
-    frame = with_copies(frames[name], TABLES[name], own_decisions)
+    mark = marked_unique if name in unique else with_copies
+    frame = mark(frames[name], TABLES[name], own_decisions)
     for each in ANNOTATIONS.get(name, ()):
         if not each.is_used_by(expectations):
             continue
@@ -134,61 +129,6 @@ def annotate(
             unknown = {column: F.lit(None).cast(type) for column, type in each.types.items()}
             frame = frame.withColumns(unknown)
     return frame
-
-
-def _with_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
-    """Add `COPY`, `COPIES`, `CONFLICT` and `DECISION`. NULL is a key value like any other."""
-    # The hash first, by which Spark sorts quickly; see `spark.columns.with_key_hash`.
-    same_key = Window.partitionBy(F.xxhash64(*table.key), *table.key)
-    content = _content(frame)
-    decision = _decision(frame, decisions)
-    # Decisions are rare, and every tick sorts by this.
-    released_first = [decision.eqNullSafe(RELEASED).desc()] if decisions else []
-    return frame.select(
-        "*",
-        F.row_number().over(same_key.orderBy(*released_first, content)).alias(COPY),
-        F.count(F.lit(1)).over(same_key).alias(COPIES),
-        (F.min(content).over(same_key) != F.max(content).over(same_key)).alias(CONFLICT),
-        decision.alias(DECISION),
-    )
-
-
-def _without_copies(frame: DataFrame, table: Table, decisions: Sequence[Decision]) -> DataFrame:
-    """Add the columns of `_with_copies` to rows of which each has a key of its own."""
-    return frame.select(
-        "*",
-        F.lit(1).alias(COPY),
-        F.lit(1).cast("bigint").alias(COPIES),
-        F.lit(False).alias(CONFLICT),
-        _decision(frame, decisions).alias(DECISION),
-    )
-
-
-def _decision(frame: DataFrame, decisions: Sequence[Decision]) -> Column:
-    """Return the decision on a row, found by the row's text."""
-    found = F.lit(None).cast("string")
-    if not decisions:
-        return found
-    snapshot_ids = {each.snapshot_id for each in decisions if each.snapshot_id}
-    # The text of a row is made only where a decision may match it.
-    may_match = F.col("snapshot_id").isNull() | F.col("snapshot_id").isin(list(snapshot_ids))
-    text = row_json(frame.columns)
-    for kind in (DROPPED, RELEASED):
-        rows = [each.row for each in decisions if each.decision == kind]
-        found = F.when(may_match & text.isin(rows), F.lit(kind)).otherwise(found)
-    return found
-
-
-def _content(frame: DataFrame) -> Column:
-    """Return all columns of a row as one comparable value (Spark cannot compare maps)."""
-    return F.struct(
-        *(
-            F.sort_array(F.map_entries(field.name)).alias(field.name)
-            if isinstance(field.dataType, MapType)
-            else F.col(field.name)
-            for field in frame.schema.fields
-        )
-    )
 
 
 def _with_queue_row(frame: DataFrame, given: Given) -> DataFrame:

@@ -20,7 +20,7 @@ from lake.window import Window
 from settings.machines import Machine, MachineOverride
 from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
-from spark.progress.queues import NEGLIGIBLE
+from spark.progress.rates import NEGLIGIBLE
 
 PEAK = timedelta(days=7)
 """How far back the largest rate of production is searched: inputs need ``progress.peaks`` of this

@@ -14,15 +14,16 @@ from lake.history import WITHOUT_QUEUES
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
-from spark.columns import KEY_HASH, at_least_zero, inside, with_key_hash, with_new
+from spark.columns import at_least_zero, inside, with_new
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_members import (
     REPORTED_OF_GROUP,
     group_members,
     without_leftover_commits,
 )
+from spark.progress.group_sums import OF_WORST_CLIENT, sums_of_worst_clients
 from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
-from spark.progress.queues import RATES, RawFrames, drain_seconds, of_users
+from spark.progress.queues import RawFrames, of_users
 from spark.progress.unknown_queues import (
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
@@ -37,18 +38,6 @@ ACKNOWLEDGED = "GROUP_ACK_NUMS"
 
 POP_RETRY_SEPARATORS = ("_", "+")
 """Between group and topic in the name of a POP retry topic, in both namings."""
-
-COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
-SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
-
-OF_WORST_CLIENT = (
-    *(*COUNTS, *SPANS, *RATES),
-    *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
-    *("max_queue_lag", "skew"),
-    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
-    *("consume_mode", "lag_is_lower_bound", "moved"),
-)
-"""Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
 
 HEALTH = {column.name for column in progress.HEALTH}
 """Columns that need several observations; `spark.progress.health` adds them."""
@@ -105,7 +94,7 @@ def groups(
         _own_topics(raw.queue_offsets, raw.topics),
     )
     return (
-        _group_topics(_worst_client(_sums(known)), unknown, members)
+        _group_topics(sums_of_worst_clients(known), unknown, members)
         .transform(_with_acknowledgements, evidence.throughput)
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
@@ -127,63 +116,6 @@ def _without_client_files(raw: RawFrames) -> DataFrame:
     """
     files = raw.snapshots.where(F.col("source").isin(*WITHOUT_QUEUES)).select("snapshot_id")
     return raw.consumer_offsets.join(F.broadcast(files), on="snapshot_id", how="left_anti")
-
-
-def _sums(known: DataFrame) -> DataFrame:
-    """Aggregate the queues of each group, topic and client: sums, largest times, worst queue."""
-    # A queue with one unknown end is unknown, whatever its other numbers are.
-    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
-    of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
-    known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
-    # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
-    lag = at_least_zero(F.col("lag"))
-    worst = F.struct(
-        (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
-    )
-    consumer = (*GROUP_TOPIC, "client_id")
-    summed = (
-        with_key_hash(known, *consumer)
-        .groupBy(KEY_HASH, *consumer)
-        .agg(
-            *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
-            *(F.max(name).alias(name) for name in SPANS),
-            *(F.sum(name).alias(name) for name in RATES),
-            F.min("loss_in_seconds").alias("loss_in_seconds"),
-            F.count_if(measured).alias("queues_known"),
-            F.count_if(~measured).alias("queues_unmeasured"),
-            F.count_if(measured & F.col("consumer_offset").isNull()).alias(
-                "queues_never_committed"
-            ),
-            F.max(lag).alias("max_queue_lag"),
-            F.avg(lag).alias("mean_queue_lag"),
-            # Not by `min`: for an aggregate that keeps texts Spark sorts all rows, for one that
-            # collects it hashes them.
-            F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
-            F.max(F.col("offset_store") != "broker").alias("broadcast"),
-            F.min("consume_mode").alias("consume_mode"),
-            F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
-            F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
-        )
-    )
-    return with_new(
-        summed,
-        {
-            "worst_broker": F.col("worst.broker"),
-            "worst_queue_id": F.col("worst.queue_id"),
-            "skew": F.when(
-                F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
-            ),
-            "drain_seconds": drain_seconds(),
-        },
-    )
-
-
-def _worst_client(sums: DataFrame) -> DataFrame:
-    """Keep the row of the client with the largest lag; a clustering group has one row anyway."""
-    order = SparkWindow.partitionBy(*GROUP_TOPIC).orderBy(
-        F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
-    )
-    return with_new(sums, {"place": F.row_number().over(order)}).where("place = 1")
 
 
 def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> DataFrame:

@@ -27,12 +27,8 @@ from spark.progress.observed import (
     with_source,
     without_skew,
 )
+from spark.progress.rates import drain_seconds, rates
 from spark.progress.timeline import observations, steps
-
-RATES = ("produce_tps", "consume_tps", "pull_tps")
-
-NEGLIGIBLE = 1e-6
-"""A difference of rates under this share of them is arithmetic noise, not a drain."""
 
 FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
 FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
@@ -132,7 +128,7 @@ def queues(
     counted = joined.transform(with_new, _counts()).transform(with_new, _more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users())
     grown = steps(ends, timeline, now, window)
-    rated = with_new(with_times(counted, grown), _rates(longest_gap))
+    rated = with_new(with_times(counted, grown), rates(longest_gap))
     return with_new(
         rated,
         {
@@ -268,29 +264,6 @@ def _more_counts() -> dict[str, Column]:
             (F.col("consume_mode") == POP) & F.col("inflight").isNull(),
         ),
     }
-
-
-def _rates(longest_gap: timedelta) -> dict[str, Column]:
-    return {
-        "produce_tps": _rate("max_offset", "previous_at", longest_gap),
-        "consume_tps": _rate("consumer_offset", "consumer_previous_at", longest_gap),
-        "pull_tps": _rate("pull_offset", "consumer_previous_at", longest_gap),
-    }
-
-
-def _rate(offset: str, previous_at: str, longest_gap: timedelta) -> Column:
-    """Messages a second since the previous observation; NULL over a long gap or a step back."""
-    seconds = milliseconds(previous_at, F.col("observed_at")) / 1000
-    step = F.col(offset) - F.col(f"previous_{offset}")
-    usable = (seconds > 0) & (seconds <= longest_gap.total_seconds()) & (step >= 0)
-    return F.when(usable, step / seconds)
-
-
-def drain_seconds() -> Column:
-    """Return the seconds until no readable lag is left at current rates; NULL when never."""
-    readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
-    noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE
-    return F.when(readable == 0, F.lit(0.0)).when((gain > 0) & (gain >= noise), readable / gain)
 
 
 def _loss_in_seconds() -> Column:

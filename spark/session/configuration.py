@@ -1,16 +1,11 @@
 """How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
 
-import math
 import os
 import re
 import shutil
-import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from contextlib import nullcontext
 
 from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
@@ -21,29 +16,16 @@ from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
 from settings.spark import DEFAULT_SPARK, SparkSettings
 from spark.session.packages import fetched_once, jars_config
+from spark.session.reaching import (
+    UnreachableError,
+    admitted,
+    impatient,
+    reach,
+    where_java_is,
+)
+from spark.session.sizes import LEAVES, TASK_ROWS, config_for
 
 LOCAL_MASTER = "local[*]"
-
-FEW_ROWS, MANY_ROWS = 5_000, 200_000
-"""Largest number of rows of a small window, and of one that is not large."""
-
-TASK_ROWS = 50_000
-"""Rows that one task computes in about the time in which a plan of a few tasks starts."""
-
-SMALL = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "128",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.constraintPropagation.enabled": "false",
-}
-LARGE = {
-    "spark.sql.adaptive.enabled": "true",
-    # Spark's default of 128 groups of an aggregation that collects is less than one snapshot's;
-    # from there on it sorts all rows. A task has `TASK_ROWS`, which fit into memory.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
-    "spark.sql.autoBroadcastJoinThreshold": "10MB",
-    "spark.sql.constraintPropagation.enabled": "true",
-}
 
 ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -51,19 +33,6 @@ ON_THIS_MACHINE = {
 }
 """Of a local master only: executors elsewhere must reach the driver, at the address of
 ``TIDEMARK_DRIVER_HOST``, or that ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` sets."""
-
-COMPILED = {
-    "spark.sql.codegen.wholeStage": "true",
-    # Java interprets longer methods for ever; Spark then splits them where it can.
-    "spark.sql.codegen.hugeMethodLimit": "8000",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.subexpressionElimination.enabled": "true",
-}
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.subexpressionElimination.enabled": "false",
-}
 
 JAVA_OPTIONS = (
     # Iceberg plans a scan in a pool and checks every 10 ms whether it is done; a query here has
@@ -95,17 +64,6 @@ JAVA_OPTION_VARIABLES = (
     "SPARK_SUBMIT_OPTS",
 )
 """Variables of the environment that give options to every Java."""
-
-LEAVES = "spark.sql.leafNodeDefaultParallelism"
-"""Into how many parts Spark cuts rows that come from Python."""
-
-CONNECT_PORT = 15002
-"""Default port of a Spark Connect server."""
-
-REACH_SECONDS = 10
-
-ENGINE_RETRIES = 3
-"""Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
 
 
 def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
@@ -195,56 +153,6 @@ def session_config(
     return driver_config(catalog, settings)
 
 
-class UnreachableError(Exception):
-    """No Spark can be reached; the text names the address and the remedy."""
-
-
-def _where_java_is() -> str | None:
-    """Return the folder of ``JAVA_HOME`` in which Spark finds Java."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin") if home else None
-
-
-def reach(remote: str) -> None:
-    """Check that a Spark Connect server listens; pyspark itself would try for ten minutes.
-
-    Raises:
-        UnreachableError: nothing does.
-    """
-    address = urlsplit(remote)
-    try:
-        place = (address.hostname or "", address.port or CONNECT_PORT)
-        socket.create_connection(place, REACH_SECONDS).close()
-    except (OSError, ValueError) as error:
-        raise UnreachableError(
-            f"no Spark Connect server at {remote.split('/;')[0]} ({error}): start it "
-            "(tidemark engine up), or unset TIDEMARK_SPARK_REMOTE"
-        ) from error
-    if address.hostname != "localhost" and os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN"):
-        _reach_by_tls(remote)
-
-
-def _reach_by_tls(remote: str) -> None:
-    """Check that a server ends TLS: to another host than ``localhost`` pyspark sends no token else.
-
-    Raises:
-        UnreachableError: it does not.
-    """
-    import grpc
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
-
-    with DefaultChannelBuilder(remote).toChannel() as channel:
-        try:
-            grpc.channel_ready_future(channel).result(REACH_SECONDS)
-        except grpc.FutureTimeoutError:
-            raise UnreachableError(
-                f"{remote.split('/;')[0]} answers without TLS, or with a certificate that this "
-                "machine does not trust, and a token goes in the clear only to sc://localhost: put "
-                "a proxy that ends TLS before the server, and name its authority in "
-                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
-            ) from None
-
-
 class SparkResource(LazyPySparkResource):
     """The Spark session of a run, opened when an asset first needs it."""
 
@@ -264,7 +172,7 @@ class SparkResource(LazyPySparkResource):
             remote = self.spark_config.get("spark.remote")
             if remote:
                 reach(remote)
-            elif not shutil.which("java", path=_where_java_is()):
+            elif not shutil.which("java", path=where_java_is()):
                 raise UnreachableError(
                     "no java on PATH or in JAVA_HOME: install a JDK 17 or newer, or name the one "
                     "there is with JAVA_HOME"
@@ -285,31 +193,12 @@ class SparkResource(LazyPySparkResource):
         session = self.spark_session
         if rows > TASK_ROWS and self._slots is None:
             self._slots = _slots(session)
-        parts = str(partitions(rows, self._slots or 1))
-        config = (
-            (LARGE if rows > MANY_ROWS else SMALL)
-            | (COMPILED if rows > FEW_ROWS else INTERPRETED)
-            | {"spark.sql.shuffle.partitions": parts, LEAVES: parts}
-        )
+        config = config_for(rows, self._slots or 1)
         for name, value in config.items():
             if self._set.get(name) != value:  # each is a round trip
                 session.conf.set(name, value)
         self._set = config
         return session
-
-
-def partitions(rows: int, slots: int) -> int:
-    """Return into how many parts a computation on so many rows is cut.
-
-    Few rows are one part, whatever the cluster: a shuffle costs more than it wins. Many are at
-    least a part per slot, and more where there are more rows; adaptive planning joins small ones.
-
-    Args:
-        rows: about how many rows of offsets.
-        slots: how many tasks the Spark runs at a time.
-    """
-    parts = max(1, math.ceil(rows / TASK_ROWS))
-    return max(parts, slots) if rows > MANY_ROWS else min(parts, max(slots, 1))
 
 
 def _slots(session: SparkSession) -> int:
@@ -318,39 +207,6 @@ def _slots(session: SparkSession) -> int:
     parts = session.range(1 << 20).select(F.spark_partition_id().alias("part"))
     last = parts.agg(F.max("part")).collect()[0][0]
     return int(last) + 1
-
-
-@contextmanager
-def admitted() -> Iterator[None]:
-    """Turn what a server says of a wrong token, or of none, into one line that says what to do.
-
-    Raises:
-        UnreachableError: it refused the token, or there was none.
-    """
-    try:
-        yield
-    except Exception as error:
-        if "authentication token" not in str(error):
-            raise
-        raise UnreachableError(
-            "the Spark Connect server refused the token: set SPARK_CONNECT_AUTHENTICATE_TOKEN to "
-            "the one that it was started with"
-        ) from None
-
-
-def impatient(session: Any) -> Any:
-    """Make a Connect session fail within seconds when its server is gone; return the session."""
-    client = getattr(session, "client", None) if is_remote(session) else None
-    if client is not None:
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-
-        client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])
-    return session
-
-
-def is_remote(session: Any) -> bool:
-    """Return whether the session belongs to a Spark Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def open_session(config: Mapping[str, str]) -> SparkSession:

@@ -9,7 +9,7 @@ from assets.windows import unique_in
 from lake.run_plan import RunPlan
 from lake.tables import TABLES
 from lake.window import Window
-from spark.session.configuration import MANY_ROWS
+from spark.session.sizes import MANY_ROWS
 from tests.support.table_rows import frame, minute
 
 pytestmark = pytest.mark.spark

@@ -18,8 +18,8 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.tables import quality
 from settings.home import Home
-from spark.session.configuration import UnreachableError, reach
 from spark.session.packages import packages_of
+from spark.session.reaching import UnreachableError, reach
 from tests.deployment.conftest import HALVES, START
 from tests.support.cluster_history import computed, put
 from tests.support.deployments import catalog_in, variables_of

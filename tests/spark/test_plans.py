@@ -23,7 +23,7 @@ from spark.progress.keys import CONSUMED_QUEUE
 from spark.progress.observed import OBSERVED_QUEUE, with_source
 from spark.progress.queues import queues
 from spark.progress.timeline import observations
-from spark.session.configuration import COMPILED, INTERPRETED
+from spark.session.sizes import COMPILED, INTERPRETED
 from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark

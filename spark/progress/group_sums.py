@@ -1,0 +1,91 @@
+"""Sums over the queues of a group on a topic: the part of ``progress.groups`` that queues give."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from spark.columns import KEY_HASH, at_least_zero, with_key_hash, with_new
+from spark.progress.keys import GROUP_TOPIC
+from spark.progress.rates import RATES, drain_seconds
+
+COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
+SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
+
+OF_WORST_CLIENT = (
+    *(*COUNTS, *SPANS, *RATES),
+    *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
+    *("max_queue_lag", "skew"),
+    *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
+    *("consume_mode", "lag_is_lower_bound", "moved"),
+)
+"""Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
+
+
+def sums_of_worst_clients(known: DataFrame) -> DataFrame:
+    """Sum the queues of each group on a topic; of a broadcasting group those of one client.
+
+    Args:
+        known: ``progress.queues`` of a window, without commits that no longer count.
+
+    Returns:
+        One row per snapshot, group and topic: `GROUP_TOPIC` and `OF_WORST_CLIENT`, of the client
+        with the largest lag.
+    """
+    return _worst_client(_sums(known))
+
+
+def _sums(known: DataFrame) -> DataFrame:
+    """Aggregate the queues of each group, topic and client: sums, largest times, worst queue."""
+    # A queue with one unknown end is unknown, whatever its other numbers are.
+    measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
+    of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
+    known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
+    # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
+    lag = at_least_zero(F.col("lag"))
+    worst = F.struct(
+        (-lag).alias("order"), F.col("broker").alias("broker"), F.col("queue_id").alias("queue_id")
+    )
+    consumer = (*GROUP_TOPIC, "client_id")
+    summed = (
+        with_key_hash(known, *consumer)
+        .groupBy(KEY_HASH, *consumer)
+        .agg(
+            *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
+            *(F.max(name).alias(name) for name in SPANS),
+            *(F.sum(name).alias(name) for name in RATES),
+            F.min("loss_in_seconds").alias("loss_in_seconds"),
+            F.count_if(measured).alias("queues_known"),
+            F.count_if(~measured).alias("queues_unmeasured"),
+            F.count_if(measured & F.col("consumer_offset").isNull()).alias(
+                "queues_never_committed"
+            ),
+            F.max(lag).alias("max_queue_lag"),
+            F.avg(lag).alias("mean_queue_lag"),
+            # Not by `min`: for an aggregate that keeps texts Spark sorts all rows, for one that
+            # collects it hashes them.
+            F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
+            F.max(F.col("offset_store") != "broker").alias("broadcast"),
+            F.min("consume_mode").alias("consume_mode"),
+            F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
+            F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
+        )
+    )
+    return with_new(
+        summed,
+        {
+            "worst_broker": F.col("worst.broker"),
+            "worst_queue_id": F.col("worst.queue_id"),
+            "skew": F.when(
+                F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
+            ),
+            "drain_seconds": drain_seconds(),
+        },
+    )
+
+
+def _worst_client(sums: DataFrame) -> DataFrame:
+    """Keep the row of the client with the largest lag; a clustering group has one row anyway."""
+    order = SparkWindow.partitionBy(*GROUP_TOPIC).orderBy(
+        F.col("lag").desc_nulls_last(), F.col("client_id").asc_nulls_first()
+    )
+    return with_new(sums, {"place": F.row_number().over(order)}).where("place = 1")

@@ -1,0 +1,100 @@
+"""Reaching a Spark Connect server, and one line that says why it cannot be reached."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+CONNECT_PORT = 15002
+"""Default port of a Spark Connect server."""
+
+REACH_SECONDS = 10
+
+ENGINE_RETRIES = 3
+"""Reconnections before a lost engine is an error; pyspark's own 15 wait for ten minutes."""
+
+
+class UnreachableError(Exception):
+    """No Spark can be reached; the text names the address and the remedy."""
+
+
+def where_java_is() -> str | None:
+    """Return the folder of ``JAVA_HOME`` in which Spark finds Java."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin") if home else None
+
+
+def reach(remote: str) -> None:
+    """Check that a Spark Connect server listens; pyspark itself would try for ten minutes.
+
+    Raises:
+        UnreachableError: nothing does.
+    """
+    address = urlsplit(remote)
+    try:
+        place = (address.hostname or "", address.port or CONNECT_PORT)
+        socket.create_connection(place, REACH_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UnreachableError(
+            f"no Spark Connect server at {remote.split('/;')[0]} ({error}): start it "
+            "(tidemark engine up), or unset TIDEMARK_SPARK_REMOTE"
+        ) from error
+    if address.hostname != "localhost" and os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN"):
+        _reach_by_tls(remote)
+
+
+def _reach_by_tls(remote: str) -> None:
+    """Check that a server ends TLS: to another host than ``localhost`` pyspark sends no token else.
+
+    Raises:
+        UnreachableError: it does not.
+    """
+    import grpc
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(remote).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(REACH_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise UnreachableError(
+                f"{remote.split('/;')[0]} answers without TLS, or with a certificate that this "
+                "machine does not trust, and a token goes in the clear only to sc://localhost: put "
+                "a proxy that ends TLS before the server, and name its authority in "
+                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+            ) from None
+
+
+@contextmanager
+def admitted() -> Iterator[None]:
+    """Turn what a server says of a wrong token, or of none, into one line that says what to do.
+
+    Raises:
+        UnreachableError: it refused the token, or there was none.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "authentication token" not in str(error):
+            raise
+        raise UnreachableError(
+            "the Spark Connect server refused the token: set SPARK_CONNECT_AUTHENTICATE_TOKEN to "
+            "the one that it was started with"
+        ) from None
+
+
+def impatient(session: Any) -> Any:
+    """Make a Connect session fail within seconds when its server is gone; return the session."""
+    client = getattr(session, "client", None) if is_remote(session) else None
+    if client is not None:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])
+    return session
+
+
+def is_remote(session: Any) -> bool:
+    """Return whether the session belongs to a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")

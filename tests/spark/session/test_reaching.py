@@ -1,0 +1,30 @@
+"""What a person reads when no Spark can be reached, or none that lets them in."""
+
+import socket
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.session.configuration import SparkResource
+from spark.session.engine import TOKEN
+from spark.session.reaching import UnreachableError, admitted
+
+
+def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(UnreachableError, match=f"no Spark Connect server at {remote} .*refused"):
+        _ = SparkResource(spark_config={"spark.remote": f"{remote}/;session_id=x"}).spark_session
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnreachableError, match=r"no java .* install a JDK 17"):
+        _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
+
+
+@pytest.mark.spark
+def test_the_engine_lets_nobody_in_without_its_token(spark, spark_engine, monkeypatch):
+    for token in ("", "x"):
+        monkeypatch.delenv(TOKEN, raising=False)
+        if token:
+            monkeypatch.setenv(TOKEN, token)
+        with pytest.raises(UnreachableError, match="refused the token"), admitted():
+            SparkSession.builder.remote(spark_engine.remote).create().range(1).count()

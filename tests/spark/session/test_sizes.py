@@ -1,0 +1,45 @@
+"""How a session is set for the size of its work."""
+
+import pytest
+
+from lake.catalog_config import CatalogConfig
+from spark.session.configuration import SparkResource, session_config
+from spark.session.sizes import FEW_ROWS, MANY_ROWS, TASK_ROWS, partitions
+
+
+@pytest.mark.parametrize(
+    ("rows", "slots", "parts"),
+    [
+        (0, 8, 1),
+        (TASK_ROWS, 8, 1),
+        (TASK_ROWS + 1, 8, 2),
+        (190_000, 8, 4),
+        (190_000, 2, 2),
+        (MANY_ROWS + 1, 32, 32),
+        (5_000_000, 32, 100),
+    ],
+)
+def test_parts_follow_rows_and_slots(rows, slots, parts):
+    assert partitions(rows, slots) == parts
+
+
+@pytest.mark.spark
+def test_few_rows_are_interpreted_and_many_are_compiled(spark, spark_engine, session_home):
+    spark_engine.admit()
+    config = session_config(CatalogConfig.of(session_home), remote=spark_engine.remote)
+    resource = SparkResource(spark_config=config)
+
+    def settings(rows):
+        session = resource.session_for(rows)
+        return tuple(
+            session.conf.get(f"spark.sql.{name}")
+            for name in ("codegen.factoryMode", "codegen.wholeStage", "adaptive.enabled")
+        )
+
+    try:
+        few, more, many, again = map(settings, (FEW_ROWS, FEW_ROWS + 1, MANY_ROWS + 1, 1))
+    finally:
+        resource.session_for(1)  # the session is that of the other tests
+    assert few == again == ("NO_CODEGEN", "false", "false")
+    assert more == ("FALLBACK", "true", "false")
+    assert many == ("FALLBACK", "true", "true")
