@@ -104,35 +104,36 @@ def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Conten
     Raises:
         BackupError: the folder is no backup, or cannot be put back there.
     """
-    held = _contents(folder)
-    if held.version > VERSION:
+    contents = _contents(folder)
+    if contents.version > VERSION:
         raise BackupError(
-            f"{folder} is of version {held.version}, made by tidemark {held.program}; install that"
+            f"{folder} is of version {contents.version}, made by tidemark {contents.program}; "
+            "install that"
         )
     warehouse = lake.config.python["warehouse"]
-    if warehouse != held.warehouse:
+    if warehouse != contents.warehouse:
         raise BackupError(
-            f"{folder} was made of {held.warehouse} and is put back there only, not into "
+            f"{folder} was made of {contents.warehouse} and is put back there only, not into "
             f"{warehouse}: Iceberg's metadata name files by their whole address"
         )
     catalog = lake.connect()
-    for name, place in held.tables.items():
+    for name, place in contents.tables.items():
         if _place_of(catalog, name) not in (None, place):
             raise BackupError(f"{name} exists already; a backup is put back into an empty catalog")
     from pyiceberg.io import load_file_io
 
-    io = load_file_io(dict(lake.config.python), held.warehouse)
+    io = load_file_io(dict(lake.config.python), contents.warehouse)
     for path in sorted(path for path in (folder / "warehouse").rglob("*") if path.is_file()):
-        address = f"{held.warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
+        address = f"{contents.warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
         with usable(address), io.new_output(address).create(overwrite=True) as output:
             output.write(path.read_bytes())
     _put_back_home(lake, folder)
-    for name, place in held.tables.items():
+    for name, place in contents.tables.items():
         if _place_of(catalog, name) is None:
             catalog.create_namespace_if_not_exists(name.split(".")[0])
             catalog.register_table(name, place)
         report(name)
-    return held
+    return contents
 
 
 def _put_back_home(lake: Lake, folder: Path) -> None:

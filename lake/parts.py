@@ -32,13 +32,13 @@ def parts(lake: Lake, window: Window) -> list[Window]:
 
 
 def _parts(window: Window, rows: Mapping[datetime, int]) -> Iterator[Window]:
-    start, held = window.start, 0
+    start, taken = window.start, 0
     hour = window.start
     while hour < window.end:
         more = rows.get(hour, 0)
-        if hour > start and held + more > PART_ROWS:
+        if hour > start and taken + more > PART_ROWS:
             yield Window(start, hour)
-            start, held = hour, 0
-        held += more
+            start, taken = hour, 0
+        taken += more
         hour += HOUR
     yield Window(start, window.end)

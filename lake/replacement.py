@@ -21,10 +21,10 @@ def rows_outside(lake: Lake, table: Table, window: Window, around: Window) -> in
     """Return how many rows a table has around a window and not in it."""
     if around == window:
         return 0
-    held, inside = (
+    around_rows, inside = (
         lake.read(table, each, columns=(table.instant,)).num_rows for each in (around, window)
     )
-    return held - inside
+    return around_rows - inside
 
 
 def around_files(lake: Lake, table: Table, window: Window) -> Window:

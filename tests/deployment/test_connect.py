@@ -196,7 +196,7 @@ WRONG = {
 }
 
 
-def test_doctor_says_in_one_line_what_to_do_about_each(ticked):
+def test_doctor_reports_in_one_line_what_to_do_about_each(ticked):
     done = ticked.tidemark("doctor", **WRONG)
     assert done.returncode == 1
     lines = {line.split()[1]: line for line in done.stdout.splitlines()}

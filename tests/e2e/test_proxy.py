@@ -88,7 +88,7 @@ class Seen:
         ]
         return sorted(found, key=lambda row: row["observed_at"])
 
-    def beside_truth(self, group: str) -> list[tuple[dict[str, Any], tuple[int, int]]]:
+    def compared_with_truth(self, group: str) -> list[tuple[dict[str, Any], tuple[int, int]]]:
         """Rows of `groups`, each with the fewest and most messages not acknowledged."""
         return list(zip(self.groups(group), self.unacknowledged[group], strict=True))
 
@@ -206,7 +206,7 @@ def test_every_snapshot_is_complete(seen):
 
 def test_popped_messages_of_a_slow_group_are_not_lag_zero(seen):
     """All are popped, so offsets show nothing; hundreds are being worked on."""
-    for row, (least, most) in seen.beside_truth("g-slow"):
+    for row, (least, most) in seen.compared_with_truth("g-slow"):
         assert least > 100 and row["lag"] <= most
         assert row["consume_mode"] == "pop" and row["lag_is_lower_bound"] is True
         assert row["inflight"] is None or least - row["lag"] <= row["inflight"] <= most
@@ -224,7 +224,7 @@ def test_a_simple_consumer_is_behind_by_at_least_what_is_ready(seen):
 
 
 def test_lag_of_an_ordered_group_is_what_it_has_not_acknowledged(seen):
-    for row, (least, most) in seen.beside_truth("g-fifo"):
+    for row, (least, most) in seen.compared_with_truth("g-fifo"):
         assert 0 < row["lag"] <= most and row["inflight"] in (None, *range(least, most + 1))
         assert row["online"] is True and row["health"] != "STOPPED"
 

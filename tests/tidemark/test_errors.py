@@ -95,7 +95,7 @@ def http_server():
 
 
 @contextmanager
-def silent_server():
+def unresponsive_server():
     with server(b"") as address:
         yield address
 
@@ -104,7 +104,7 @@ NOWHERE = {
     "wrong host": wrong_host,
     "closed port": closed_port,
     "http": http_server,
-    "silent": silent_server,
+    "silent": unresponsive_server,
 }
 
 
