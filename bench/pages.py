@@ -72,11 +72,13 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def history(options: argparse.Namespace) -> Iterator[tuple[Home, MadeUp]]:
-    """Write a home with a made-up history, or take the one that was kept."""
+def history(
+    options: argparse.Namespace, ago: timedelta = timedelta(0)
+) -> Iterator[tuple[Home, MadeUp]]:
+    """Write a home with a made-up history that ended some time ago, or take the one kept."""
     with tempfile.TemporaryDirectory(prefix="tidemark-history-") as folder:
         home = Home.of(options.home or folder)
-        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now())
+        made_up = MadeUp(250, 4, 250, 8, days=options.days, queue_days=1.1, end=now() - ago)
         if not home.catalog.exists():
             made_up.write(Lake(home))
         yield home, made_up

@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import timedelta
 
 from bench import report
 from bench.costs import ROOT, Cost, Side
 from bench.made_up import CLUSTER, MadeUp
 from bench.pages import add_history_options, fetched, history, served
 from bench.soak import print_line
-from lake.window import HOUR, floor_hour
+from lake.window import HOUR
 
 POLL_SECONDS = 10.0
 WARM_TICKS = 6
@@ -34,8 +34,9 @@ def main() -> None:
     parser.add_argument("--pollers", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=10)
     options = parser.parse_args()
-    with history(options) as (home, made_up):
-        start = floor_hour(datetime.now(UTC)) - 2 * HOUR
+    # A tick of minutes that the other cluster has behind it would write these anew.
+    with history(options, ago=HOUR) as (home, made_up):
+        start = made_up.end + timedelta(minutes=1)
         side = Side(ROOT, home.path, start, 250)
         try:
             with served(home) as (address, _, _):

@@ -88,7 +88,10 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
         lake: the tables.
         since: the instant from which on a snapshot counts.
     """
-    reach = Window(since, _END)
+    first = _first_missing(lake, since)
+    if first is None:
+        return None
+    reach = Window(first, _END)
     computed = _computed_ids(lake, reach)
     newest: dict[str, datetime] = {}
     missing: dict[str, datetime] = {}
@@ -99,10 +102,26 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
             settled[snapshot.cluster] = snapshot.observed_at
         else:
             missing.setdefault(snapshot.cluster, snapshot.observed_at)
-    if not missing:
-        return None
-    window = Window.through(min(missing.values()), max(newest[cluster] for cluster in missing))
+    window = Window.through(first, max(newest[cluster] for cluster in missing))
     return _first_part(lake, window, missing, settled)
+
+
+def _first_missing(lake: Lake, since: datetime) -> datetime | None:
+    """Return the instant of the oldest loaded snapshot that is not computed; None without any.
+
+    Every computed snapshot is a loaded one, so an hour that has as many of both lacks none. How
+    many it has stands in the tables' metadata: a history of months costs as much as one of hours.
+    """
+    computed = lake.rows_by_hour(progress.SNAPSHOTS)
+    for hour, loaded in sorted(lake.rows_by_hour(raw.SNAPSHOTS).items()):
+        window = Window(hour, hour + HOUR)
+        if window.end <= since or computed.get(hour) == loaded:
+            continue
+        known = _computed_ids(lake, window)
+        for snapshot in loaded_snapshots(lake, window):
+            if snapshot.observed_at >= since and snapshot.snapshot_id not in known:
+                return snapshot.observed_at
+    return None
 
 
 def _first_part(

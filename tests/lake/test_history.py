@@ -52,6 +52,24 @@ def test_a_slow_cluster_makes_no_hour_compute_again(lake):
     assert pending(lake) == Window(at(37.5), at(38.5) + TICK)
 
 
+def test_only_hours_that_lack_a_computed_snapshot_are_read(lake, monkeypatch):
+    load(lake, *(snapshot(60 * hour + 1) for hour in range(5)))
+    mark_computed(lake, *(60 * hour + 1 for hour in range(5) if hour != 3))
+    read, starts = lake.read, []
+
+    def spy(table, where, **options):
+        starts.append(where.start)
+        return read(table, where, **options)
+
+    monkeypatch.setattr(lake, "read", spy)
+    assert pending(lake) == Window(at(181), at(241) + TICK)
+    assert min(starts) == at(180)
+    mark_computed(lake, 181)
+    starts.clear()
+    assert pending(lake) is None
+    assert not starts
+
+
 def test_late_means_before_something_mark_computed(lake):
     load(lake, snapshot(10), snapshot(70), snapshot(71))
     mark_computed(lake, 10)
