@@ -17,7 +17,7 @@ SMALL = {
 LARGE = {
     "spark.sql.adaptive.enabled": "true",
     # Spark's default of 128 groups of an aggregation that collects is less than one snapshot's;
-    # from there on it sorts all rows. A task has `TASK_ROWS`, which fit into memory.
+    # from there on it sorts all rows. A task has a few times `TASK_ROWS`, which fit into memory.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.constraintPropagation.enabled": "true",
