@@ -22,8 +22,8 @@ def tables_with_unique_keys(frames: Mapping[str, DataFrame]) -> frozenset[str]:
     """Return names of the tables in which no two rows have the same key, in one Spark query.
 
     It compares hashes, which is several times cheaper than to number the copies of each key
-    (`with_copies`). Equal keys have equal hashes, so no copy is missed. Two
-    keys with the same hash only cost the numbering that was to be saved.
+    (`with_copies`). Equal keys have equal hashes, so no copy is missed. Two keys with the same
+    hash only cost the numbering that was to be saved.
 
     Args:
         frames: rows by full table name.

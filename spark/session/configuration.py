@@ -67,7 +67,7 @@ JAVA_OPTION_VARIABLES = (
 
 
 def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
-    """Return the settings of each session: catalog, time zone and ANSI mode.
+    """Return the settings of each session, of windows of any size: catalog, time zone, ANSI mode.
 
     A remote engine may have others.
     """
@@ -83,6 +83,9 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         # Rows that one computation has brought together by their queue stay together in joins by
         # snapshot and queue; the default exchanges them once more, by all columns of the join.
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        # From the default of 128 groups on, less than a snapshot has, an aggregation that collects
+        # sorts all rows. A task has a few times `TASK_ROWS`, whose groups fit into memory.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
     }
 
 

@@ -10,15 +10,11 @@ TASK_ROWS = 50_000
 
 SMALL = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "128",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.constraintPropagation.enabled": "false",
 }
 LARGE = {
     "spark.sql.adaptive.enabled": "true",
-    # Spark's default of 128 groups of an aggregation that collects is less than one snapshot's;
-    # from there on it sorts all rows. A task has a few times `TASK_ROWS`, which fit into memory.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
     "spark.sql.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.constraintPropagation.enabled": "true",
 }
