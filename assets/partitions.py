@@ -39,7 +39,7 @@ wait in the queue; without one they start, and wait for the lease of runs."""
 def in_parts(hours: int) -> dg.BackfillPolicy:
     """Return the policy by which Dagster computes a range: one run for that many hours.
 
-    A run for each hour would take longer, because each run plans its queries anew. A run of any
+    A run for each hour would take longer, because each run plans its queries again. A run of any
     length would keep ticks, and so alerts, waiting until its end.
     """
     return dg.BackfillPolicy.multi_run(hours)

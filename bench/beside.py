@@ -2,7 +2,7 @@
 
 ``python -m bench.beside [--hours 24] [--groups 250] [--every 10s]``. One cluster has a made-up past
 (`bench.past`) that is computed again in hours; another, a stand-in, is collected at an interval
-meanwhile, and Dagster's daemon starts ticks by its schedules. The section of the page tells how
+meanwhile, and Dagster's daemon starts ticks by its schedules. The section of the page shows how
 long nothing was collected, how long snapshots waited for a tick, and which incidents Tidemark had.
 """
 

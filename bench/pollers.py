@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--pollers", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=10)
     options = parser.parse_args()
-    # A tick of minutes that the other cluster has behind it would write these anew.
+    # A tick of minutes that the other cluster has behind it would write these again.
     with history(options, ago=HOUR) as (home, made_up):
         start = made_up.end + timedelta(minutes=1)
         side = Side(ROOT, home.path, start, 250)

@@ -16,6 +16,10 @@ SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 
 KEY_HASH = "key_hash"
 
+HASHED = "shuffle_hash"
+"""How rows of a window find those of another frame: in a hash table of each partition. To sort both
+takes longer than what follows."""
+
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lake.observation_steps import EVERY
 from lake.tables import progress
-from spark.columns import SNAPSHOT, at_least_zero, milliseconds, with_new
+from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
 from spark.progress.event_evidence import has_other_master, with_evidence
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
@@ -107,8 +107,7 @@ def _compared(queues: DataFrame, steps: DataFrame) -> DataFrame:
     )
     return (
         later.join(
-            # Hashed: to sort all rows of a window twice takes longer than all that follows.
-            earlier.select("snapshot_id", *KEY, "before").hint("shuffle_hash"),
+            earlier.select("snapshot_id", *KEY, "before").hint(HASHED),
             on=["snapshot_id", *KEY],
             how="full",
         )

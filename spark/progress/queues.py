@@ -16,7 +16,15 @@ from lake.tables import raw as raw_tables
 from lake.window import Window
 from rocketmq import names
 from settings.history import DEFAULT_HISTORY
-from spark.columns import KEY_HASH, at_least_zero, inside, milliseconds, with_new, with_previous
+from spark.columns import (
+    HASHED,
+    KEY_HASH,
+    at_least_zero,
+    inside,
+    milliseconds,
+    with_new,
+    with_previous,
+)
 from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID, QUEUE_ID
@@ -147,9 +155,6 @@ def _by_queue(rows: DataFrame) -> DataFrame:
     """
     return rows.repartition(*QUEUE_ID)
 
-
-HASHED = "shuffle_hash"
-"""How consumer rows find their queues: in a hash table of each partition, without another sort."""
 
 _OF_QUEUES = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),

@@ -1,4 +1,4 @@
-"""Reaching a Spark Connect server, and one line that says why it cannot be reached."""
+"""Reaching a Spark Connect server, and one line about why it cannot be reached."""
 
 import os
 import socket
