@@ -203,12 +203,16 @@ def test_processes_that_are_killed_lose_and_double_nothing(started, store):
 def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
     """What collector, runs and board made of their own homes, against one home that has it all."""
     for name in ("daemon", "collector"):
-        started.running.pop(name).terminate()
+        ended = started.running.pop(name)
+        ended.terminate()
+        ended.wait(60)
     ticked = started.run("tidemark", "tick", "--no-collect")
     assert ticked.returncode == 0, ticked.stderr
     found = rows_of(lake_of(started, store, tmp_path))
     home = Home.of(tmp_path / "home")
-    shutil.copytree(landing_of(store), home.landing)
+    for folder in landed_folders(store):
+        # Not the whole tree: a bucket keeps what a killed collector left unfinished.
+        shutil.copytree(folder, home.landing / folder.relative_to(landing_of(store)))
     with warmed(home, spark_engine) as embedded:
         embedded.tick()
         expected = rows_of(embedded.lake)
@@ -259,5 +263,9 @@ def landing_of(store: Bucket) -> Path:
     return store.folder / PREFIX / "landing"
 
 
+def landed_folders(store: Bucket) -> list[Path]:
+    return [path.parent for path in landing_of(store).rglob("snapshots.parquet")]
+
+
 def landed_ids(store: Bucket) -> set[str]:
-    return {path.parent.name for path in landing_of(store).rglob("snapshots.parquet")}
+    return {folder.name for folder in landed_folders(store)}
