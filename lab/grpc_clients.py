@@ -67,7 +67,8 @@ class GrpcClients:
 
         Args:
             name: the topic.
-            message_type: ``NORMAL``, ``FIFO`` or ``DELAY``; a Proxy refuses messages of others.
+            message_type: ``NORMAL``, ``FIFO``, ``DELAY`` or ``LITE``; a Proxy refuses messages of
+                others.
             queues: how many.
         """
         of_queues = ("-r", str(queues), "-w", str(queues))
@@ -79,13 +80,27 @@ class GrpcClients:
         broker = self._cluster.brokers[0].broker
         self._admin("updateStaticTopic", "-t", name, "-qn", str(queues), "-b", broker)
 
-    def group(self, name: str, orderly: bool = False) -> None:
-        """Make a consumer group on the first master."""
-        orders = ("-o", str(orderly).lower())
-        self._admin("updateSubGroup", "-b", self._master, "-g", name, *orders)
+    def group(self, name: str, orderly: bool = False, bound_to: str | None = None) -> None:
+        """Make a consumer group on the first master.
+
+        Args:
+            name: the group.
+            orderly: whether its messages are consumed in order.
+            bound_to: the topic whose lite topics it consumes.
+        """
+        words = ["-o", str(orderly).lower()]
+        if bound_to:
+            words += ["--attributes", f"+lite.bind.topic={bound_to}"]
+        self._admin("updateSubGroup", "-b", self._master, "-g", name, *words)
 
     def send(self, topic: str, count: int, kind: str = "plain") -> None:
-        """Send messages, each confirmed: ``plain``, ``fifo`` or seconds of delay."""
+        """Send messages, each confirmed.
+
+        Args:
+            topic: where to.
+            count: how many.
+            kind: ``plain``, ``fifo``, ``lite:NAME`` to a lite topic, or seconds of delay.
+        """
         self._command("send", topic, count, kind)
 
     def simple(self, group: str, topic: str) -> None:
@@ -103,6 +118,10 @@ class GrpcClients:
     def push(self, group: str, topic: str, threads: int, milliseconds: int) -> None:
         """Start a push consumer whose listener takes so long over each message."""
         self._command("push", group, topic, threads, milliseconds)
+
+    def lite(self, group: str, topic: str, milliseconds: int, *names: str) -> None:
+        """Start such a consumer, of one thread, on lite topics of the topic it is bound to."""
+        self._command("lite", group, topic, 1, milliseconds, *names)
 
     def counts(self, group: str) -> tuple[int, int]:
         """Messages that a push consumer's listener began with, and that it finished."""

@@ -24,7 +24,7 @@ VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0")
 PROXY = "proxy"
 """A version's jars with those of its Proxy, which came with 5.0, are called ``<version>-proxy``."""
 
-GRPC_CLIENT = "grpc-client-5.0.8"
+GRPC_CLIENT = "grpc-client-5.2.0"
 """The jar of the Java client for a Proxy; it has version numbers of its own."""
 
 _SERVERS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")

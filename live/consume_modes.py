@@ -87,7 +87,8 @@ class ConsumeModes:
     def of_row(self, row: ConsumerOffset) -> dict[str, object]:
         """Return the columns ``consume_mode`` and ``lag_is_lower_bound``."""
         mode = self.mode(row)
-        is_bound = None if mode is None else mode == POP and self.inflight(row) is None
+        bound = mode == POP and self.inflight(row) is None
+        is_bound = None if mode is None else bound and not row.topic.startswith(names.LITE_PREFIX)
         return {"consume_mode": mode, "lag_is_lower_bound": is_bound}
 
 

@@ -13,6 +13,12 @@ from typing import NamedTuple
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+LITE_PREFIX = "%LMQ%$"
+"""Lite topics (5.5) are light queues named ``%LMQ%$<parent>$<lite topic>`` (`LiteUtil`)."""
+
+LITE_MODEL = "LITE"
+"""Message models of groups bound to a topic begin so: they consume its lite topics, not it."""
+
 BROADCAST_SUFFIX = "broadcast"
 
 CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "

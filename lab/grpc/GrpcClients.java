@@ -15,6 +15,8 @@ import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
+import org.apache.rocketmq.client.apis.consumer.MessageListener;
 import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
@@ -43,6 +45,7 @@ public final class GrpcClients {
     private final Map<String, SimpleConsumer> simple = new HashMap<>();
     private final Map<String, Deque<MessageView>> held = new HashMap<>();
     private final Map<String, PushConsumer> push = new HashMap<>();
+    private final Map<String, LitePushConsumer> lite = new HashMap<>();
     private final Map<String, Counts> counts = new HashMap<>();
 
     /** Messages of a push group that its listener began with, and that it finished. */
@@ -88,6 +91,9 @@ public final class GrpcClients {
             case "push":
                 return startPush(words[1], words[2], Integer.parseInt(words[3]),
                     Long.parseLong(words[4]));
+            case "lite":
+                return startLite(words[1], words[2], Integer.parseInt(words[3]),
+                    Long.parseLong(words[4]), Arrays.copyOfRange(words, 5, words.length));
             case "count":
                 Counts of = counts.get(words[1]);
                 return of.begun + " " + of.finished;
@@ -111,7 +117,10 @@ public final class GrpcClients {
         return "";
     }
 
-    /** Sends messages: {@code plain}, {@code fifo} (one message group), or seconds of delay. */
+    /**
+     * Sends messages: {@code plain}, {@code fifo} (one message group), {@code lite:NAME} to a lite
+     * topic, or seconds of delay.
+     */
     private String send(String topic, int count, String kind) throws Exception {
         Producer producer = producers.get(topic);
         if (producer == null) {
@@ -124,6 +133,8 @@ public final class GrpcClients {
                 .setBody(("message " + i).getBytes(StandardCharsets.UTF_8));
             if (kind.equals("fifo")) {
                 message.setMessageGroup("one");
+            } else if (kind.startsWith("lite:")) {
+                message.setLiteTopic(kind.substring("lite:".length()));
             } else if (!kind.equals("plain")) {
                 long delay = Duration.ofSeconds(Long.parseLong(kind)).toMillis();
                 message.setDeliveryTimestamp(System.currentTimeMillis() + delay);
@@ -164,28 +175,49 @@ public final class GrpcClients {
     /** Starts a member whose listener takes so long over each message. */
     private String startPush(String group, String topic, int threads, long millis)
             throws Exception {
-        Counts of = new Counts(new AtomicInteger(), new AtomicInteger());
-        counts.put(group, of);
         push.put(group, PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration)
             .setConsumerGroup(group).setConsumptionThreadCount(threads)
             .setMaxCacheMessageCount(CACHED_MESSAGES).setMaxCacheMessageSizeInBytes(CACHED_BYTES)
             .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL))
-            .setMessageListener(message -> {
-                of.begun().incrementAndGet();
-                try {
-                    Thread.sleep(millis);
-                } catch (InterruptedException ended) {
-                    return ConsumeResult.FAILURE;
-                }
-                of.finished().incrementAndGet();
-                return ConsumeResult.SUCCESS;
-            }).build());
+            .setMessageListener(slow(group, millis)).build());
         return "";
+    }
+
+    /** Starts such a member of a group that is bound to a topic, on lite topics of that. */
+    private String startLite(String group, String topic, int threads, long millis, String[] names)
+            throws Exception {
+        LitePushConsumer member = PROVIDER.newLitePushConsumerBuilder().bindTopic(topic)
+            .setClientConfiguration(configuration).setConsumerGroup(group)
+            .setConsumptionThreadCount(threads).setMaxCacheMessageCount(CACHED_MESSAGES)
+            .setMaxCacheMessageSizeInBytes(CACHED_BYTES).setMessageListener(slow(group, millis))
+            .build();
+        lite.put(group, member);
+        for (String name : names) {
+            member.subscribeLite(name);
+        }
+        return "";
+    }
+
+    private MessageListener slow(String group, long millis) {
+        Counts of = new Counts(new AtomicInteger(), new AtomicInteger());
+        counts.put(group, of);
+        return message -> {
+            of.begun().incrementAndGet();
+            try {
+                Thread.sleep(millis);
+            } catch (InterruptedException ended) {
+                return ConsumeResult.FAILURE;
+            }
+            of.finished().incrementAndGet();
+            return ConsumeResult.SUCCESS;
+        };
     }
 
     private String close(String group) throws Exception {
         if (simple.containsKey(group)) {
             simple.remove(group).close();
+        } else if (lite.containsKey(group)) {
+            lite.remove(group).close();
         } else {
             push.remove(group).close();
         }

@@ -164,7 +164,7 @@ GROUPS = Table(
         ),
         Column("clients", INT, "online members subscribed to this topic"),
         Column("online", BOOLEAN, "whether any member is online; NULL = unknown"),
-        Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
+        Column("message_model", STRING, "CLUSTERING | BROADCASTING | LITE_SELECTIVE"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
         Column("client_version", STRING, "lowest version of a member"),
         Column("retry_lag", BIGINT, "lag of the group's retry topics, those of POP included"),

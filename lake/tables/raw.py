@@ -234,7 +234,7 @@ CLIENTS = Table(
         Column("language", STRING, "client language"),
         Column("version", STRING, "client version"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
-        Column("message_model", STRING, "CLUSTERING | BROADCASTING"),
+        Column("message_model", STRING, "CLUSTERING | BROADCASTING | LITE_SELECTIVE"),
         Column("consume_from_where", STRING, "where a new group starts"),
         Column("thread_count", INT, "consuming threads, where requested"),
         Column("allocation_strategy", STRING, "AVG, ...; an unknown class by its simple name"),

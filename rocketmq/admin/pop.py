@@ -6,7 +6,7 @@ tracks messages in flight elsewhere. Used as a pull offset it would show nothing
 
 from collections.abc import Mapping
 
-from rocketmq.names import RETRY_PREFIX, version_order
+from rocketmq.names import LITE_PREFIX, RETRY_PREFIX, version_order
 from rocketmq.typed_values import object_of, text
 from rocketmq.wire.fastjson import loads
 
@@ -33,7 +33,7 @@ def request_mode(
 ) -> str | None:
     """Return ``pull`` or ``pop`` as a broker was set to serve a group; None where nobody set it.
 
-    gRPC clients pop whatever it was set to.
+    gRPC clients pop whatever it was set to. Lite topics can only be popped (`PopLiteMessage`).
 
     Args:
         topic: a topic.
@@ -41,7 +41,7 @@ def request_mode(
         modes: the modes that users have set.
         default: the broker's ``defaultMessageRequestMode``.
     """
-    chosen = modes.get((topic, group))
+    chosen = POP if topic.startswith(LITE_PREFIX) else modes.get((topic, group))
     if chosen is None and default == POP and not topic.startswith(RETRY_PREFIX):
         chosen = POP
     return {POP: "pop", PULL: "pull"}.get(chosen or "")
@@ -58,4 +58,6 @@ def is_popped(topic: str, group: str, modes: Mapping[tuple[str, str], str], defa
             (`QueryAssignmentProcessor`).
     """
     otherwise = PULL if topic.startswith(RETRY_PREFIX) else default
+    if topic.startswith(LITE_PREFIX):
+        return True
     return modes.get((topic, group), otherwise) == POP

@@ -196,8 +196,8 @@ def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
 def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     """Decode a 43 body; keys of another form than `OffsetKey` are left out, as in Java.
 
-    ``lmqOffsetTable`` of brokers with light queues is left out too. There may be a group for every
-    device, and no broker lists their topics (`LmqTopicConfigManager`), so they cannot be measured.
+    ``lmqOffsetTable`` of brokers with light queues is left out too: it is of groups that are light
+    themselves, and there may be one for every device.
     """
     found = object_of(loads(body))
     pulls = found.get("pullOffsetTable")

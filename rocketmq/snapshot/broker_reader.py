@@ -44,6 +44,7 @@ class BrokerReader:
         if self.reading.is_master:
             whole = [self._offsets(), self._topics(), self._groups(), *whole]
         await asyncio.gather(*whole)
+        self.reading.add_light_topics()
         self.reading.reported_version = self.client.version_of(self.reading.address)
         if not self.reading.is_master:
             return

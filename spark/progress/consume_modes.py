@@ -62,6 +62,15 @@ def consume_mode(set_mode: Column, never_pops: Column) -> Column:
     return F.when(pops, POP).when(pulls, PULL)
 
 
+def is_lite() -> Column:
+    """Return whether a topic is a lite topic.
+
+    Its messages are popped, but acknowledged in order, and the commit follows the acknowledgements
+    (`PopLiteMessageProcessor`).
+    """
+    return F.col("topic").startswith(names.LITE_PREFIX)
+
+
 def _of_members(clients: DataFrame) -> DataFrame:
     """Return the sign of each member on each topic that it subscribes to; NULL where it has none.
 

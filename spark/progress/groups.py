@@ -15,6 +15,7 @@ from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from spark.columns import at_least_zero, inside, with_new
+from spark.progress.consume_modes import is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_members import (
     REPORTED_OF_GROUP,
@@ -132,7 +133,9 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
             allowMissingColumns=True,
         )
         .unionByName(
-            members.where(of_users()).select(*GROUP_TOPIC, F.col("client_id").alias("member")),
+            members.where(of_users() & ~_consumes_lite_topics()).select(
+                *GROUP_TOPIC, F.col("client_id").alias("member")
+            ),
             allowMissingColumns=True,
         )
         .groupBy(*GROUP_TOPIC)
@@ -146,6 +149,11 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
             *(F.max(name).alias(name) for name in OF_WORST_CLIENT),
         )
     )
+
+
+def _consumes_lite_topics() -> Column:
+    """Return whether a member consumes lite topics of the topic that it subscribes to."""
+    return F.coalesce(F.col("message_model").startswith(names.LITE_MODEL), F.lit(False))
 
 
 def _about_groups(
@@ -294,6 +302,7 @@ def _membership() -> dict[str, Column]:
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {
         "online": online,
-        "clients": F.when(online.isNotNull(), F.col("subscribers").cast("int")),
+        # Which members consume a lite topic is not reported.
+        "clients": F.when(online.isNotNull() & ~is_lite(), F.col("subscribers").cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }

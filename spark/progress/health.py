@@ -21,7 +21,7 @@ from settings.constants import OBSERVATIONS
 from settings.health_thresholds import DEFAULTS, Override, Thresholds
 from spark.columns import inside, with_new
 from spark.progress import health_reasons as reasons
-from spark.progress.consume_modes import POP
+from spark.progress.consume_modes import POP, is_lite
 from spark.progress.groups import OF_ONE_OBSERVATION
 from spark.progress.health_thresholds import Threshold, threshold_column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
@@ -87,7 +87,7 @@ def _value() -> dict[str, Column]:
     return {
         "value": F.when(F.col("complete"), value),
         "was_online": F.max("online").over(before.rangeBetween(-1, -1)),
-        "pops": F.col("consume_mode").eqNullSafe(POP),
+        "pops": F.col("consume_mode").eqNullSafe(POP) & ~is_lite(),
     }
 
 

@@ -25,7 +25,7 @@ from spark.columns import (
     with_new,
     with_previous,
 )
-from spark.progress.consume_modes import POP, consume_mode, signs_of_modes
+from spark.progress.consume_modes import POP, consume_mode, is_lite, signs_of_modes
 from spark.progress.delay import with_times
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID, QUEUE_ID
 from spark.progress.observed import (
@@ -266,7 +266,7 @@ def _more_counts() -> dict[str, Column]:
         "lag_upper": F.when(F.col("consumer_offset").isNull(), stored).otherwise(readable),
         "lag_is_lower_bound": F.when(
             F.col("consume_mode").isNotNull(),
-            (F.col("consume_mode") == POP) & F.col("inflight").isNull(),
+            (F.col("consume_mode") == POP) & F.col("inflight").isNull() & ~is_lite(),
         ),
     }
 

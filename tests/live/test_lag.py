@@ -63,6 +63,19 @@ def test_members_without_progress_have_a_row():
     assert (row["online"], row["clients"]) == (True, 1)
 
 
+def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to():
+    snapshot = taken(60)
+    for row in (*snapshot.queue_offsets, *snapshot.consumer_offsets):
+        row.topic = "%LMQ%$sessions$alice"
+    snapshot.consumer_offsets[0].request_mode = "pop"
+    member = Client("billing", "a", None, None, None, None, "LITE_SELECTIVE", None)
+    member.subscriptions = [Subscription("sessions", "*", "TAG", [])]
+    snapshot.clients.append(member)
+    (row,) = group_rows(snapshot)
+    assert (row["topic"], row["lag"], row["inflight"]) == ("%LMQ%$sessions$alice", 40, None)
+    assert (row["online"], row["clients"], row["lag_is_lower_bound"]) == (True, None, False)
+
+
 def test_an_unreachable_broker_leaves_the_number_of_queues_unknown():
     snapshot = taken(60)
     snapshot.brokers.append(Broker("broker-b", 0, "10.0.0.2:10911"))

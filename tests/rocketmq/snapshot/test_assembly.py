@@ -344,3 +344,44 @@ def test_the_pull_offset_is_the_largest_over_replicas(replica, pull, source):
 def test_a_slave_adds_no_consumer_offset():
     assert progress(master(offsets={0: 50}), slave(pulls={0: 3}))[A0] == (50, None, None, "broker")
     assert progress(slave(pulls={0: 80})) == {}
+
+
+ALICE, INBOX = "%LMQ%$sessions$alice", "%LMQ%inbox"
+
+
+def light(*topics):
+    """A master with progress of g, at 40 of each topic."""
+    table = ConsumerOffsetTable({OffsetKey(topic, "g"): {0: 40} for topic in topics}, None)
+    reading = master(offsets=None, connections={"g": online("sessions", model="LITE_SELECTIVE")})
+    reading.offsets = table
+    reading.add_light_topics()
+    return reading
+
+
+def test_light_queues_with_progress_are_topics_of_one_queue():
+    """No broker lists them, and none measures what nobody names."""
+    reading = light(ALICE, INBOX, "deleted")
+    assert reading.topics_to_measure() == [ALICE, INBOX, "T"]
+    reading.topic_stats[ALICE] = {0: QueueStats(0, 100, None)}
+    reading.topic_stats[INBOX] = None  # deleted meanwhile
+    found = snapshot_of(reading)
+    types = {row.topic: (row.message_type, row.kind) for row in found.topics}
+    assert types == {ALICE: ("LITE", "lmq"), INBOX: (None, "lmq"), "T": (None, "normal")}
+    (row,) = found.consumer_offsets
+    assert (row.topic, row.consumer_offset, row.request_mode) == (ALICE, 40, "pop")
+
+
+def test_a_lite_topic_is_not_requested_a_pull_offset():
+    """It is popped: the broker reports the commit for it, as if nothing were in flight."""
+    reading = light(ALICE, INBOX)
+    reading.reported_version = "V5_5_0"
+    assert reading.pull_offset_requests() == [("g", [INBOX])]
+
+
+def test_light_queues_beyond_the_limit_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr("rocketmq.snapshot.broker_reading.MAX_LIGHT_TOPICS", 2)
+    reading = light("%LMQ%c", "%LMQ%a", "%LMQ%b", "T")
+    assert reading.topics_to_measure() == ["%LMQ%a", "%LMQ%b", "T"]
+    ((operation, message),) = reading.invalid_offsets()
+    assert operation == "GET_TOPIC_STATS_INFO"
+    assert message.startswith("1 light queues beyond 2")

@@ -197,6 +197,22 @@ def test_members_and_their_lowest_version(spark):
     assert (gone["clients"], gone["online"], gone["lag"]) == (0, False, 40)
 
 
+def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to(spark):
+    """Its members subscribe to that one; who of them consumes which lite topic is not reported."""
+    alice = {"topic": "%LMQ%$sessions$alice", "request_mode": "pop"}
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100, topic="sessions"), written(100, topic=alice["topic"])],
+        consumer_offsets=[read(60, **alice)],
+        clients=[member("c1", "sessions", message_model="LITE_SELECTIVE")],
+    )
+    row = rows.pop(("billing", alice["topic"]))
+    assert not rows
+    assert (row["lag"], row["online"], row["clients"]) == (40, True, None)
+    assert (row["consume_mode"], row["lag_is_lower_bound"], row["inflight"]) == ("pop", False, None)
+
+
 @pytest.mark.parametrize("requested", ["billing", "another billing third"])
 def test_nobody_known_online_where_the_question_failed(spark, requested):
     problem = {

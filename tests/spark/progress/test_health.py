@@ -59,6 +59,7 @@ class Seen:
     clients: int | None = 1
     mode: str | None = None
     ack_tps: float | None = None
+    topic: str = "orders"
 
 
 def popped(observations, *ack_tps):
@@ -91,6 +92,14 @@ def offline(observations, since):
     """The same, with no client online from one of them on."""
     return [
         replace(seen, online=False) if at >= since else seen for at, seen in enumerate(observations)
+    ]
+
+
+def of_lite_topic(observations):
+    """The same on a lite topic: popped, with a commit that follows the acknowledgements."""
+    return [
+        replace(seen, mode="pop", clients=None, topic="%LMQ%$sessions$alice")
+        for seen in observations
     ]
 
 
@@ -282,6 +291,11 @@ CASES = {
         "OK",
         "readable lag 2, was 0",
     ),
+    # Lite topics: commits are acknowledgements there.
+    "a lite topic stands": (of_lite_topic(stands(*[80] * 10)), "STALLED", None),
+    "a lite topic is idle": (of_lite_topic(stands(*[50] * 10)), "IDLE", None),
+    "a lite topic moves": (of_lite_topic(lags(*[9] * 10)), "OK", None),
+    "a lite topic of nobody": (of_lite_topic(stands(*[80] * 10, online=False)), "STOPPED", None),
     # Unsubscribed.
     "unsubscribed": (
         [replace(seen, clients=0) for seen in stands(80, 80, 80, 80)],
@@ -301,7 +315,7 @@ def rows_of(group, observations, last=LAST):
     groups, queues, client_queues = [], [], []
     previous = {}
     for at, seen in enumerate(observations, start=last + 1 - len(observations)):
-        pair = {"at": at, "consumer_group": group, "topic": "orders"}
+        pair = {"at": at, "consumer_group": group, "topic": seen.topic}
         committed = [queue for queue in seen.queues if queue.commit is not None]
         readable = sum(queue.upper for queue in committed) if committed else None
         worst = max(range(len(seen.queues)), key=lambda n: seen.queues[n].upper, default=None)
