@@ -16,6 +16,7 @@ from bench.soak import print_line
 
 PARTS: dict[str, Sequence[str]] = {
     "costs": (),
+    "demo": (),
     "growth": (),
     "beside": ("--hours", "3", "--calm", "2"),
     "collect": (),
@@ -27,6 +28,9 @@ PARTS: dict[str, Sequence[str]] = {
 }
 """Modules of `bench`, with options that keep all of them within 40 minutes."""
 
+COMPARED = ("costs", "demo")
+"""Parts that can be measured beside those of an earlier version."""
+
 
 def main() -> None:
     """Run the parts, print how long each took, and exit 1 when one failed."""
@@ -36,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     failed = []
     for name in options.only:
-        more = ["--before", str(options.before)] if name == "costs" and options.before else []
+        more = ["--before", str(options.before)] if name in COMPARED and options.before else []
         started = time.monotonic()
         done = subprocess.run([sys.executable, "-m", f"bench.{name}", *PARTS[name], *more])
         print_line(f"bench.{name}: {time.monotonic() - started:.0f} s")

@@ -144,6 +144,7 @@ def _live(home: Home, ticks: int, days: float | None) -> tuple[Weight, Weight, f
     """Let a home tick; return what it weighs after one tick and after all, and a tick's end."""
     prepare(home)
     os.environ.pop("TIDEMARK_NAMESRV", None)
+    os.environ["DAGSTER_HOME"] = str(home.dagster)
     run_id = tick(Settings(home=home), collect=False)
     copies, one = Copies(home, run_id), Weight.of(home)
     start = datetime.now(UTC) - ticks * MINUTE
