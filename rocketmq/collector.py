@@ -8,7 +8,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from rocketmq.names import CONNECTIONS
-from rocketmq.records import Problem, Snapshot
+from rocketmq.records import LeftOut, Problem, Snapshot
 from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reader import BrokerReader
 from rocketmq.snapshot.broker_reading import BrokerReading
@@ -41,7 +41,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         groups: set[str] = set()
         proxied = ProxyMembers()
         if roster.name_server_responded:
-            groups = await _read_all(client, readings, problems, target.counters)
+            groups = await _read_all(client, readings, problems, target)
             proxied = await read_proxies(client, target.proxies, groups, problems)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
     readings = _without_replaced_brokers(readings, problems)
@@ -52,6 +52,11 @@ async def collect(target: ClusterTarget) -> Snapshot:
     masters = [reading for reading in readings if reading.is_master and reading.responded]
     online = merged_online([online_at(masters), proxied.online])
     fill(snapshot, readings, online)
+    snapshot.left_out = [
+        LeftOut("light_queues", reading.address, reading.light_queues_left_out)
+        for reading in masters
+        if reading.light_queues_left_out
+    ]
     if target.deep:
         await _add_deep_part(target, target.deep, snapshot, readings, problems, online)
     _conclude(snapshot, readings, problems, proxied.responded)
@@ -93,10 +98,11 @@ async def _read_all(
     client: RemotingClient,
     readings: list[BrokerReading],
     problems: Problems,
-    counters: bool,
+    target: ClusterTarget,
 ) -> set[str]:
     """Read every address; return the groups of the cluster, requested from each master."""
-    readers = [BrokerReader(client, reading, problems, counters) for reading in readings]
+    limits = target.counters, target.max_light_queues
+    readers = [BrokerReader(client, reading, problems, *limits) for reading in readings]
     await asyncio.gather(*(reader.read() for reader in readers))
     masters = [
         reader for reader in readers if reader.reading.is_master and reader.reading.responded

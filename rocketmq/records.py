@@ -39,12 +39,13 @@ class Problem:
 
 @dataclass(slots=True, frozen=True)
 class LeftOut:
-    """What the limit of one part of a deep snapshot left out.
+    """What the limit of one part of a snapshot left out.
 
     Attributes:
-        part: ``clients`` | ``counters`` | ``tags`` | ``store_times``.
+        part: ``light_queues``, and of a deep snapshot ``clients`` | ``counters`` | ``tags`` |
+            ``store_times``.
         endpoint: ``host:port`` that the limit is for; None for the cluster.
-        items: requests to clients, counters, queues, or groups on topics.
+        items: light queues, requests to clients, counters, queues, or groups on topics.
     """
 
     part: str

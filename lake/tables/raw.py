@@ -66,7 +66,7 @@ SNAPSHOTS = Table(
         Column(
             "left_out",
             pa.list_(_LEFT_OUT),
-            "what the limits of a deep snapshot left out; its turn comes in a later one",
+            "what limits left out; of a deep snapshot its turn comes in a later one",
         ),
         Column(
             "transport",

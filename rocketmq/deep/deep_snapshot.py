@@ -89,7 +89,7 @@ async def read_deep(
         *(("tags", reader.address, reader.left_out) for reader in tags),
         *(("store_times", reader.address, reader.left_out) for reader in times),
     ]
-    snapshot.left_out = [LeftOut(*each) for each in left_out if each[2]]
+    snapshot.left_out += [LeftOut(*each) for each in left_out if each[2]]
     snapshot.broker_stats = [row for reader in stats for row in reader.rows]
     snapshot.queue_tags = [row for reader in tags for row in reader.rows]
     snapshot.consume_stats = [row for reader in samples for row in reader.rows]

@@ -26,6 +26,7 @@ class BrokerReader:
     reading: BrokerReading
     problems: Problems
     counters: bool = True
+    max_light_queues: int = 0
 
     async def read(self) -> None:
         """Send every request that does not depend on other brokers.
@@ -44,7 +45,7 @@ class BrokerReader:
         if self.reading.is_master:
             whole = [self._offsets(), self._topics(), self._groups(), *whole]
         await asyncio.gather(*whole)
-        self.reading.add_light_topics()
+        self.reading.add_light_queues(self.max_light_queues)
         self.reading.reported_version = self.client.version_of(self.reading.address)
         if not self.reading.is_master:
             return

@@ -38,9 +38,6 @@ UNKNOWN_QUEUE = QueueStats(None, None, None)
 LIGHT_PERMISSION = 6
 """Every light queue may be read and written."""
 
-MAX_LIGHT_TOPICS = 2000
-"""Light queues of a broker that one snapshot measures; there may be one for every device."""
-
 
 @dataclass(slots=True)
 class BrokerReading:
@@ -68,7 +65,7 @@ class BrokerReading:
             deleted since 21 was read.
         clock: its clock against ours; of masters only.
         oversized_topics: topics left out because they have too many queues, with their number.
-        light_topics_left_out: light queues with progress beyond `MAX_LIGHT_TOPICS`.
+        light_queues_left_out: light queues with progress beyond the limit of a snapshot.
     """
 
     broker: str
@@ -89,7 +86,7 @@ class BrokerReading:
     topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
     clock: BrokerClock | None = None
     oversized_topics: dict[str, int] = field(default_factory=dict)
-    light_topics_left_out: int = 0
+    light_queues_left_out: int = 0
 
     @property
     def responded(self) -> bool:
@@ -116,10 +113,6 @@ class BrokerReading:
         """
         for topic, number in sorted(self.oversized_topics.items()):
             yield RequestCode.GET_ALL_TOPIC_CONFIG.name, f"{topic} has {number} queues: left out"
-        if self.light_topics_left_out:
-            beyond = f"{self.light_topics_left_out} light queues beyond {MAX_LIGHT_TOPICS}"
-            message = f"{beyond}: left out"
-            yield RequestCode.GET_TOPIC_STATS_INFO.name, message
         table = self.offsets.offsets if self.offsets else {}
         numbered = [
             f"{queue_id} of {key.consumer_group} on {key.topic}"
@@ -206,19 +199,21 @@ class BrokerReading:
                 self.oversized_topics[topic] = number
                 del topics[topic]
 
-    def add_light_topics(self) -> None:
+    def add_light_queues(self, limit: int) -> None:
         """Add the light queues that a group has progress on, each a topic of one queue.
 
-        No broker lists them (`LmqTopicConfigManager`), but it measures those that one names. Of
-        more than `MAX_LIGHT_TOPICS` the first by name stay, the same ones in every snapshot.
+        No broker lists them (`LmqTopicConfigManager`), but it measures those that one names.
+
+        Args:
+            limit: how many at most. The first by name are added, the same ones at every snapshot.
         """
         if self.topics is None or self.offsets is None:
             return
         found = {key.topic for key in self.offsets.offsets if key.topic.startswith(LMQ_PREFIX)}
-        for topic in sorted(found)[:MAX_LIGHT_TOPICS]:
+        for topic in sorted(found)[:limit]:
             message_type = "LITE" if topic.startswith(LITE_PREFIX) else None
             self.topics[topic] = TopicConfig(topic, 1, 1, LIGHT_PERMISSION, message_type)
-        self.light_topics_left_out = max(0, len(found) - MAX_LIGHT_TOPICS)
+        self.light_queues_left_out = max(0, len(found) - limit)
 
     def leave_static_unknown(self) -> None:
         """Record the queues of static topics with unknown offsets."""

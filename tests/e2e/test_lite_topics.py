@@ -6,7 +6,7 @@ group's members subscribe to the topic it belongs to. Only a Proxy in cluster mo
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from lab.grpc_clients import GrpcClients
 from lab.layout import free_port_base
 from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
-from rocketmq.records import Snapshot
+from rocketmq.records import LeftOut, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
 
@@ -28,10 +28,19 @@ ALICE, BOB = "%LMQ%$sessions$alice", "%LMQ%$sessions$bob"
 
 @dataclass
 class Seen:
-    """A snapshot, and what the consumer had finished before and after it was taken."""
+    """Snapshots of a cluster whose consumer works.
+
+    Attributes:
+        snapshot: a deep one.
+        finished: what the consumer had finished before and after that.
+        limited: one that may measure a single light queue.
+        broker: the address of the only broker.
+    """
 
     snapshot: Snapshot
     finished: tuple[int, int]
+    limited: Snapshot
+    broker: str
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """The rows of the group by topic, as `tidemark lag` has them."""
@@ -65,7 +74,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             )
             before = clients.counts("g-lite")[1]
             snapshot = collect_snapshot(target)
-            yield Seen(snapshot, (before, clients.counts("g-lite")[1]))
+            finished = (before, clients.counts("g-lite")[1])
+            limited = collect_snapshot(replace(target, deep=None, max_light_queues=1))
+            yield Seen(snapshot, finished, limited, cluster.brokers[0].address)
     finally:
         cluster.down(graceful=False)
 
@@ -93,3 +104,11 @@ def test_the_group_is_online_and_its_delay_known(seen):
     for row in seen.rows().values():
         assert (row["online"], row["message_model"]) == (True, "LITE_SELECTIVE")
         assert row["delay_ms"] > 0
+
+
+def test_light_queues_beyond_the_limit_are_recorded(seen):
+    assert seen.limited.status == "COMPLETE"
+    assert seen.limited.left_out == [LeftOut("light_queues", seen.broker, 1)]
+    assert {row.topic for row in seen.limited.consumer_offsets if row.offset_store == "broker"} == {
+        ALICE
+    }
