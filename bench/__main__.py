@@ -26,7 +26,7 @@ PARTS: dict[str, Sequence[str]] = {
     "pollers": ("--days", "7", "--pairs", "4"),
     "standalone": ("--groups", "250", "--ticks", "2"),
 }
-"""Modules of `bench`, with options that keep all of them within 40 minutes."""
+"""Modules of `bench`, with options that keep all of them within 45 minutes."""
 
 COMPARED = ("costs", "demo")
 """Parts that can be measured beside those of an earlier version."""

@@ -73,10 +73,11 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
 def _members(clients: Iterable[Client]) -> dict[Pair, list[Client]]:
     members: dict[Pair, list[Client]] = defaultdict(list)
     for client in clients:
-        if (client.message_model or "").startswith(names.LITE_MODEL):
-            continue  # its group consumes lite topics of the topic that it subscribes to
+        of_lite = (client.message_model or "").startswith(names.LITE_MODEL)
         for subscription in client.subscriptions:
-            members[client.consumer_group, subscription.topic].append(client)
+            # Such a member subscribes to the topic, too, whose lite topics it consumes.
+            if not of_lite or subscription.topic.startswith(names.LITE_PREFIX):
+                members[client.consumer_group, subscription.topic].append(client)
     return members
 
 
@@ -148,7 +149,6 @@ class _Groups:
         is_unknown = unreachable or group in self.missing.groups or self.missing.proxy
         modes = _known(row["consume_mode"] for row in known)
         bounds = _known(row["lag_is_lower_bound"] for row in known)
-        is_lite = topic.startswith(names.LITE_PREFIX)
         is_online = True if online else None if is_unknown else False
         return {
             "cluster": self.snapshot.cluster,
@@ -164,7 +164,7 @@ class _Groups:
             **_delay_quality(known),
             "consume_mode": min(modes, default=None),
             "lag_is_lower_bound": max(bounds, default=None),
-            "clients": None if is_online is None or is_lite else len(self.members.get(pair, ())),
+            "clients": None if is_online is None else len(self.members.get(pair, ())),
             "online": is_online,
             "message_model": min(_known(item.message_model for item in online), default=None),
             "consume_type": min(_known(item.consume_type for item in online), default=None),

@@ -53,9 +53,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
     online = merged_online([online_at(masters), proxied.online])
     fill(snapshot, readings, online)
     snapshot.left_out = [
-        LeftOut("light_queues", reading.address, reading.light_queues_left_out)
+        LeftOut("lite_topics", reading.address, reading.lite_topics_left_out)
         for reading in masters
-        if reading.light_queues_left_out
+        if reading.lite_topics_left_out
     ]
     if target.deep:
         await _add_deep_part(target, target.deep, snapshot, readings, problems, online)
@@ -101,7 +101,7 @@ async def _read_all(
     target: ClusterTarget,
 ) -> set[str]:
     """Read every address; return the groups of the cluster, requested from each master."""
-    limits = target.counters, target.max_light_queues
+    limits = target.counters, target.max_lite_topics
     readers = [BrokerReader(client, reading, problems, *limits) for reading in readings]
     await asyncio.gather(*(reader.read() for reader in readers))
     masters = [

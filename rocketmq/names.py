@@ -12,9 +12,14 @@ from typing import NamedTuple
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+OWN_TOPICS = (RETRY_PREFIX, DLQ_PREFIX)
+"""How the topics begin that RocketMQ makes for a group."""
+
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"
 """Lite topics (5.5) are light queues named ``%LMQ%$<parent>$<lite topic>`` (`LiteUtil`)."""
+
+LITE_SEPARATOR = "$"
 
 LITE_MODEL = "LITE"
 """Message models of groups bound to a topic begin so: they consume its lite topics, not it."""
@@ -112,6 +117,14 @@ def topic_kind(
     ):
         return TopicKind.SYSTEM
     return TopicKind.NORMAL
+
+
+def names_of_lite_topic(topic: str) -> tuple[str, str] | None:
+    """Return the parent and the lite topic that a light queue is named after; None for others."""
+    parts = topic.split(LITE_SEPARATOR)
+    if not topic.startswith(LITE_PREFIX) or len(parts) != 3 or not all(parts):
+        return None
+    return parts[1], parts[2]
 
 
 def _is_pop(rest: str, groups: Container[str], topics: Container[str]) -> bool:

@@ -42,10 +42,10 @@ class LeftOut:
     """What the limit of one part of a snapshot left out.
 
     Attributes:
-        part: ``light_queues``, and of a deep snapshot ``clients`` | ``counters`` | ``tags`` |
+        part: ``lite_topics``, and of a deep snapshot ``clients`` | ``counters`` | ``tags`` |
             ``store_times``.
         endpoint: ``host:port`` that the limit is for; None for the cluster.
-        items: light queues, requests to clients, counters, queues, or groups on topics.
+        items: lite topics, requests to clients, counters, queues, or groups on topics.
     """
 
     part: str

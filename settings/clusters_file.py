@@ -114,7 +114,7 @@ class Limits(_Strict):
     total_timeout: Seconds | None = None
     in_flight: Count | None = None
     max_requests: Count | None = None
-    max_light_queues: Count | None = None
+    max_lite_topics: Limit | None = None
 
 
 class DeepLimits(_Strict):

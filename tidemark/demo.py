@@ -161,8 +161,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
     """
     finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS
-    _tick_at_once(running)
-    with dg.DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance, _tick_at_once(running, report):
         while ticks is None or len(finished) < ticks:
             time.sleep(CHECK_SECONDS)
             for name, process in running.processes.items():
@@ -191,17 +190,32 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
             raise CommandError(f"{len(failed)} of {len(finished)} ticks failed; see the Dagster UI")
 
 
-def _tick_at_once(running: Demo) -> None:
-    """Tick once; how it went stands in Dagster, as of every other tick."""
-    with _log(running.home, "first-tick").open("ab") as log:
-        subprocess.run(
+@contextmanager
+def _tick_at_once(running: Demo, report: Report) -> Iterator[None]:
+    """Let a tick run beside what the context does; Dagster has it among the others.
+
+    One that has not ended by then is stopped. One that failed is reported with its log, as it may
+    have been before Dagster knew it.
+    """
+    name = "first-tick"
+    with _log(running.home, name).open("ab") as log:
+        process = subprocess.Popen(
             [str(Path(sys.executable).parent / "tidemark"), "tick"],
             env={**os.environ, "TIDEMARK_NAMESRV": running.cluster.namesrv},
             cwd=running.home.path,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            # Ctrl-C is for the supervisor, which stops things in order.
+            start_new_session=True,
         )
+    try:
+        yield
+    finally:
+        failed = process.poll()
+        _stop([process])
+        if failed:
+            report(f"the first tick ended with {failed}; see {_log(running.home, name)}")
 
 
 def _tick_line(number: int, record: Any) -> str:

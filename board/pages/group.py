@@ -13,6 +13,7 @@ from board.pages.wording import iso
 from board.responses import ProblemError
 from lake.window import MICROSECOND, Window
 from rocketmq.allocation import STRATEGIES
+from rocketmq.names import OWN_TOPICS
 
 router = APIRouter(include_in_schema=False)
 
@@ -84,7 +85,7 @@ def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Windo
 
 def _default_topic(rows: list[dict[str, Any]]) -> str:
     """Return the topic with the largest lag that is not a retry topic, if there is one."""
-    worst = sorted(rows, key=lambda row: (row["topic"].startswith("%"), -(row["lag"] or 0)))
+    worst = sorted(rows, key=lambda row: (row["topic"].startswith(OWN_TOPICS), -(row["lag"] or 0)))
     return worst[0]["topic"]
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 from rocketmq.admin import requests as admin
 from rocketmq.deep.master_reader import MasterReader
-from rocketmq.names import is_system_group
+from rocketmq.names import LITE_PREFIX, is_system_group
 from rocketmq.records import ConsumeStatsSample, Snapshot
 from rocketmq.wire.pacing import paced
 
@@ -18,7 +18,10 @@ AT_ONCE = 4
 
 
 def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
-    """Return (consumer group, topic) with progress on a broker; 208 does not cover broadcast."""
+    """Return (consumer group, topic) with progress on a broker; 208 does not cover broadcast.
+
+    No lite topic is among them, see `rocketmq.admin.lite`.
+    """
     return sorted(
         {
             (row.consumer_group, row.topic)
@@ -27,6 +30,7 @@ def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
             and row.offset_store == "broker"
             and row.consumer_offset is not None
             and not is_system_group(row.consumer_group)
+            and not row.topic.startswith(LITE_PREFIX)
         }
     )
 

@@ -61,7 +61,8 @@ class CounterSubjects:
         queues = {
             topic: sorted(stats)
             for topic, stats in sorted(master.topic_stats.items())
-            if stats is not None and master.kind(topic) is not TopicKind.SYSTEM
+            # Brokers count what happens to a lite topic at the topic that it belongs to.
+            if stats is not None and master.kind(topic) not in (TopicKind.SYSTEM, TopicKind.LMQ)
         }
         pairs = {
             (row.topic, row.consumer_group)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from rocketmq import names
 from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
 
 
@@ -25,13 +26,16 @@ class Unconsumed:
 def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
     """Yield the unconsumed messages of a snapshot; without a commit, the whole retained range.
 
-    Queues without unconsumed messages, and queues with unknown offsets, are left out.
+    Queues without unconsumed messages, and queues with unknown offsets, are left out. So are lite
+    topics, about which no further request is sent (`rocketmq.admin.lite`).
     """
     queues = {
         (queue.broker, queue.topic, queue.queue_id): queue for queue in snapshot.queue_offsets
     }
     for row in snapshot.consumer_offsets:
         queue = queues.get((row.broker, row.topic, row.queue_id))
+        if row.topic.startswith(names.LITE_PREFIX):
+            continue
         if queue is None or queue.min_offset is None or queue.max_offset is None:
             continue
         first = max(queue.min_offset, row.consumer_offset or 0)

@@ -1,11 +1,13 @@
 """Assembly: from the readings of brokers to the rows of a snapshot. Pure: no network, no clock."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from typing import TypeVar
 
+from rocketmq.admin.lite import EVERYBODY
 from rocketmq.admin.responses import ConsumerConnection
 from rocketmq.admin.runtime_report import kept
-from rocketmq.names import OffsetKey, is_system_group
+from rocketmq.names import LMQ_PREFIX, OffsetKey, is_system_group
 from rocketmq.records import (
     Broker,
     Client,
@@ -23,6 +25,8 @@ from rocketmq.typed_values import instant, integer
 
 Number = TypeVar("Number", int, float)
 
+LiteSubscriptions = dict[tuple[str, str], set[str]]
+
 
 def fill(
     snapshot: Snapshot, readings: Iterable[BrokerReading], online: Online | None = None
@@ -39,7 +43,7 @@ def fill(
     slaves = [reading for reading in readings if not reading.is_master]
     online = online_at(masters) if online is None else online
     snapshot.brokers = [broker_row(reading) for reading in readings]
-    snapshot.clients = client_rows(online)
+    snapshot.clients = client_rows(online, lite_subscriptions(masters))
     for reading in masters:
         snapshot.queue_offsets += queue_rows(reading)
         own = [slave for slave in slaves if slave.broker == reading.broker]
@@ -118,16 +122,29 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
         )
 
 
-def client_rows(online: Online) -> list[Client]:
+def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
+    """Return the lite topics of each (group, client), of all brokers together."""
+    found: LiteSubscriptions = defaultdict(set)
+    for reading in masters:
+        for topic, lite in reading.lite_topics.items():
+            for subscriber in lite.subscribers:
+                found[subscriber].add(topic)
+    return found
+
+
+def client_rows(online: Online, lite: LiteSubscriptions) -> list[Client]:
     """Return one row per member of a group, over all brokers it is connected to.
 
-    Subscriptions are the group's (203 shows only those of the last heartbeat).
+    Subscriptions are the group's (203 shows only those of the last heartbeat), and each member's
+    own to lite topics.
     """
     rows: dict[tuple[str, str], Client] = {}
     for group, connections in online.items():
         subscriptions = _subscriptions(connections.values())
         for connection in connections.values():
             for member in connection.connections:
+                own = {(group, member.client_id), (group, EVERYBODY)} & lite.keys()
+                lite_topics = sorted(set().union(*(lite[each] for each in own)))
                 is_grpc = speaks_grpc(member.client_id, connection.subscriptions)
                 rows.setdefault(
                     (group, member.client_id),
@@ -140,7 +157,8 @@ def client_rows(online: Online) -> list[Client]:
                         consume_type=connection.consume_type,
                         message_model=connection.message_model,
                         consume_from_where=connection.consume_from_where,
-                        subscriptions=subscriptions,
+                        subscriptions=subscriptions
+                        + [Subscription(topic, "TAG", "*", []) for topic in lite_topics],
                     ),
                 )
     return [rows[key] for key in sorted(rows)]
@@ -171,6 +189,8 @@ def consumer_rows(
             continue
         if reading.topics is not None and key.topic not in reading.topics:
             continue  # progress that outlived its topic; GET_CONSUME_STATS leaves it out likewise
+        if key.topic.startswith(LMQ_PREFIX) and key.topic not in reading.topic_stats:
+            continue  # a light queue that is not measured
         if key.topic in reading.topic_stats and reading.topic_stats[key.topic] is None:
             continue  # deleted while the snapshot was taken
         committed = reading.offsets.offsets.get(key, {})

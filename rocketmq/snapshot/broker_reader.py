@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rocketmq.admin import requests as admin
+from rocketmq.admin.lite import read_lite_topic
 from rocketmq.admin.pop import POP_SINCE
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.names import version_order
@@ -26,7 +27,7 @@ class BrokerReader:
     reading: BrokerReading
     problems: Problems
     counters: bool = True
-    max_light_queues: int = 0
+    max_lite_topics: int = 0
 
     async def read(self) -> None:
         """Send every request that does not depend on other brokers.
@@ -45,7 +46,6 @@ class BrokerReader:
         if self.reading.is_master:
             whole = [self._offsets(), self._topics(), self._groups(), *whole]
         await asyncio.gather(*whole)
-        self.reading.add_light_queues(self.max_light_queues)
         self.reading.reported_version = self.client.version_of(self.reading.address)
         if not self.reading.is_master:
             return
@@ -54,6 +54,8 @@ class BrokerReader:
         await self._each(self.reading.pull_offset_requests(), self._consume_stats)
         await self._each(self.reading.topics_to_measure(), self._topic_stats)
         await self._each(list(self.reading.queues_to_measure()), self._queue_ends)
+        lite_topics = self.reading.lite_topics_to_measure(self.max_lite_topics)
+        await self._each(lite_topics, self._lite_topic)
 
     async def read_connections(self, groups: Iterable[str]) -> None:
         """Request the online members of these groups (203)."""
@@ -129,6 +131,12 @@ class BrokerReader:
             self.reading.topic_stats[topic] = await admin.topic_stats(
                 self.client, self.reading.address, topic
             )
+
+    async def _lite_topic(self, topic: str) -> None:
+        with self.problems:
+            found = await read_lite_topic(self.client, self.reading.address, topic)
+            if found is not None:
+                self.reading.add_lite_topic(topic, found)
 
     async def _queue_ends(self, queue: tuple[str, int]) -> None:
         topic, queue_id = queue

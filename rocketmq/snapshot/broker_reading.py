@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+from rocketmq.admin.lite import LiteTopic
 from rocketmq.admin.pop import PULL, RequestModes, is_popped, request_mode
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.responses import (
@@ -20,10 +21,10 @@ from rocketmq.admin.responses import (
     TopicConfig,
 )
 from rocketmq.names import (
-    LITE_PREFIX,
     LMQ_PREFIX,
     TopicKind,
     is_system_group,
+    names_of_lite_topic,
     topic_kind,
     version_order,
 )
@@ -35,8 +36,8 @@ TOPIC_LIST_SINCE = version_order("V5_3_2")
 UNKNOWN_VERSION = version_order(None)
 UNKNOWN_QUEUE = QueueStats(None, None, None)
 
-LIGHT_PERMISSION = 6
-"""Every light queue may be read and written."""
+LITE_PERMISSION = 6
+"""Every lite topic may be read and written."""
 
 
 @dataclass(slots=True)
@@ -65,7 +66,8 @@ class BrokerReading:
             deleted since 21 was read.
         clock: its clock against ours; of masters only.
         oversized_topics: topics left out because they have too many queues, with their number.
-        light_queues_left_out: light queues with progress beyond the limit of a snapshot.
+        lite_topics: lite topics with progress (200076), by the name of their light queue.
+        lite_topics_left_out: lite topics with progress beyond the limit of a snapshot.
     """
 
     broker: str
@@ -86,7 +88,8 @@ class BrokerReading:
     topic_stats: dict[str, dict[int, QueueStats] | None] = field(default_factory=dict)
     clock: BrokerClock | None = None
     oversized_topics: dict[str, int] = field(default_factory=dict)
-    light_queues_left_out: int = 0
+    lite_topics: dict[str, LiteTopic] = field(default_factory=dict)
+    lite_topics_left_out: int = 0
 
     @property
     def responded(self) -> bool:
@@ -199,21 +202,26 @@ class BrokerReading:
                 self.oversized_topics[topic] = number
                 del topics[topic]
 
-    def add_light_queues(self, limit: int) -> None:
-        """Add the light queues that a group has progress on, each a topic of one queue.
+    def lite_topics_to_measure(self, limit: int) -> list[str]:
+        """Return the lite topics that a group has progress on, by the names of their light queues.
 
-        No broker lists them (`LmqTopicConfigManager`), but it measures those that one names.
+        Nothing else names them: no broker lists a light queue (`LmqTopicConfigManager`). Other
+        light queues are left out; only requests that may write would measure them.
 
         Args:
-            limit: how many at most. The first by name are added, the same ones at every snapshot.
+            limit: how many at most, the first by name; `lite_topics_left_out` counts the others.
         """
-        if self.topics is None or self.offsets is None:
-            return
-        found = {key.topic for key in self.offsets.offsets if key.topic.startswith(LMQ_PREFIX)}
-        for topic in sorted(found)[:limit]:
-            message_type = "LITE" if topic.startswith(LITE_PREFIX) else None
-            self.topics[topic] = TopicConfig(topic, 1, 1, LIGHT_PERMISSION, message_type)
-        self.light_queues_left_out = max(0, len(found) - limit)
+        table = self.offsets.offsets if self.offsets else {}
+        found = sorted({key.topic for key in table if names_of_lite_topic(key.topic)})
+        self.lite_topics_left_out = max(0, len(found) - limit)
+        return found[:limit]
+
+    def add_lite_topic(self, topic: str, found: LiteTopic) -> None:
+        """Add a lite topic, which is a topic of one queue to whatever reads the reading."""
+        self.lite_topics[topic] = found
+        self.topic_stats[topic] = {0: found.queue}
+        if self.topics is not None:
+            self.topics[topic] = TopicConfig(topic, 1, 1, LITE_PERMISSION, "LITE")
 
     def leave_static_unknown(self) -> None:
         """Record the queues of static topics with unknown offsets."""
@@ -223,7 +231,8 @@ class BrokerReading:
     def topics_to_measure(self) -> list[str]:
         """Return the topics to measure: all but RocketMQ's own that nobody consumes."""
         if self.topics is None:
-            return sorted(self.consumed_topics())
+            consumed = self.consumed_topics()
+            return sorted(topic for topic in consumed if not topic.startswith(LMQ_PREFIX))
         normal = {topic for topic in self.topics if self.kind(topic) is not TopicKind.SYSTEM}
         known = normal | (self.consumed_topics() & self.topics.keys())
         return sorted(known - self.static_topics().keys())
@@ -264,7 +273,9 @@ class BrokerReading:
             topics = [
                 topic
                 for topic in topics
-                if (measured is None or topic in measured) and not self.pops(topic, group)
+                if (measured is None or topic in measured)
+                and not self.pops(topic, group)
+                and not topic.startswith(LMQ_PREFIX)
             ]
             if version >= TOPIC_LIST_SINCE:
                 requests += [(group, topics)] if topics else []

@@ -31,8 +31,8 @@ class ClusterTarget:
             fewer, see `rocketmq.wire.pacing`.
         max_requests: requests to one broker per snapshot at most, None for no limit. Requests
             beyond the limit are a problem in the snapshot.
-        max_light_queues: light queues, such as lite topics, measured at one broker at most. There
-            may be one for every device, and each takes a request.
+        max_lite_topics: lite topics measured at one broker at most. There may be one for every
+            session, and each takes a request.
         proxies: ``host:port`` of the remoting ports of RocketMQ proxies in cluster mode. Only they
             know who is online through them; the first that responds reports for all.
         security: account and encryption.
@@ -52,7 +52,7 @@ class ClusterTarget:
     total_timeout: float = 8.0
     in_flight: int = 64
     max_requests: int | None = None
-    max_light_queues: int = 2000
+    max_lite_topics: int = 2000
     proxies: tuple[str, ...] = ()
     security: Security = PLAIN
     counters: bool = True

@@ -65,8 +65,8 @@ def consume_mode(set_mode: Column, never_pops: Column) -> Column:
 def is_lite() -> Column:
     """Return whether a topic is a lite topic.
 
-    Its messages are popped, but acknowledged in order, and the commit follows the acknowledgements
-    (`PopLiteMessageProcessor`).
+    Its messages are popped, but the commit follows the acknowledgements: it is the first message of
+    the last popped batch that is not acknowledged (`QueueLevelConsumerManager.commitAndNext`).
     """
     return F.col("topic").startswith(names.LITE_PREFIX)
 

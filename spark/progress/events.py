@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lake.observation_steps import EVERY
 from lake.tables import progress
 from spark.columns import HASHED, SNAPSHOT, at_least_zero, milliseconds, with_new
+from spark.progress.consume_modes import is_lite
 from spark.progress.event_evidence import has_other_master, with_evidence
 
 KEY = ("broker", "topic", "queue_id", "consumer_group", "client_key")
@@ -201,7 +202,8 @@ def _found() -> Column:
     was_lost = F.coalesce(F.col("before.lost") > 0, F.lit(False))
     # Rows of clients, which only some snapshots request, do not disappear in the others.
     is_incomplete = F.exists("lacking", lambda topic: topic.isin(F.col("topic"), F.lit(EVERY)))
-    is_complete = ~is_incomplete & (F.col("client_key") == "")
+    # Nor do lite topics, which come and go with the sessions that they are for.
+    is_complete = ~is_incomplete & (F.col("client_key") == "") & ~is_lite()
     booted = F.col("booted_at") > F.col("previous_at")
     of_broker = F.when(has_other_master(), OTHER_MASTER).when(booted, BROKER_RESTARTED)
     repeated = at_least_zero(F.least(was, maximum) - F.greatest(commit, minimum))

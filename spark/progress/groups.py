@@ -133,7 +133,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
             allowMissingColumns=True,
         )
         .unionByName(
-            members.where(of_users() & ~_consumes_lite_topics()).select(
+            members.where(of_users() & _is_consumed()).select(
                 *GROUP_TOPIC, F.col("client_id").alias("member")
             ),
             allowMissingColumns=True,
@@ -151,9 +151,10 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
     )
 
 
-def _consumes_lite_topics() -> Column:
-    """Return whether a member consumes lite topics of the topic that it subscribes to."""
-    return F.coalesce(F.col("message_model").startswith(names.LITE_MODEL), F.lit(False))
+def _is_consumed() -> Column:
+    """Return whether a member consumes a topic that it subscribes to, not lite topics of it."""
+    of_lite = F.coalesce(F.col("message_model").startswith(names.LITE_MODEL), F.lit(False))
+    return ~of_lite | is_lite()
 
 
 def _about_groups(
@@ -302,7 +303,6 @@ def _membership() -> dict[str, Column]:
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {
         "online": online,
-        # Which members consume a lite topic is not reported.
-        "clients": F.when(online.isNotNull() & ~is_lite(), F.col("subscribers").cast("int")),
+        "clients": F.when(online.isNotNull(), F.col("subscribers").cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }

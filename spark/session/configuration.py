@@ -86,6 +86,11 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         # From the default of 128 groups on, less than a snapshot has, an aggregation that collects
         # sorts all rows. A task has a few times `TASK_ROWS`, whose groups fit into memory.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
+        # Spark describes a plan in a text for its pages at the start, and again whenever it adapts
+        # it: 200,000 characters of a large one, in 50 ms. Nobody reads them.
+        "spark.sql.maxPlanStringLength": "5000",
+        # Of a table that PyIceberg made, Spark takes the default of old tables, gzip, else.
+        "spark.sql.iceberg.compression-codec": "zstd",
     }
 
 
@@ -132,6 +137,8 @@ def driver_config(
         # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
         "spark.buffer.pageSize": "2m",
         "spark.ui.enabled": "false",
+        # What its pages would show of the last 1000 queries takes 100 MB of memory else.
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }

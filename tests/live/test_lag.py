@@ -69,11 +69,12 @@ def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to():
         row.topic = "%LMQ%$sessions$alice"
     snapshot.consumer_offsets[0].request_mode = "pop"
     member = Client("billing", "a", None, None, None, None, "LITE_SELECTIVE", None)
-    member.subscriptions = [Subscription("sessions", "*", "TAG", [])]
+    topics = ("sessions", "%LMQ%$sessions$alice")
+    member.subscriptions = [Subscription(topic, "TAG", "*", []) for topic in topics]
     snapshot.clients.append(member)
     (row,) = group_rows(snapshot)
     assert (row["topic"], row["lag"], row["inflight"]) == ("%LMQ%$sessions$alice", 40, None)
-    assert (row["online"], row["clients"], row["lag_is_lower_bound"]) == (True, None, False)
+    assert (row["online"], row["clients"], row["lag_is_lower_bound"]) == (True, 1, False)
 
 
 def test_an_unreachable_broker_leaves_the_number_of_queues_unknown():

@@ -28,7 +28,7 @@ clusters:
   total_timeout: 5
   in_flight: 16
   max_requests: 5000
-  max_light_queues: 100
+  max_lite_topics: 100
   proxies: [10.0.0.9:8080]
   broker_metrics: true
 - name: billing
@@ -67,7 +67,7 @@ def test_a_whole_file(home):
         total_timeout=5,
         in_flight=16,
         max_requests=5000,
-        max_light_queues=100,
+        max_lite_topics=100,
         proxies=("10.0.0.9:8080",),
         security=Security(Credentials("me", SECRET), tls),
     )

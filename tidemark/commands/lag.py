@@ -9,6 +9,7 @@ import typer
 from live.clocks import remove_skew
 from live.lag import group_rows
 from live.store_times import AT_LEAST, INTERPOLATED, StoreTimes
+from rocketmq.names import OWN_TOPICS
 from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
 from tidemark.output import Format, duration, printable, table, table_text, to_json
@@ -107,7 +108,7 @@ def _worth_showing(rows: Rows, all_topics: bool) -> Rows:
     return [
         row | {"delay_ms": _delay(row), "lag": _lag(row)}
         for row in rows
-        if all_topics or not row["topic"].startswith("%") or row["lag"] or row["lag_upper"]
+        if all_topics or not row["topic"].startswith(OWN_TOPICS) or row["lag"] or row["lag_upper"]
     ]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq.admin import queue_stats, responses
 from rocketmq.admin.broker_config import decode_broker_config
+from rocketmq.admin.lite import LiteTopic
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.responses import (
     Connection,
@@ -346,41 +347,60 @@ def test_a_slave_adds_no_consumer_offset():
     assert progress(slave(pulls={0: 80})) == {}
 
 
-ALICE, INBOX = "%LMQ%$sessions$alice", "%LMQ%inbox"
+ALICE, BOB, INBOX = "%LMQ%$sessions$alice", "%LMQ%$sessions$bob", "%LMQ%inbox"
 
 
-def light(*topics, limit=2000):
-    """A master with progress of g, at 40 of each topic."""
-    table = ConsumerOffsetTable({OffsetKey(topic, "g"): {0: 40} for topic in topics}, None)
-    reading = master(offsets=None, connections={"g": online("sessions", model="LITE_SELECTIVE")})
-    reading.offsets = table
-    reading.add_light_queues(limit)
+def lite(**responses):
+    """A master with progress of g at 40 of three light queues, two of them lite topics."""
+    offsets = {OffsetKey(topic, "g"): {0: 40} for topic in (ALICE, BOB, INBOX)}
+    connections = {"g": online("sessions", model="LITE_SELECTIVE")}
+    given = {"connections": connections, "reported_version": "V5_5_0"}
+    reading = master(**(given | responses))
+    reading.offsets = ConsumerOffsetTable(offsets, None)
     return reading
 
 
-def test_light_queues_with_progress_are_topics_of_one_queue():
-    """No broker lists them, and none measures what nobody names."""
-    reading = light(ALICE, INBOX, "deleted")
-    assert reading.topics_to_measure() == [ALICE, INBOX, "T"]
-    reading.topic_stats[ALICE] = {0: QueueStats(0, 100, None)}
-    reading.topic_stats[INBOX] = None  # deleted meanwhile
-    found = snapshot_of(reading)
+def measured(topic, *subscribers, reading=None):
+    reading = reading or lite()
+    found = LiteTopic(QueueStats(0, 100, None), frozenset(("g", each) for each in subscribers))
+    reading.add_lite_topic(topic, found)
+    return reading
+
+
+def test_lite_topics_with_progress_are_measured():
+    """Not by requests for ordinary topics, which would keep a queue of a deleted one."""
+    reading = lite()
+    assert reading.lite_topics_to_measure(2000) == [ALICE, BOB]
+    assert reading.topics_to_measure() == ["T"]
+    assert reading.pull_offset_requests() == []
+    unlisted = lite(topics=None)
+    assert unlisted.topics_to_measure() == ["sessions"]
+    assert unlisted.pull_offset_requests() == [("g", ["sessions"])]
+
+
+def test_a_lite_topic_is_a_topic_of_one_queue():
+    """The one that was not found has no row, nor has another light queue."""
+    found = snapshot_of(measured(ALICE))
     types = {row.topic: (row.message_type, row.kind) for row in found.topics}
-    assert types == {ALICE: ("LITE", "lmq"), INBOX: (None, "lmq"), "T": (None, "normal")}
+    assert types == {ALICE: ("LITE", "lmq"), "T": (None, "normal")}
     (row,) = found.consumer_offsets
     assert (row.topic, row.consumer_offset, row.request_mode) == (ALICE, 40, "pop")
+    without_topics = snapshot_of(measured(ALICE, reading=lite(topics=None)))
+    assert [row.topic for row in without_topics.consumer_offsets] == [ALICE]
 
 
-def test_a_lite_topic_is_not_requested_a_pull_offset():
-    """It is popped: the broker reports the commit for it, as if nothing were in flight."""
-    reading = light(ALICE, INBOX)
-    reading.reported_version = "V5_5_0"
-    assert reading.pull_offset_requests() == [("g", [INBOX])]
+@pytest.mark.parametrize(
+    ("subscriber", "topics"),
+    [("c1", ["sessions", ALICE]), ("another", ["sessions"]), ("*", ["sessions", ALICE])],
+)
+def test_a_member_subscribes_to_its_own_lite_topics(subscriber, topics):
+    (client,) = snapshot_of(measured(ALICE, subscriber)).clients
+    assert [each.topic for each in client.subscriptions] == topics
 
 
-def test_light_queues_beyond_the_limit_are_left_out_and_counted():
+def test_lite_topics_beyond_the_limit_are_left_out_and_counted():
     """That is no problem: such a cluster would never have a complete snapshot."""
-    reading = light("%LMQ%c", "%LMQ%a", "%LMQ%b", "T", limit=2)
-    assert reading.topics_to_measure() == ["%LMQ%a", "%LMQ%b", "T"]
-    assert reading.light_queues_left_out == 1
+    reading = lite()
+    assert reading.lite_topics_to_measure(1) == [ALICE]
+    assert reading.lite_topics_left_out == 1
     assert not list(reading.invalid_offsets())

@@ -198,18 +198,21 @@ def test_members_and_their_lowest_version(spark):
 
 
 def test_a_group_of_lite_topics_has_no_row_on_the_topic_it_is_bound_to(spark):
-    """Its members subscribe to that one; who of them consumes which lite topic is not reported."""
+    """Its members subscribe to that one, and each to lite topics of it."""
     alice = {"topic": "%LMQ%$sessions$alice", "request_mode": "pop"}
     rows = compute(
         spark,
         snapshots=[SNAPSHOT],
         queue_offsets=[written(100, topic="sessions"), written(100, topic=alice["topic"])],
         consumer_offsets=[read(60, **alice)],
-        clients=[member("c1", "sessions", message_model="LITE_SELECTIVE")],
+        clients=[
+            member("c1", "sessions", alice["topic"], message_model="LITE_SELECTIVE"),
+            member("c2", "sessions", message_model="LITE_SELECTIVE"),
+        ],
     )
     row = rows.pop(("billing", alice["topic"]))
     assert not rows
-    assert (row["lag"], row["online"], row["clients"]) == (40, True, None)
+    assert (row["lag"], row["online"], row["clients"]) == (40, True, 1)
     assert (row["consume_mode"], row["lag_is_lower_bound"], row["inflight"]) == ("pop", False, None)
 
 

@@ -97,10 +97,7 @@ def offline(observations, since):
 
 def of_lite_topic(observations):
     """The same on a lite topic: popped, with a commit that follows the acknowledgements."""
-    return [
-        replace(seen, mode="pop", clients=None, topic="%LMQ%$sessions$alice")
-        for seen in observations
-    ]
+    return [replace(seen, mode="pop", topic="%LMQ%$sessions$alice") for seen in observations]
 
 
 UNKNOWN = Seen()
@@ -295,7 +292,11 @@ CASES = {
     "a lite topic stands": (of_lite_topic(stands(*[80] * 10)), "STALLED", None),
     "a lite topic is idle": (of_lite_topic(stands(*[50] * 10)), "IDLE", None),
     "a lite topic moves": (of_lite_topic(lags(*[9] * 10)), "OK", None),
-    "a lite topic of nobody": (of_lite_topic(stands(*[80] * 10, online=False)), "STOPPED", None),
+    "a lite topic of a session that ended": (
+        [replace(seen, clients=0) for seen in of_lite_topic(stands(*[80] * 10))],
+        "UNSUBSCRIBED",
+        None,
+    ),
     # Unsubscribed.
     "unsubscribed": (
         [replace(seen, clients=0) for seen in stands(80, 80, 80, 80)],

@@ -1,0 +1,42 @@
+"""Bodies about lite topics, as brokers of 5.5.0 send them."""
+
+import pytest
+
+from rocketmq.admin.lite import decode_lite_topic
+from rocketmq.admin.queue_stats import QueueStats
+from rocketmq.names import names_of_lite_topic
+from rocketmq.typed_values import instant
+
+BODY = (
+    b'{"liteTopic":"alice","parentTopic":"sessions","shardingToBroker":true,'
+    b'"subscriber":[{"clientId":"c1","group":"g"},{"clientId":"*","group":"all"}],'
+    b'"topicOffset":{"lastUpdateTimestamp":1764036912264,"maxOffset":100,"minOffset":7}}'
+)
+
+
+def test_offsets_and_subscribers():
+    found = decode_lite_topic(BODY)
+    assert found is not None
+    assert found.queue == QueueStats(7, 100, instant(1764036912264))
+    assert found.subscribers == {("g", "c1"), ("all", "*")}
+
+
+def test_a_lite_topic_that_holds_nothing_is_none():
+    """A broker reports a deleted one, or one that never was, with offsets of 0."""
+    empty = BODY.replace(b"1764036912264", b"0").replace(b":100", b":0").replace(b":7", b":0")
+    assert decode_lite_topic(empty) is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "names"),
+    [
+        ("%LMQ%$sessions$alice", ("sessions", "alice")),
+        ("%LMQ%inbox", None),
+        ("%LMQ%$sessions", None),
+        ("%LMQ%$sessions$", None),
+        ("%LMQ%$a$b$c", None),
+        ("sessions$alice$x", None),
+    ],
+)
+def test_names_of_lite_topics(topic, names):
+    assert names_of_lite_topic(topic) == names
