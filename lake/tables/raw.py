@@ -201,7 +201,7 @@ TOPICS = Table(
         Column("read_queues", INT, "queues consumers read"),
         Column("write_queues", INT, "queues producers write"),
         Column("perm", INT, "bits: 4 read, 2 write, 1 inherit"),
-        Column("message_type", STRING, "NORMAL | FIFO | DELAY | TRANSACTION, 5.x"),
+        Column("message_type", STRING, "NORMAL | FIFO | DELAY | TRANSACTION | LITE, 5.x"),
         Column("kind", STRING, "normal | retry | dlq | pop_retry | system | lmq"),
     ),
     key=("snapshot_id", "broker", "topic"),

@@ -129,6 +129,7 @@ def test_an_offline_group_is_planned_by_its_progress():
     [
         (snapshot(), Wish("nobody", 2), "no member of nobody is online .* groups: billing"),
         (snapshot("a", model="BROADCASTING"), Wish("billing", 2), "billing is broadcasting"),
+        (snapshot("a", model="LITE_SELECTIVE"), Wish("billing", 2), "billing consumes lite topics"),
         (snapshot("a"), Wish("billing", 2, "FAIR"), "no allocation strategy 'FAIR': known are"),
         (snapshot("a"), Wish("billing", 2, "MACHINE_ROOM"), "MACHINE_ROOM needs rooms"),
         (snapshot("a"), Wish("billing", 2, "CONFIG"), "CONFIG gives each client"),

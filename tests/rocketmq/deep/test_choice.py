@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from rocketmq.admin import deep_requests
 from rocketmq.admin.deep_responses import RunningInfo
 from rocketmq.admin.queue_stats import QueueStats
+from rocketmq.deep import consume_stats
 from rocketmq.deep.choice import chosen
 from rocketmq.deep.client_reports import ClientReader
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
 from rocketmq.deep.tags import TagReader
-from rocketmq.records import Client, Snapshot, Subscription
+from rocketmq.deep.unconsumed import unconsumed
+from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from tests.rocketmq.deep.test_deep_snapshot import NOW
@@ -36,6 +38,22 @@ def test_everything_has_its_turn(number, limit, first):
 def test_a_limit_of_nothing_leaves_a_part_out():
     assert chosen([1, 2], 0, 5, key=int) == []
     assert chosen([1, 2], -1, 5, key=int) == []
+
+
+def test_nothing_more_is_requested_about_lite_topics():
+    """It could make a broker keep a queue for one that it has deleted meanwhile."""
+    taken = Snapshot("lab", "remote", NOW)
+    for topic in ("T", "%LMQ%$sessions$alice"):
+        taken.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, 100))
+        taken.consumer_offsets.append(
+            ConsumerOffset("broker-a", "g", topic, 0, None, 40, offset_store="broker")
+        )
+    assert [each.row.topic for each in unconsumed(taken)] == ["T"]
+    assert consume_stats.pairs(taken, "broker-a") == [("g", "T")]
+    queues = {0: QueueStats(0, 100, None)}
+    stats = {row.topic: queues for row in taken.queue_offsets}
+    reading = BrokerReading("broker-a", 0, "a:1", True, topic_stats=stats)
+    assert CounterSubjects.of(taken, reading) == CounterSubjects({"T": [0]}, [("T", "g")])
 
 
 def broadcaster(number):

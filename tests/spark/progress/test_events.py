@@ -24,16 +24,26 @@ def queue(commit, maximum=1000, minimum=0, store="broker"):
     }
 
 
-def case(before, now, *expected, members=(UP, UP), online=(True, True), client=None, broker="a"):
+def case(
+    before,
+    now,
+    *expected,
+    members=(UP, UP),
+    online=(True, True),
+    client=None,
+    broker="a",
+    topic="orders",
+):
     """A queue at two observations, who was online then, and ``(kind, from, to, messages, cause)``.
 
     Broker ``b`` was restarted between them, rows of ``c`` are quarantined, and the slave of ``g``
     became its master. Brokers delivered a
     message a second to each group, all of which ask for every message but the member ``tags``.
     """
-    return before, now, list(expected), members, online, client, broker
+    return before, now, list(expected), members, online, client, broker, topic
 
 
+LITE = "%LMQ%$sessions$alice"
 OFFLINE = {"members": ({}, {}), "online": (False, False)}
 
 CASES = {
@@ -127,6 +137,11 @@ CASES = {
     "disappeared, group online": case(
         queue(10), queue(None), ("DISAPPEARED", 10, None, None, None)
     ),
+    "a session that ended": case(queue(10), None, topic=LITE),
+    "a session that began": case(None, queue(1), topic=LITE),
+    "a session rewound": case(
+        queue(9), queue(4), ("REWOUND", 9, 4, 5, "reset by an operator"), topic=LITE
+    ),
     "never there": case(queue(None), None),
     "rows of the topic quarantined": case(queue(10), None, broker="c"),
     "rows of any topic quarantined": case(queue(10), None, broker="e"),
@@ -156,8 +171,8 @@ STEPS = [
 def happened(spark):
     queues, groups, clients, stats = [], [], [], []
     subscription = {"topic": "orders", "expression_type": "TAG", "tags": []}
-    for name, (before, now, _, members, online, client, broker) in CASES.items():
-        pair = {"consumer_group": name, "topic": "orders"}
+    for name, (before, now, _, members, online, client, broker, topic) in CASES.items():
+        pair = {"consumer_group": name, "topic": topic}
         one = pair | {"broker": broker, "queue_id": 3, "client_id": client}
         counted = {"stats_name": "GROUP_GET_NUMS", "stats_window": "minute", "tps": 0.5}
         stats += [pair | counted | {"at": 1, "broker": "a", "broker_id": each} for each in (0, 1)]
@@ -209,7 +224,7 @@ def happened(spark):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_transition_is_one_event_with_its_numbers(happened, name):
-    _, _, expected, *_, client, broker = CASES[name]
+    _, _, expected, *_, client, broker, topic = CASES[name]
     mine = [row for row in happened if row["consumer_group"] == name]
     columns = ("kind", "from_offset", "to_offset", "messages", "likely_cause")
     key = lambda event: event[0]  # noqa: E731
@@ -218,7 +233,7 @@ def test_a_transition_is_one_event_with_its_numbers(happened, name):
     )
     for row in mine:
         assert (row["snapshot_id"], row["cluster"]) == (snapshot_id(1), "lab")
-        assert (row["broker"], row["topic"], row["queue_id"]) == (broker, "orders", 3)
+        assert (row["broker"], row["topic"], row["queue_id"]) == (broker, topic, 3)
         assert row["client_id"] == client
 
 

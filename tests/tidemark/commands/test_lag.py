@@ -52,6 +52,19 @@ def test_lag_and_delay_as_shown(queues, lag, delay):
     assert (shown["lag"], shown["delay_ms"]) == (lag, delay)
 
 
+@pytest.mark.parametrize(
+    ("topic", "is_shown"),
+    [("%RETRY%billing", False), ("%DLQ%billing", False), ("%LMQ%$sessions$alice", True)],
+)
+def test_a_topic_of_the_group_itself_is_shown_when_it_holds_something(topic, is_shown):
+    taken = snapshot((10, 10, NOW))
+    for row in (*taken.queue_offsets, *taken.consumer_offsets):
+        row.topic = topic
+    assert len(_worth_showing(group_rows(taken), False)) == is_shown
+    taken.consumer_offsets[0].consumer_offset = 9
+    assert len(_worth_showing(group_rows(taken), False)) == 1
+
+
 def test_the_lag_of_a_pop_group_is_a_bound():
     taken = snapshot((9, 10, NOW))
     taken.consumer_offsets[0].request_mode = "pop"
