@@ -138,7 +138,7 @@ def driver_config(
         "spark.buffer.pageSize": "2m",
         "spark.ui.enabled": "false",
         # What its pages would show of the last 1000 queries takes 100 MB of memory else.
-        "spark.sql.ui.retainedExecutions": "20",
+        "spark.sql.ui.retainedExecutions": "100",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }

@@ -34,16 +34,21 @@ PYTHON = {"ArrowEvalPython", "BatchEvalPython", "FlatMapGroupsInPandas", "MapInP
 UNKEYED = {"BroadcastNestedLoopJoin", "CartesianProduct"}
 """Every row is compared with every other: what is cheap for ten groups never ends for thousands."""
 
+WHOLE = 100_000_000
+"""Characters of a plan, more than any has."""
+
 WINDOW = minutes(1, 2)
 PAIR = {"topic": "orders", "consumer_group": "billing"}
 QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
 def plan_text(found, mode="simple"):
-    """What Spark prints of the plan that would be run."""
-    text = io.StringIO()
+    """What Spark prints of the plan that would be run: all of it, unlike in a tick."""
+    text, config = io.StringIO(), found.sparkSession.conf
+    config.set("spark.sql.maxPlanStringLength", WHOLE)
     with contextlib.redirect_stdout(text):
         found.explain(mode)
+    config.unset("spark.sql.maxPlanStringLength")
     return text.getvalue()
 
 
