@@ -29,7 +29,7 @@ PARTS: dict[str, Sequence[str]] = {
 """Modules of `bench`, with options that keep all of them within 45 minutes."""
 
 COMPARED = ("costs", "demo")
-"""Parts that can be measured beside those of an earlier version."""
+"""Parts that can be compared with those of an earlier version."""
 
 
 def main() -> None:

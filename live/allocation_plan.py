@@ -74,7 +74,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     members = [it for it in snapshot.clients if it.consumer_group == group]
     if any(it.message_model == "BROADCASTING" for it in members):
         raise PlanError(f"{group} is broadcasting: every client reads every queue")
-    if any((it.message_model or "").startswith(names.LITE_MODEL) for it in members):
+    if any(names.consumes_lite_topics(it.message_model) for it in members):
         raise PlanError(f"{group} consumes lite topics: its members share no queues")
     topics = _topics(snapshot, group, members)
     now = _routes(snapshot, topics)

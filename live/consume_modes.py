@@ -88,7 +88,7 @@ class ConsumeModes:
         """Return the columns ``consume_mode`` and ``lag_is_lower_bound``."""
         mode = self.mode(row)
         bound = mode == POP and self.inflight(row) is None
-        is_bound = None if mode is None else bound and not row.topic.startswith(names.LITE_PREFIX)
+        is_bound = None if mode is None else bound and not names.is_lite_topic(row.topic)
         return {"consume_mode": mode, "lag_is_lower_bound": is_bound}
 
 

@@ -73,10 +73,10 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
 def _members(clients: Iterable[Client]) -> dict[Pair, list[Client]]:
     members: dict[Pair, list[Client]] = defaultdict(list)
     for client in clients:
-        of_lite = (client.message_model or "").startswith(names.LITE_MODEL)
+        of_lite = names.consumes_lite_topics(client.message_model)
         for subscription in client.subscriptions:
             # Such a member subscribes to the topic, too, whose lite topics it consumes.
-            if not of_lite or subscription.topic.startswith(names.LITE_PREFIX):
+            if not of_lite or names.is_lite_topic(subscription.topic):
                 members[client.consumer_group, subscription.topic].append(client)
     return members
 

@@ -119,10 +119,20 @@ def topic_kind(
     return TopicKind.NORMAL
 
 
+def is_lite_topic(topic: str) -> bool:
+    """Return whether a topic is a lite topic, by the name of its light queue."""
+    return topic.startswith(LITE_PREFIX)
+
+
+def consumes_lite_topics(message_model: str | None) -> bool:
+    """Return whether members of such a group consume lite topics of what they subscribe to."""
+    return (message_model or "").startswith(LITE_MODEL)
+
+
 def names_of_lite_topic(topic: str) -> tuple[str, str] | None:
     """Return the parent and the lite topic that a light queue is named after; None for others."""
     parts = topic.split(LITE_SEPARATOR)
-    if not topic.startswith(LITE_PREFIX) or len(parts) != 3 or not all(parts):
+    if not is_lite_topic(topic) or len(parts) != 3 or not all(parts):
         return None
     return parts[1], parts[2]
 

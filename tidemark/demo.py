@@ -192,7 +192,7 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
 
 @contextmanager
 def _tick_at_once(running: Demo, report: Report) -> Iterator[None]:
-    """Let a tick run beside what the context does; Dagster has it among the others.
+    """Let a tick run while the context is open; Dagster has it among the others.
 
     One that has not ended by then is stopped. One that failed is reported with its log, as it may
     have been before Dagster knew it.

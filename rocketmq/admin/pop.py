@@ -6,7 +6,7 @@ tracks messages in flight elsewhere. Used as a pull offset it would show nothing
 
 from collections.abc import Mapping
 
-from rocketmq.names import LITE_PREFIX, RETRY_PREFIX, version_order
+from rocketmq.names import RETRY_PREFIX, is_lite_topic, version_order
 from rocketmq.typed_values import object_of, text
 from rocketmq.wire.fastjson import loads
 
@@ -41,7 +41,7 @@ def request_mode(
         modes: the modes that users have set.
         default: the broker's ``defaultMessageRequestMode``.
     """
-    chosen = POP if topic.startswith(LITE_PREFIX) else modes.get((topic, group))
+    chosen = POP if is_lite_topic(topic) else modes.get((topic, group))
     if chosen is None and default == POP and not topic.startswith(RETRY_PREFIX):
         chosen = POP
     return {POP: "pop", PULL: "pull"}.get(chosen or "")
@@ -58,6 +58,4 @@ def is_popped(topic: str, group: str, modes: Mapping[tuple[str, str], str], defa
             (`QueryAssignmentProcessor`).
     """
     otherwise = PULL if topic.startswith(RETRY_PREFIX) else default
-    if topic.startswith(LITE_PREFIX):
-        return True
-    return modes.get((topic, group), otherwise) == POP
+    return is_lite_topic(topic) or modes.get((topic, group), otherwise) == POP

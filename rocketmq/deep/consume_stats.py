@@ -10,7 +10,7 @@ from random import Random
 
 from rocketmq.admin import requests as admin
 from rocketmq.deep.master_reader import MasterReader
-from rocketmq.names import LITE_PREFIX, is_system_group
+from rocketmq.names import is_lite_topic, is_system_group
 from rocketmq.records import ConsumeStatsSample, Snapshot
 from rocketmq.wire.pacing import paced
 
@@ -30,7 +30,7 @@ def pairs(snapshot: Snapshot, broker: str) -> list[tuple[str, str]]:
             and row.offset_store == "broker"
             and row.consumer_offset is not None
             and not is_system_group(row.consumer_group)
-            and not row.topic.startswith(LITE_PREFIX)
+            and not is_lite_topic(row.topic)
         }
     )
 

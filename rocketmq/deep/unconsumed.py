@@ -34,7 +34,7 @@ def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
     }
     for row in snapshot.consumer_offsets:
         queue = queues.get((row.broker, row.topic, row.queue_id))
-        if row.topic.startswith(names.LITE_PREFIX):
+        if names.is_lite_topic(row.topic):
             continue
         if queue is None or queue.min_offset is None or queue.max_offset is None:
             continue

@@ -1,6 +1,5 @@
 """Assembly: from the readings of brokers to the rows of a snapshot. Pure: no network, no clock."""
 
-from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from typing import TypeVar
 
@@ -25,7 +24,7 @@ from rocketmq.typed_values import instant, integer
 
 Number = TypeVar("Number", int, float)
 
-LiteSubscriptions = dict[tuple[str, str], set[str]]
+LiteSubscriptions = dict[tuple[str, str], dict[str, Subscription]]
 
 
 def fill(
@@ -123,12 +122,12 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
 
 
 def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
-    """Return the lite topics of each (group, client), of all brokers together."""
-    found: LiteSubscriptions = defaultdict(set)
+    """Return by (group, client) and lite topic what each subscribes to at any broker."""
+    found: LiteSubscriptions = {}
     for reading in masters:
         for topic, lite in reading.lite_topics.items():
             for subscriber in lite.subscribers:
-                found[subscriber].add(topic)
+                found.setdefault(subscriber, {})[topic] = Subscription(topic, "TAG", "*", [])
     return found
 
 
@@ -143,8 +142,8 @@ def client_rows(online: Online, lite: LiteSubscriptions) -> list[Client]:
         subscriptions = _subscriptions(connections.values())
         for connection in connections.values():
             for member in connection.connections:
-                own = {(group, member.client_id), (group, EVERYBODY)} & lite.keys()
-                lite_topics = sorted(set().union(*(lite[each] for each in own)))
+                subscribers = (group, member.client_id), (group, EVERYBODY)
+                own, of_all = (lite.get(each, {}) for each in subscribers)
                 is_grpc = speaks_grpc(member.client_id, connection.subscriptions)
                 rows.setdefault(
                     (group, member.client_id),
@@ -157,8 +156,7 @@ def client_rows(online: Online, lite: LiteSubscriptions) -> list[Client]:
                         consume_type=connection.consume_type,
                         message_model=connection.message_model,
                         consume_from_where=connection.consume_from_where,
-                        subscriptions=subscriptions
-                        + [Subscription(topic, "TAG", "*", []) for topic in lite_topics],
+                        subscriptions=[*subscriptions, *_by_topic(own | of_all)],
                     ),
                 )
     return [rows[key] for key in sorted(rows)]
@@ -168,7 +166,11 @@ def _subscriptions(connections: Iterable[ConsumerConnection]) -> list[Subscripti
     merged: dict[str, Subscription] = {}
     for connection in connections:
         merged = connection.subscriptions | merged
-    return [merged[topic] for topic in sorted(merged)]
+    return _by_topic(merged)
+
+
+def _by_topic(subscriptions: dict[str, Subscription]) -> list[Subscription]:
+    return [subscriptions[topic] for topic in sorted(subscriptions)]
 
 
 def consumer_rows(

@@ -1,4 +1,4 @@
-"""Lite topics of RocketMQ 5.5 behind a Proxy, beside what their consumer counted.
+"""Lite topics of RocketMQ 5.5 behind a Proxy, compared with what their consumer counted.
 
 A lite topic lies in a light queue of its own, inside a topic that its group is bound to. No broker
 lists it. Only a Proxy in cluster mode serves them.
