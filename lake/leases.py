@@ -87,8 +87,8 @@ class Leases(ABC):
         """
 
     @abstractmethod
-    def holder(self, name: str) -> str:
-        """Return in a few words who holds a lease, for a message to a person."""
+    def holder(self, name: str) -> str | None:
+        """Return in a few words who holds a lease, for a message; None where nobody does by now."""
 
     def acquire(
         self, name: str, seconds: float = 0.0, waiting: Callable[[str], None] | None = None
@@ -106,11 +106,14 @@ class Leases(ABC):
         """
         deadline = time.monotonic() + seconds
         while (found := self.attempt(name)) is None:
+            # Who is asked after just released it? Then it is free, or has the next holder.
+            if (holder := self.holder(name)) is None:
+                continue
             if waiting:
-                waiting(self.holder(name))
+                waiting(holder)
                 waiting = None
             if time.monotonic() >= deadline:
-                raise HeldError(f"the lease {name!r} is held by {self.holder(name)}")
+                raise HeldError(f"the lease {name!r} is held by {holder}")
             time.sleep(self.poll_seconds)
         return found
 
@@ -147,7 +150,7 @@ class FileLeases(Leases):
         return _FileLease(name, lock)
 
     def holder(self, name: str) -> str:
-        """See `Leases`."""
+        """See `Leases`; the last one, as the file stays."""
         try:
             return (self._home.path / f"{name}.holder").read_text()
         except OSError:

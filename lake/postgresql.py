@@ -84,11 +84,11 @@ class PostgresqlLeases(Leases):
             connection.close()
             return None
 
-    def holder(self, name: str) -> str:
+    def holder(self, name: str) -> str | None:
         """See `Leases`."""
         with self._reached(), self._engine.connect() as connection:
             row = connection.execute(_HOLDER, {"key": key_of(name)}).first()
-        return str(row[0]) if row and row[0] else f"another process ({self._place})"
+        return (str(row[0]) if row[0] else f"another process ({self._place})") if row else None
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

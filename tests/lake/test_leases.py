@@ -96,6 +96,21 @@ def test_a_lease_ends_when_its_holder_is_killed(shared, other):
         assert time.monotonic() - began < 5
 
 
+def test_a_lease_whose_holder_just_went_is_taken_at_once(database):
+    class Refused(PostgresqlLeases):
+        """Lets the holder release its lease right after an attempt has failed."""
+
+        def attempt(self, name):
+            lease = super().attempt(name)
+            held.release()
+            return lease
+
+    held = PostgresqlLeases(database, "the database").acquire("y")
+    told = []
+    with Refused(database, "the database").acquire("y", waiting=told.append):
+        assert told == []
+
+
 def test_texts_are_replaced_as_a_whole(shared):
     state = shared.state
     assert state.read("a/b.json") is None
