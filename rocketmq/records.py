@@ -52,6 +52,23 @@ class LeftOut:
     endpoint: str | None
     items: int
 
+    @property
+    def line(self) -> str:
+        """What is missing, in one line for people, with the setting that limits it."""
+        things, setting = _LIMITED[self.part]
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        return f"{self.items} {things}{at} were left out ({setting} in clusters.yaml)"
+
+
+_LIMITED = {
+    "lite_topics": ("lite topics", "max_lite_topics"),
+    "clients": ("requests to clients", "max_clients"),
+    "counters": ("counters", "max_stats"),
+    "tags": ("queues without a sample of tags", "max_tag_requests"),
+    "store_times": ("groups on topics without store times", "max_store_times"),
+}
+"""What a limit leaves out of each part of a snapshot, and its name in ``clusters.yaml``."""
+
 
 @dataclass(slots=True)
 class Broker:

@@ -96,7 +96,7 @@ def take_snapshot(
 def targeted_snapshot(
     namesrv: str, deep: DeepOptions | None = None, *, counters: bool = True
 ) -> tuple[ClusterTarget, Snapshot]:
-    """Take one snapshot of a cluster and write its problems to standard error.
+    """Take one snapshot of a cluster and write its problems and limits to standard error.
 
     Args:
         namesrv: the text of the option.
@@ -123,6 +123,8 @@ def targeted_snapshot(
         )
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)
+    for each in snapshot.left_out:
+        typer.echo(f"limited: {printable(each.line)}", err=True)
     return target, snapshot
 
 

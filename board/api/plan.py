@@ -73,5 +73,5 @@ def planned(snapshots: TheLive, wanted: NewPlan) -> dict[str, Any]:
 
 
 def problems_of(snapshot: Snapshot) -> list[str]:
-    """Return the problems of a snapshot, one line each."""
-    return [each.line for each in snapshot.problems]
+    """Return the problems of a snapshot and what limits left out, one line each."""
+    return [each.line for each in (*snapshot.problems, *snapshot.left_out)]

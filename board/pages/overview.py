@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -10,6 +11,7 @@ from board.api.groups import HEALTH
 from board.incident_rows import incident_rows
 from board.pages.layout import ThePage
 from lake.tables import progress, raw
+from rocketmq.records import LeftOut
 
 router = APIRouter(include_in_schema=False)
 
@@ -32,7 +34,9 @@ def overview(page: ThePage) -> Response:
     counted = Counter(row["health"] for row in groups)
     return page.render(
         "overview.html",
-        clusters=cluster_rows(rows, datetime.now(UTC)),
+        clusters=[
+            row | {"limited": _unmeasured(row)} for row in cluster_rows(rows, datetime.now(UTC))
+        ],
         unreachable=unreachable,
         health_counts=[(state, counted[state]) for state in HEALTH if counted[state]],
         total=len(groups),
@@ -41,6 +45,12 @@ def overview(page: ThePage) -> Response:
         largest=_worst(groups, "lag"),
         changes=sorted(changes, key=lambda row: row["observed_at"], reverse=True)[: 2 * WORST],
     )
+
+
+def _unmeasured(cluster: dict[str, Any]) -> list[str]:
+    """Return what no snapshot measures, one line each; deep limits only put things off."""
+    left_out = [LeftOut(**each) for each in cluster["left_out"] or ()]
+    return [each.line for each in left_out if each.part == "lite_topics"]
 
 
 def _worst(groups: list[dict[str, object]], column: str) -> list[dict[str, object]]:

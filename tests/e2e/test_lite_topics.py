@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from board.api.plan import problems_of
 from lab.cluster import LabCluster
 from lab.errors import LabError
 from lab.grpc_clients import GrpcClients
@@ -147,6 +148,9 @@ def test_no_counter_of_a_lite_topic_is_invented(seen):
 def test_lite_topics_beyond_the_limit_are_recorded(seen):
     assert seen.limited.status == "COMPLETE"
     assert seen.limited.left_out == [LeftOut("lite_topics", seen.broker, 1)]
+    assert problems_of(seen.limited) == [
+        f"1 lite topics at {seen.broker} were left out (max_lite_topics in clusters.yaml)"
+    ]
     assert set(rows_of(seen.limited)) == {ALICE}
 
 
