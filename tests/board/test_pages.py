@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from alerting.incidents.actions import one_incident
+from board.store import Store
 from lake.catalog import Lake
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
@@ -43,6 +44,22 @@ def test_the_overview_shows_what_is_wrong(firing: str, client: TestClient) -> No
     assert "mailer" in text and "1 h 30 m" in text
     assert f"/incident?id={firing}" in text
     assert "/groups?health=STALLED" in text
+
+
+def test_the_overview_says_what_no_snapshot_measures(
+    filled: Lake, store: Store, client: TestClient
+) -> None:
+    """A deep limit only puts things off and is left out."""
+    address = "10.0.0.1:10911"
+    left_out = [
+        {"part": "lite_topics", "endpoint": address, "items": 37},
+        {"part": "counters", "endpoint": address, "items": 900},
+    ]
+    add_snapshot(filled, board_home.now() + timedelta(seconds=1), left_out=left_out)
+    store.refresh()
+    text = client.get("/", headers=HTML).text
+    assert f"37 lite topics at {address} were left out (max_lite_topics in clusters.yaml)" in text
+    assert "max_stats" not in text
 
 
 def test_unknown_is_a_dash(reader: TestClient) -> None:

@@ -106,9 +106,9 @@ def test_a_lease_whose_holder_just_went_is_taken_at_once(database):
             return lease
 
     held = PostgresqlLeases(database, "the database").acquire("y")
-    told = []
-    with Refused(database, "the database").acquire("y", waiting=told.append):
-        assert told == []
+    warned = []
+    with Refused(database, "the database").acquire("y", waiting=warned.append):
+        assert warned == []
 
 
 def test_texts_are_replaced_as_a_whole(shared):
