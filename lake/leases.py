@@ -106,7 +106,7 @@ class Leases(ABC):
         """
         deadline = time.monotonic() + seconds
         while (found := self.attempt(name)) is None:
-            # Who is asked after just released it? Then it is free, or has the next holder.
+            # Nobody holds it: it was released since the attempt, so another attempt may get it.
             if (holder := self.holder(name)) is None:
                 continue
             if waiting:
