@@ -62,6 +62,16 @@ def test_the_overview_says_what_no_snapshot_measures(
     assert "max_stats" not in text
 
 
+@pytest.mark.parametrize("state", ["PENDING", "FIRING"])
+def test_the_overview_marks_what_nobody_was_notified_of(
+    filled: Lake, store: Store, client: TestClient, state: str
+) -> None:
+    board_home.add_incident(filled, board_home.now(), state=state)
+    store.refresh()
+    text = client.get("/", headers=HTML).text
+    assert ('<span class="tag unknown">PENDING</span>' in text) == (state == "PENDING")
+
+
 def test_unknown_is_a_dash(reader: TestClient) -> None:
     text = reader.get("/groups?q=audit", headers=HTML).text
     row = re.search(r"<tr><th.*?</tr>", text, re.DOTALL)
