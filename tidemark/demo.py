@@ -153,14 +153,15 @@ def _running(
 def watch(running: Demo, ticks: int | None, report: Report) -> None:
     """Keeps the demo running until so many ticks are done, for ever without a number.
 
-    An engine that was killed is started again; a Dagster process that ends is an error.
+    The first tick does not wait for the schedule. An engine that was killed is started again; a
+    Dagster process that ends is an error.
 
     Raises:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
     """
     finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS
-    with dg.DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance, _tick_at_once(running, report):
         while ticks is None or len(finished) < ticks:
             time.sleep(CHECK_SECONDS)
             for name, process in running.processes.items():
@@ -187,6 +188,34 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
         ]
         if failed:
             raise CommandError(f"{len(failed)} of {len(finished)} ticks failed; see the Dagster UI")
+
+
+@contextmanager
+def _tick_at_once(running: Demo, report: Report) -> Iterator[None]:
+    """Let a tick run while the context is open; Dagster has it among the others.
+
+    One that has not ended by then is stopped. One that failed is reported with its log, as it may
+    have been before Dagster knew it.
+    """
+    name = "first-tick"
+    with _log(running.home, name).open("ab") as log:
+        process = subprocess.Popen(
+            [str(Path(sys.executable).parent / "tidemark"), "tick"],
+            env={**os.environ, "TIDEMARK_NAMESRV": running.cluster.namesrv},
+            cwd=running.home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for the supervisor, which stops things in order.
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        failed = process.poll()
+        _stop([process])
+        if failed:
+            report(f"the first tick ended with {failed}; see {_log(running.home, name)}")
 
 
 def _tick_line(number: int, record: Any) -> str:

@@ -16,7 +16,7 @@ import pytest
 from alerting.incidents.incident import Alert, Evaluation, Incident
 from alerting.incidents.life_cycle import REOPEN_WITHIN, acknowledged, advance
 from alerting.rules.base import BaseRule
-from alerting.rules.files import load_rules
+from alerting.rules.files import DEFAULT_RULES, load_rules
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 SUBJECT = "lab/billing/orders"
@@ -145,6 +145,14 @@ def test_a_duration_counts_from_first_to_last_observation(rules):
     assert notified(lived(seen([150] * 11, "lasting"), rules)) == [("FIRING", 10)]
     over = lived(seen([150] * 11 + [50] * 6, "lasting"), rules)
     assert notified(over) == [("FIRING", 10), ("RESOLVED", 16)]
+
+
+@pytest.mark.parametrize("rule", ["queues-unowned", "queues-contested", "clients-idle"])
+def test_two_snapshots_within_one_rebalance_are_no_page(rule):
+    ready_made = {each.name: each for each in load_rules(DEFAULT_RULES / "default.yaml")}
+    close = [at(number, truth(number, 1, rule)) for number in (0, 1 / 6, 1 / 3)]
+    assert advance((), close, ready_made)[0].state == "PENDING"
+    assert advance((), [*close, at(1, truth(1, 1, rule))], ready_made)[0].state == "FIRING"
 
 
 @pytest.mark.parametrize("period", [2, 3, 4, 6, 10, 16, 20])
