@@ -102,7 +102,7 @@ def progress_groups(
     rows = read_raw(session, plan, plan.last_known, valid=[raw.QUEUE_OFFSETS])
     listed = None
     if plan.suspects & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
-        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan)
+        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan, plan.last_known)
     else:
         # progress.queues holds each row of the window: only unreachable brokers are missing.
         missing = read_only(session, raw.CONSUMER_OFFSETS, plan, plan.last_known)

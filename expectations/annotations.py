@@ -158,7 +158,7 @@ def _with_lag_of_queues(frame: DataFrame, given: Given) -> DataFrame:
         given.frames["progress.queues"]
         .groupBy(*key)
         .agg(
-            F.when(F.max("client_id").isNull(), F.sum(F.greatest("lag", F.lit(0)))).alias(
+            F.when(F.max("client_id").isNull(), F.try_sum(F.greatest("lag", F.lit(0)))).alias(
                 LAG_OF_QUEUES
             )
         )

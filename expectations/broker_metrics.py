@@ -35,8 +35,8 @@ def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> Da
     least = F.greatest(F.lit(0), F.col("max_offset") - F.col("next_consumer_offset"))
     most = F.greatest(F.lit(0), F.col("next_max_offset") - F.col("consumer_offset"))
     sums = consumed.groupBy(*group).agg(
-        F.sum(least).alias("least"),
-        F.sum(most).alias("most"),
+        F.try_sum(least).alias("least"),
+        F.try_sum(most).alias("most"),
         F.bool_and(F.coalesce(moved_on, F.lit(False))).alias("moved_on"),
     )
     about = frames["progress.groups"].where("NOT message_model <=> 'BROADCASTING'")

@@ -64,7 +64,7 @@ def _rewinds(events: DataFrame) -> DataFrame:
         events.where("kind = 'REWOUND'")
         .groupBy("snapshot_id", *_TOPIC)
         .agg(
-            F.sum("messages").alias("rewound_messages"),
+            F.try_sum("messages").alias("rewound_messages"),
             F.max("likely_cause").alias("rewound_cause"),
         )
     )

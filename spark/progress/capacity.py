@@ -139,7 +139,7 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
                 # Clients report 0 when they have not called a listener for an hour.
                 "consume_rt_ms": took_time,
                 "consume_tps": F.col("consume_ok_tps") + F.col("consume_failed_tps"),
-                "capacity_tps": at_once * _batch() * 1000 / took_time,
+                "capacity_tps": at_once.cast("double") * _batch() * 1000 / took_time,
             }
         )
     )

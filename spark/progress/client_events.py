@@ -99,7 +99,7 @@ def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "from_offset": F.col("commit_offset"),
-                "to_offset": F.when(cached, F.col("cached_max_offset") + 1).when(
+                "to_offset": F.when(cached, F.try_add("cached_max_offset", F.lit(1))).when(
                     F.col("cached_messages") == 0, F.col("commit_offset")
                 ),
                 "is_expired": _is_expired(),

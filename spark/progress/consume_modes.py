@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from rocketmq import names
 from spark.progress.keys import GROUP_TOPIC_ID
+from spark.progress.retry_topics import pop_retry_readings
 
 POP, PULL = "pop", "pull"
 
@@ -94,29 +95,9 @@ def _of_members(clients: DataFrame) -> DataFrame:
 
 
 def _of_pop_retry_topics(topics: DataFrame) -> list[DataFrame]:
-    """Return signs for the groups and topics whose popped messages a POP retry topic takes.
-
-    The first naming, ``%RETRY%group_topic``, can be read in several ways. Of those that are not
-    meant, no group has such a topic.
-    """
-    name = F.substring("topic", len(names.RETRY_PREFIX) + 1, 2**31 - 1)
-    parts = F.split(name, "_")
-
-    def read_at(cut: Column) -> Column:
-        ends = F.slice(parts, F.lit(1), cut), F.slice(parts, cut + 1, F.size(parts))
-        group, topic = (F.concat_ws("_", part) for part in ends)
-        return F.struct(group.alias("consumer_group"), topic.alias("topic"))
-
-    first = F.transform(F.sequence(F.lit(1), F.size(parts) - 1), read_at)
-    split = F.split(name, r"\+")
-    second = F.array(
-        F.struct(
-            F.element_at(split, 1).alias("consumer_group"), F.element_at(split, 2).alias("topic")
-        )
-    )
-    readings = F.when(F.size(split) == 2, second).when(F.size(parts) > 1, first)
+    """Return signs for the groups and topics whose popped messages a POP retry topic takes."""
     named = topics.where("kind = 'pop_retry'").select(
-        "snapshot_id", F.col("topic").alias("retry"), F.explode(readings).alias("read")
+        "snapshot_id", F.col("topic").alias("retry"), F.explode(pop_retry_readings()).alias("read")
     )
     mode = F.lit(POP).alias("mode")
     return [

@@ -89,7 +89,9 @@ def _stored(step: str, offset: Column) -> Column:
     s1 = F.when(is_reported, F.least(reported, t1)).otherwise(t1)
     # In floating point: microseconds of days times offsets do not fit into 64 bits.
     share = (offset - m0 + 1).cast("double") / (m1 - m0)
-    is_exact = is_reported & (offset == m1 - 1)
+    # At the instant of the row itself s1 may have been cut, so it shows no more than its step.
+    is_past = t0.isNull() | (s1 < F.unix_micros("observed_at"))
+    is_exact = is_reported & (offset == m1 - 1) & is_past
     is_end_of_step = is_exact | t0.isNull()
     at = F.when(is_end_of_step, s1).otherwise(t0 + F.floor((s1 - t0) * share))
     error = F.when(is_exact, 0).when(t0.isNotNull(), F.floor((s1 - t0) / 1000))

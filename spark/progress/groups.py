@@ -25,20 +25,15 @@ from spark.progress.group_members import (
 from spark.progress.group_sums import OF_WORST_CLIENT, sums_of_worst_clients
 from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
 from spark.progress.queues import RawFrames, of_users
+from spark.progress.retry_topics import belongs_to_group, topics_of_groups
 from spark.progress.unknown_queues import (
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
 )
 
-OWN_TOPIC = f"^({names.RETRY_PREFIX}|{names.DLQ_PREFIX})"
-"""Beginnings of the names of a group's own topics."""
-
 ACKNOWLEDGED = "GROUP_ACK_NUMS"
 """Counter of the messages that a group acknowledged after POP."""
-
-POP_RETRY_SEPARATORS = ("_", "+")
-"""Between group and topic in the name of a POP retry topic, in both namings."""
 
 HEALTH = {column.name for column in progress.HEALTH}
 """Columns that need several observations; `spark.progress.health` adds them."""
@@ -66,8 +61,9 @@ def groups(
             it should hold and does not.
         window: the window to compute.
         evidence: rows from which filtered lag is estimated.
-        listed: ``raw.queue_offsets`` of the window, quarantined rows included. None where no row of
-            the window is quarantined: then every row of ``consumer_offsets`` is in `queues`.
+        listed: ``raw.queue_offsets`` of the window and of each `last_snapshot_id`, quarantined rows
+            included. None where no row of the window is quarantined: then every row of
+            ``consumer_offsets`` is in `queues`, and those of `raw` are all.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
@@ -76,12 +72,20 @@ def groups(
     raw = replace(raw, consumer_offsets=_without_client_files(raw))
     members = group_members(raw.clients.where(inside(window)))
     known = without_leftover_commits(queues, members)
-    hidden = queues_of_unreachable_brokers(raw.consumer_offsets, raw.snapshots, unreachable)
+    hidden = queues_of_unreachable_brokers(
+        raw.consumer_offsets,
+        raw.snapshots,
+        unreachable,
+        raw.queue_offsets if listed is None else listed,
+        raw.topics,
+    )
     broadcast = queues_of_broadcasting_groups(members, raw.queue_offsets.where(inside(window)))
     missing = hidden
     if listed is not None:
         named = raw.consumer_offsets.where(inside(window))
-        invalid = queues_with_invalid_rows_only(named, queues, listed.where(inside(window)))
+        invalid = queues_with_invalid_rows_only(
+            named, queues, listed.where(inside(window)), raw.topics.where(inside(window))
+        )
         missing = hidden.unionByName(invalid)
     unknown = (
         missing.unionByName(broadcast, allowMissingColumns=True)
@@ -92,7 +96,7 @@ def groups(
     about_groups = _about_groups(
         members.select("snapshot_id", "consumer_group", *REPORTED_OF_GROUP),
         _groups_with_unknown_members(hidden, raw.snapshots),
-        _own_topics(raw.queue_offsets, raw.topics),
+        topics_of_groups(raw.queue_offsets, raw.topics),
     )
     return (
         _group_topics(sums_of_worst_clients(known), unknown, members)
@@ -173,9 +177,8 @@ def _about_groups(
             F.max("has_members").alias("has_members"),
             F.max("members_unknown").alias("members_unknown"),
             F.max("hidden").alias("hidden"),
-            F.max("has_retry_topic").alias("has_retry_topic"),
+            F.collect_set("waiting").alias("retries_waiting"),
             F.max("has_dlq").alias("has_dlq"),
-            F.try_sum("stored_retries").alias("stored_retries"),
             F.try_sum("dead_letters").alias("dead_letters"),
         )
     )
@@ -196,25 +199,6 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     return with_new(found, {"members_unknown": F.lit(True)})
 
 
-def _own_topics(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return the retry and dead-letter topics of groups, and the messages stored in them."""
-    topic, stored = F.col("topic"), F.col("max_offset") - F.col("min_offset")
-    is_retry, is_dlq = (topic.startswith(each) for each in (names.RETRY_PREFIX, names.DLQ_PREFIX))
-    queues = queue_offsets.select("snapshot_id", "topic", stored.alias("stored"))
-    return (
-        queues.unionByName(topics.select("snapshot_id", "topic"), allowMissingColumns=True)
-        .where(is_retry | is_dlq)
-        .select(
-            "snapshot_id",
-            F.regexp_replace(topic, OWN_TOPIC, "").alias("consumer_group"),
-            F.when(is_retry, F.lit(True)).alias("has_retry_topic"),
-            F.when(is_dlq, F.lit(True)).alias("has_dlq"),
-            F.when(is_retry, F.col("stored")).alias("stored_retries"),
-            F.when(is_dlq, F.col("stored")).alias("dead_letters"),
-        )
-    )
-
-
 def _with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
     """Add ``ack_tps``, NULL where no broker counts acknowledgements of the snapshot's minute."""
     if throughput is None:
@@ -227,15 +211,15 @@ def _with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> D
 def _over_topics() -> dict[str, Column]:
     """Return what is known of each group from all its topics.
 
-    ``retries``: its lag on its retry topics, those of POP included; ``retries_unknown``: its
-    unknown queues there; ``progressed``: whether a commit or an acknowledgement moved somewhere.
+    ``retries``: its lag on its retry topics, those of POP included; ``retries_read``: those with a
+    known lag; ``retries_unknown``: its unknown queues there; ``progressed``: whether a commit or an
+    acknowledgement moved somewhere.
     """
-    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
-    after = F.substr(F.col("topic"), F.length(own) + 1, F.lit(1))
-    is_own = F.col("topic").startswith(own) & after.isin("", *POP_RETRY_SEPARATORS)
+    is_own, lag = belongs_to_group(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
     return {
-        "retries": F.try_sum(F.when(is_own, at_least_zero(F.col("lag")))).over(group),
+        "retries": F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
+        "retries_read": F.collect_set(F.when(is_own & lag.isNotNull(), F.col("topic"))).over(group),
         "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
         "progressed": F.max(
             F.coalesce("moved", F.lit(False)) | F.coalesce(F.col("ack_tps") > 0, F.lit(False))
@@ -277,17 +261,19 @@ def _completeness() -> dict[str, Column]:
     known = F.coalesce("queues_known", F.lit(0))
     unknown = F.coalesce("queues_unknown", F.lit(0))
     has_all_topics = F.coalesce("has_all_topics", F.lit(False)) & F.col("hidden").isNull()
-    no_retries = F.col("has_retry_topic").isNull() | (F.col("stored_retries") == 0)
-    none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
-    no_dlq = F.col("has_dlq").isNull()
     zero = F.lit(0).cast("bigint")
+    none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
+    # Messages wait in a retry topic, and nothing tells how many of them the group has read.
+    unread = F.size(F.array_except("retries_waiting", "retries_read")) > 0
+    retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
+    no_dlq = F.col("has_dlq").isNull()
     return {
         "queues": (known + unknown).cast("int"),
         "queues_unknown": unknown.cast("int"),
         "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
         "complete": unknown == 0,
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
-        "retry_lag": F.coalesce("retries", F.when(has_all_topics & no_retries & none_hidden, zero)),
+        "retry_lag": F.when(~F.coalesce(unread, F.lit(False)), retries),
     }
 
 

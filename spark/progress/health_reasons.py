@@ -85,8 +85,11 @@ def stopped() -> Column:
 
 
 def stalled(queue: Column) -> Column:
-    """State where the commit of a queue stays, and how many messages are unconsumed."""
-    committed = F.concat(F.lit("commit stays at "), queue["consumer_offset"].cast("string"))
+    """State where the commit of a queue stays or went back to, and what is unconsumed."""
+    now, first = queue["consumer_offset"], queue["first_commit"]
+    committed = F.when(now < first, F.format_string("commit at %s, was at %s", now, first)).when(
+        now.isNotNull(), F.format_string("commit stays at %s", now)
+    )
     return F.concat(
         F.coalesce(committed, F.lit("never committed")),
         F.format_string(", %s unconsumed messages", queue["lag_upper"]),

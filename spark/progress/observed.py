@@ -54,6 +54,9 @@ def _others(column: str) -> list[str]:
 
 
 def without_skew(instant: str) -> Column:
-    """Return an instant by the clock of a broker as one by ours, by ``clock_skew_ms``."""
-    skew = F.coalesce("clock_skew_ms", F.lit(0).cast("bigint"))
-    return F.timestamp_micros(F.unix_micros(instant) - skew * 1000)
+    """Return an instant by the clock of a broker as one by ours, by ``clock_skew_ms``.
+
+    NULL where the skew is no time that a clock can be off.
+    """
+    skew = F.try_multiply(F.coalesce("clock_skew_ms", F.lit(0).cast("bigint")), F.lit(1000))
+    return F.timestamp_micros(F.try_subtract(F.unix_micros(instant), skew))

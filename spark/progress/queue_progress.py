@@ -33,15 +33,16 @@ def queue_progress(
         One row per observation in the window, group and topic: `GROUP_TOPIC_HISTORY`,
         ``snapshot_id`` and, over all observations that count for it: ``stepped``, a bit for each
         (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
-        commit advanced over all; ``written``, whether a message was written; ``losing``, the queues
-        that lost messages; ``standing``, the queues whose commit stands (see `queues_with`).
+        commit is further than at the first of them; ``written``, whether a message was written;
+        ``losing``, the queues that lost messages; ``standing``, the queues whose commit stands (see
+        `queues_with`).
     """
     return (
         _with_cache(_over_observations(queues, counting), client_queues, counting)
         .groupBy("snapshot_id", *GROUP_TOPIC_HISTORY)
         .agg(
             F.bit_or("stepped").alias("stepped"),
-            _any(F.col("commit") > F.col("lowest_commit")).alias("progressed"),
+            _any(F.col("commit") > F.col("first_commit")).alias("progressed"),
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
             queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
             queues_with(_stands(threshold)).alias("standing"),
@@ -71,8 +72,7 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
         .agg(
             *(F.max(F.when(is_latest, value)).alias(name) for name, value in latest.items()),
             F.bit_or(F.when(stepped, _bit("ago"))).alias("stepped"),
-            F.min(commit).alias("lowest_commit"),
-            F.max("ago").alias("oldest"),
+            F.max_by(commit, "ago").alias("first_commit"),
             F.min("pull_offset").alias("lowest_pull"),
             F.min("max_offset").alias("lowest_written"),
             F.min("lost").alias("lowest_lost"),
@@ -107,14 +107,14 @@ def _with_cache(
 
 
 def _stands(threshold: Threshold) -> Column:
-    """Return whether the queue lags and its commit did not advance; a rewind is no progress."""
+    """Return whether the queue lags and its commit is not further than at the first observation.
+
+    Whatever it did between: a consumer that starts over again and again makes no progress.
+    """
     lagging_for = milliseconds("lags_since", "observed_at")
-    # The step into the oldest observation began before it.
-    steps = F.coalesce("stepped", F.lit(0)).bitwiseAND(_bit("oldest") - 1)
     return (
         (F.col("lag_upper") > 0)
-        & (F.col("commit") == F.col("lowest_commit"))
-        & (steps == 0)
+        & (F.col("commit") <= F.col("first_commit"))
         & (F.col("lagged") >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )
@@ -123,11 +123,13 @@ def _stands(threshold: Threshold) -> Column:
 def queues_with(condition: Column) -> Column:
     """Collect the queues for which a condition holds, as structs ordered by broker and queue.
 
-    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, lost,
-    lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at, messages, client_id``).
+    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, first_commit,
+    lost, lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at, messages,
+    client_id``).
     """
     names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
-    queue = F.struct(*names, "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
+    counted = ("first_commit", "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
+    queue = F.struct(*names, *counted)
     return F.array_sort(F.collect_list(F.when(condition, queue)))
 
 

@@ -279,7 +279,8 @@ def _loss_in_seconds() -> Column:
     ``deleteWhen``: nothing changes for messages within the retention.
     """
     age = milliseconds("consumer_at", F.col("observed_at")) / 1000
-    left = F.col("retention_hours") * 3600 - age
+    # In floating point: the seconds of "for ever" do not fit into an int.
+    left = F.col("retention_hours").cast("double") * 3600 - age
     forced = F.coalesce("forced_cleaning", F.lit(HIGHEST_FORCED_CLEANING / 100))
     is_cleaned = (F.col("disk_ratio") >= forced) & (F.col("readable_lag") > 0)
     return F.when(is_cleaned | (left < 0), F.lit(0.0)).otherwise(left)

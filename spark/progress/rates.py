@@ -19,16 +19,19 @@ def rates(longest_gap: timedelta) -> dict[str, Column]:
     Args:
         longest_gap: the longest time between two observations over which a rate is computed.
     """
+    read_at = F.col("observed_at")
+    # Offsets of clients' files meet queues of another snapshot: its own step gives their rate.
+    written_at = F.coalesce("queue_offsets_at", read_at)
     return {
-        "produce_tps": _rate("max_offset", "previous_at", longest_gap),
-        "consume_tps": _rate("consumer_offset", "consumer_previous_at", longest_gap),
-        "pull_tps": _rate("pull_offset", "consumer_previous_at", longest_gap),
+        "produce_tps": _rate("max_offset", "previous_at", written_at, longest_gap),
+        "consume_tps": _rate("consumer_offset", "consumer_previous_at", read_at, longest_gap),
+        "pull_tps": _rate("pull_offset", "consumer_previous_at", read_at, longest_gap),
     }
 
 
-def _rate(offset: str, previous_at: str, longest_gap: timedelta) -> Column:
+def _rate(offset: str, previous_at: str, at: Column, longest_gap: timedelta) -> Column:
     """Messages a second since the previous observation; NULL over a long gap or a step back."""
-    seconds = milliseconds(previous_at, F.col("observed_at")) / 1000
+    seconds = milliseconds(previous_at, at) / 1000
     step = F.col(offset) - F.col(f"previous_{offset}")
     usable = (seconds > 0) & (seconds <= longest_gap.total_seconds()) & (step >= 0)
     return F.when(usable, step / seconds)

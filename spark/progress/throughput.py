@@ -97,6 +97,7 @@ def _counted(stats: DataFrame) -> DataFrame:
     count, mean = _plausible("sum"), _plausible("avgpt")
     # A broker reports the mean, not the calls; it reports 0 as the mean of no calls.
     calls = F.when(count == 0, F.lit(0.0)).when(mean > 0, count / mean)
+    counted = steady_sum(F.when(calls.isNotNull(), count.cast("double")))
     return (
         _without_repetitions(stats)
         .groupBy(*INSTANT, *COUNTER)
@@ -108,7 +109,7 @@ def _counted(stats: DataFrame) -> DataFrame:
             steady_sum(F.when(~on_master, tps)).alias("tps_replicas"),
             steady_sum(tps).alias("tps"),
             F.try_sum(count).alias("sum"),
-            F.try_divide(F.sum(F.when(calls.isNotNull(), count)), steady_sum(calls)).alias("avgpt"),
+            F.try_divide(counted, steady_sum(calls)).alias("avgpt"),
         )
         .withColumn("served_by_replicas", F.try_divide("tps_replicas", "tps"))
     )

@@ -9,7 +9,11 @@ from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
 
 
 def queues_of_unreachable_brokers(
-    consumer_offsets: DataFrame, snapshots: DataFrame, unreachable: DataFrame
+    consumer_offsets: DataFrame,
+    snapshots: DataFrame,
+    unreachable: DataFrame,
+    listed: DataFrame,
+    topics: DataFrame,
 ) -> DataFrame:
     """Return the queues that groups last had on brokers which are unreachable now.
 
@@ -17,43 +21,62 @@ def queues_of_unreachable_brokers(
         consumer_offsets: ``raw.consumer_offsets`` of each `last_snapshot_id`.
         snapshots: ``raw.snapshots`` of the window.
         unreachable: ``snapshot_id, broker, last_snapshot_id``, one row per unreachable broker.
+        listed: ``raw.queue_offsets`` of each `last_snapshot_id`, quarantined rows included.
+        topics: ``raw.topics`` of them.
 
     Returns:
         One row per queue, group and client: `GROUP_QUEUE`.
     """
-    last = consumer_offsets.select(
-        F.col("snapshot_id").alias("last_snapshot_id"),
-        "broker",
-        "consumer_group",
-        "topic",
-        "queue_id",
+    named = consumer_offsets.select("snapshot_id", "broker", *_CONSUMER)
+    last = _of_listed_queues(named, listed, topics).withColumnRenamed(
+        "snapshot_id", "last_snapshot_id"
     )
     missing = unreachable.join(snapshots.select(*SNAPSHOT), on="snapshot_id", how="inner")
     return missing.join(last, on=["last_snapshot_id", "broker"], how="inner").select(*GROUP_QUEUE)
 
 
 def queues_with_invalid_rows_only(
-    consumer_offsets: DataFrame, queues: DataFrame, listed: DataFrame
+    consumer_offsets: DataFrame, queues: DataFrame, listed: DataFrame, topics: DataFrame
 ) -> DataFrame:
     """Return the queues of groups that only have quarantined rows.
-
-    A commit on a queue that its broker does not list, although it lists others of the topic, has
-    outlived a queue: it makes nothing unknown. Where the whole topic is missing, it was not read.
 
     Args:
         consumer_offsets: ``raw.consumer_offsets`` of the window, quarantined rows included.
         queues: ``progress.queues`` of the window, computed from valid rows.
         listed: ``raw.queue_offsets`` of the window, quarantined rows included.
+        topics: ``raw.topics`` of the window.
 
     Returns:
         One row per queue, group and client: `GROUP_QUEUE`.
     """
-    topic = ["snapshot_id", "broker", "topic"]
-    named = consumer_offsets.select(*GROUP_QUEUE).dropna()
+    named = consumer_offsets.select(*GROUP_QUEUE)
     unknown = named.join(queues.select(*GROUP_QUEUE), on=list(GROUP_QUEUE), how="left_anti")
-    listed_queues = listed.groupBy(*topic).agg(F.collect_set("queue_id").alias("listed"))
-    is_listed = F.col("listed").isNull() | F.array_contains("listed", F.col("queue_id"))
-    return unknown.join(listed_queues, on=topic, how="left").where(is_listed).select(*GROUP_QUEUE)
+    return _of_listed_queues(unknown, listed, topics)
+
+
+_CONSUMER = ("consumer_group", "topic", "queue_id")
+
+
+def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> DataFrame:
+    """Leave out the rows of what is no queue.
+
+    A commit on a queue that its broker does not list, although it lists others of the topic, has
+    outlived a queue; one on a topic that the broker's own list of topics lacks has outlived the
+    topic. Neither makes anything unknown. A topic that is only missing among the queues was not
+    read.
+    """
+    topic = ["snapshot_id", "broker", "topic"]
+    queues = listed.groupBy(*topic).agg(F.collect_set("queue_id").alias("listed_queues"))
+    of_broker = topics.groupBy(*topic[:2]).agg(F.collect_set("topic").alias("listed_topics"))
+    is_topic = F.col("listed_topics").isNull() | F.array_contains("listed_topics", F.col("topic"))
+    is_queue = F.array_contains("listed_queues", F.col("queue_id"))
+    return (
+        rows.dropna(subset=["snapshot_id", "broker", *_CONSUMER])
+        .join(queues, on=topic, how="left")
+        .join(of_broker, on=topic[:2], how="left")
+        .where(F.coalesce(is_queue, is_topic))
+        .select(*rows.columns)
+    )
 
 
 def queues_of_broadcasting_groups(members: DataFrame, queue_offsets: DataFrame) -> DataFrame:

@@ -308,7 +308,7 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
         is_by_broker, s1 = False, t1
     else:
         is_by_broker, s1 = True, min(s1, t1)
-    if is_by_broker and x == m1 - 1:
+    if is_by_broker and x == m1 - 1 and (t0 is None or s1 < history[-1].at):
         return s1, "exact", 0
     if t0 is None or m0 is None:
         return None if history[-1].at <= s1 else (s1, "at_least", None)

@@ -147,6 +147,34 @@ def test_an_unreachable_broker_hides_its_last_known_queues(spark):
     assert hidden["online"] is None and hidden["clients"] is None
 
 
+def test_an_unreachable_broker_hides_no_more_than_it_listed(spark):
+    """A commit that outlived its queue, and a row without a queue, were no queues before."""
+    gone = {"broker": "broker-b"}
+    row = compute(
+        spark,
+        queue_offsets=[written(100, at=1), written(100, **gone)],
+        consumer_offsets=[
+            read(95, at=1),
+            *(read(90, **gone, queue_id=queue_id) for queue_id in (0, 7, None)),
+        ],
+        snapshots=[{"at": 1, "status": "PARTIAL"}],
+        unreachable=[UnreachableBroker(snapshot_id(1), "broker-b", snapshot_id(0))],
+        window=(1, 2),
+    )["billing", "orders"]
+    assert (row["queues"], row["queues_unknown"]) == (2, 1)
+
+
+def test_a_commit_that_outlived_its_topic_is_no_queue(spark):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=existing("orders", "payments"),
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60), read(50, topic="payments"), read(50, topic="deleted")],
+    )
+    assert {topic for _, topic in rows} == {"orders", "payments"}
+
+
 def test_a_quarantined_queue_counts_as_unknown(spark):
     rows = compute(
         spark,
@@ -316,6 +344,33 @@ def test_retry_lag_holds_pop_retry_topics(spark):
     )
     assert rows["billing", "orders"]["retry_lag"] == 1 + 3 + 6
     assert rows["billing-old", topics[3]]["retry_lag"] == 10
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%billing_orders", "%RETRY%billing+orders"])
+def test_messages_in_an_unread_pop_retry_topic_are_not_zero(spark, topic):
+    """The group is gone and never committed there, so nothing tells what it has read."""
+
+    def retry_lag(stored, read_there):
+        kind = {"snapshot_id": snapshot_id(0), "kind": "pop_retry"}
+        rows = compute(
+            spark,
+            snapshots=[SNAPSHOT],
+            topics=[*existing("orders", "%RETRY%billing"), existing(topic)[0] | kind],
+            queue_offsets=[
+                *(written(100, topic=name) for name in ("orders", "%RETRY%billing")),
+                written(stored, topic=topic),
+            ],
+            consumer_offsets=[
+                *(read(100, topic=name) for name in ("orders", "%RETRY%billing", *read_there)),
+                read(100, consumer_group="other"),
+            ],
+        )
+        assert rows["other", "orders"]["retry_lag"] == 0
+        return rows["billing", "orders"]["retry_lag"]
+
+    assert retry_lag(50, []) is None
+    assert retry_lag(0, []) == 0
+    assert retry_lag(150, [topic]) == 50
 
 
 def test_files_do_not_report_who_is_online(spark):

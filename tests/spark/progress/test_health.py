@@ -137,7 +137,11 @@ CASES = {
         "only 2 of 3 observations known",
     ),
     "known three times": (lags(5, 5, 5), "OK", "readable lag 5, was 5 over 3 observations (120 s)"),
-    "hidden in between": ([*lags(9, 8), UNKNOWN, *lags(7)], "CATCHING_UP", "readable lag 7, was 9"),
+    "hidden in between": (
+        [*lags(9, 8), UNKNOWN, *lags(7, start=1300)],
+        "CATCHING_UP",
+        "readable lag 7, was 9",
+    ),
     # No client online.
     "stopped": (
         stands(*[80] * 10, online=False),
@@ -216,18 +220,33 @@ CASES = {
     "restarted broker forgets pulls": (stands(*[80] * 4, pulls=(80, 80, 50, 50)), "STALLED", None),
     "rewound and going": (
         [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 70)],
+        "STALLED",
+        "broker-a/0: commit at 70, was at 90, 30 unconsumed messages",
+    ),
+    "rewound and further than before": (
+        [Seen((Queue(at, 100),)) for at in (90, 95, 10, 40, 91)],
         "FALLING_BEHIND|OK|CATCHING_UP",
+        None,
+    ),
+    "starts over again and again": (
+        [Seen((Queue(at, 200),)) for at in (50, 20, 45, 20, 45, 20, 45, 20, 45, 48)],
+        "STALLED",
+        "broker-a/0: commit at 48, was at 50, 152 unconsumed messages",
+    ),
+    "starts over with nobody online": (
+        [Seen((Queue(at, 200),), online=False) for at in (50, 20, 45, 20, 45, 20, 45, 20, 48, 48)],
+        "STOPPED",
         None,
     ),
     "rewound and stalled": (
         [*stands(100), *stands(*[100] * 3, commit=20)],
         "STALLED",
-        "broker-a/0: commit stays at 20, 80 unconsumed messages",
+        "broker-a/0: commit at 20, was at 50, 80 unconsumed messages",
     ),
     "stalls once more": (
         [*stands(*[100] * 3, commit=20), *stands(100, commit=30), *stands(100, commit=20)],
-        "OK",
-        None,
+        "STALLED",
+        "broker-a/0: commit stays at 20, 80 unconsumed messages",
     ),
     "never committed and no client online": (
         stands(80, 90, 100, commit=None, online=False),

@@ -203,6 +203,7 @@ def test_system_topics_and_groups_stay_in_raw(spark):
         (72, 0.85, {"diskSpaceCleanForciblyRatio": "95"}, 0.0),
         (72, 0.85, {"diskSpaceCleanForciblyRatio": "much"}, 0.0),
         (72, 0.95, {"cleanFileForciblyEnable": "false"}, 71 * 3600.0),
+        (999_999, None, None, 999_998 * 3600.0),  # kept for ever
         (None, 0.85, None, 0.0),
         (None, None, None, None),
     ],
@@ -247,6 +248,12 @@ def test_staleness_of_stored_commits_adds_to_the_error(spark):
     assert [row["delay_source"] for row in rows[2:]] == ["interpolated", "exact"]
 
 
+def test_a_skew_that_no_clock_can_have_dates_nothing(spark):
+    written = [{"min_offset": 0, "max_offset": 100, "newest_stored_at": minute(-1)}]
+    (row,) = compute(spark, written, [{"consumer_offset": 99}], [{"clock_skew_ms": 2**62}])
+    assert (row["lag"], row["newest_at"], row["delay_ms"]) == (1, None, None)
+
+
 @pytest.mark.parametrize("skew", [-300_000, 300_000])
 def test_the_skew_of_the_brokers_clock_is_removed(spark, skew):
     """Store times are by the broker's clock; delays are by ours, with half of the round trip."""
@@ -283,6 +290,15 @@ def test_each_observation_has_the_skew_of_its_own_moment(spark):
 
 
 OF_FILE = {"client_id": "c-1", "offset_store": "client_file"}
+
+
+def test_the_rate_of_writes_beside_offset_files_is_that_of_the_queues_own_step(spark):
+    written = [{"at": at, "min_offset": 0, "max_offset": end} for at, end in ((0, 1000), (1, 1600))]
+    files = [{"at": at, "consumer_offset": 900, **OF_FILE} for at in (4, 5)]
+    of_broker = [{"at": at, "consumer_offset": 900} for at in (0, 1)]
+    rows = compute(spark, written, of_broker + files, nearest=[(4, 1), (5, 1)])
+    rates = {row["observed_at"].minute: row["produce_tps"] for row in rows if row["client_id"]}
+    assert rates == {4: 10.0, 5: 10.0}
 
 
 def test_offset_files_meet_queues_of_the_nearest_snapshot(spark):

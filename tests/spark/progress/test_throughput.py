@@ -51,6 +51,10 @@ COUNTED = {
         [counter("", None, None, None), counter("", 60, 1.0, 1.0, broker="broker-b")],
         (1, None, 1, 60, 1, None),
     ),
+    "more than 64 bits hold": (
+        [counter("", 2**62 + 5, 1.0, 2.0), counter("", 2**62 + 5, 1.0, 2.0, broker="broker-b")],
+        (2, None, 2, None, 2, None),
+    ),
     "calls not counted": ([counter("", 60, 1.0, 0.0)], (1, None, 1, 60, None, None)),
     "a clock set back": ([counter("", -60, -5.0, 1.0)], (None, None, None, None, None, None)),
     "two logs": (

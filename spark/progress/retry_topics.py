@@ -1,0 +1,86 @@
+"""The topics that RocketMQ keeps for a group: messages to try again, and dead letters."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rocketmq import names
+
+POP_SEPARATORS = ("_", "+")
+"""Between group and topic in the name of a POP retry topic, in both namings."""
+
+_FIRST, _SECOND = POP_SEPARATORS
+
+_PREFIX = f"^({'|'.join(names.OWN_TOPICS)})"
+
+
+def pop_retry_readings() -> Column:
+    """Return the groups and topics that the POP retry topic ``topic`` may belong to.
+
+    The first naming, ``%RETRY%group_topic``, can be read in several ways. Of those that are not
+    meant, no group has such a topic. A group's name never holds the separator of the second.
+
+    Returns:
+        An array of structs of ``consumer_group`` and ``topic``.
+    """
+    name = F.substring("topic", len(names.RETRY_PREFIX) + 1, 2**31 - 1)
+    parts = F.split(name, _FIRST)
+
+    def read_at(cut: Column) -> Column:
+        ends = F.slice(parts, F.lit(1), cut), F.slice(parts, cut + 1, F.size(parts))
+        group, topic = (F.concat_ws(_FIRST, part) for part in ends)
+        return F.struct(group.alias("consumer_group"), topic.alias("topic"))
+
+    first = F.transform(F.sequence(F.lit(1), F.size(parts) - 1), read_at)
+    split = F.split(name, rf"\{_SECOND}")
+    second = F.array(
+        F.struct(
+            F.element_at(split, 1).alias("consumer_group"), F.element_at(split, 2).alias("topic")
+        )
+    )
+    return F.when(F.size(split) == 2, second).when(F.size(parts) > 1, first)
+
+
+def belongs_to_group() -> Column:
+    """Return whether ``topic`` is a retry topic of ``consumer_group``, those of POP included."""
+    own = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+    after = F.substr(F.col("topic"), F.length(own) + 1, F.lit(1))
+    return F.col("topic").startswith(own) & after.isin("", *POP_SEPARATORS)
+
+
+def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the topics of each group, with the messages stored in them.
+
+    Args:
+        queue_offsets: ``raw.queue_offsets``.
+        topics: ``raw.topics`` of the same snapshots. A topic without queues is in it alone.
+
+    Returns:
+        One row per snapshot, group and topic: ``snapshot_id, consumer_group``; ``waiting``, the
+        topic where messages to try again are stored or may be; ``has_dlq`` and ``dead_letters``.
+    """
+    is_retry, is_dlq = (
+        F.col("topic").startswith(each) for each in (names.RETRY_PREFIX, names.DLQ_PREFIX)
+    )
+    stored = (F.col("max_offset") - F.col("min_offset")).alias("stored")
+    owner = F.regexp_replace("topic", _PREFIX, "")
+    group = F.struct(owner.alias("consumer_group"), F.lit(None).cast("string").alias("topic"))
+    readings = F.coalesce(F.when(F.col("is_pop"), pop_retry_readings()), F.array(group))
+    return (
+        queue_offsets.select("snapshot_id", "topic", stored)
+        .unionByName(topics.select("snapshot_id", "topic", "kind"), allowMissingColumns=True)
+        .where(is_retry | is_dlq)
+        .groupBy("snapshot_id", "topic")
+        .agg(
+            F.try_sum("stored").alias("stored"),
+            F.max(F.col("kind") == names.TopicKind.POP_RETRY).alias("is_pop"),
+        )
+        .select(
+            "snapshot_id",
+            F.explode(F.transform(readings, lambda read: read["consumer_group"])).alias(
+                "consumer_group"
+            ),
+            F.when(is_retry & ~F.col("stored").eqNullSafe(0), F.col("topic")).alias("waiting"),
+            F.when(is_dlq, F.lit(True)).alias("has_dlq"),
+            F.when(is_dlq, F.col("stored")).alias("dead_letters"),
+        )
+    )
