@@ -8,25 +8,38 @@ import dagster as dg
 
 from lake import history
 from lake.catalog import Lake
-from lake.window import HOUR, Window, floor_hour
+from lake.retention import raw_since
+from lake.state import State
+from lake.window import HOUR, Window, ceil_hour, floor_hour
 from settings.history import BACKFILL_HOURS, DEFAULT_HISTORY
 
 
 def first_hour(days: int) -> datetime:
-    """Return the first hour that can be computed, where raw rows are kept that many days."""
+    """Return the first hour of a history of that many days."""
     return floor_hour(datetime.now(UTC) - timedelta(days=days))
 
 
-def hourly(days: int) -> dg.HourlyPartitionsDefinition:
-    """Return the partitions of that many days: those whose raw rows are kept.
+def computable_since(state: State, days: int) -> datetime:
+    """Return the first hour that can be computed: within history, and with all its raw rows.
 
-    The hour under way is a partition too: ticks write into it.
+    Landed history may be older than the days that raw rows are kept. It can be computed until
+    retention has removed its rows.
+
+    Args:
+        state: of the deployment.
+        days: of history.
     """
-    return dg.HourlyPartitionsDefinition(start_date=first_hour(days), end_offset=1, timezone="UTC")
+    removed = raw_since(state)
+    return max(first_hour(days), ceil_hour(removed)) if removed else first_hour(days)
 
 
-HOURLY = hourly(DEFAULT_HISTORY.days)
-"""The partitions as assets declare them; definitions put those of the configured days in place."""
+def hourly(since: datetime) -> dg.HourlyPartitionsDefinition:
+    """Return the partitions from an hour on; ticks write into the hour under way, so it is one."""
+    return dg.HourlyPartitionsDefinition(start_date=since, end_offset=1, timezone="UTC")
+
+
+HOURLY = hourly(first_hour(DEFAULT_HISTORY.days))
+"""The partitions as assets declare them; definitions put those that can be computed in place."""
 
 # Backfill policies have been in beta for years; a warning at every start helps no one.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)

@@ -157,8 +157,8 @@ class Disk(Landing):
         return Path(path).open("wb")
 
     def is_finished(self, folder: PurePath) -> bool:
-        """See `Landing`: the rename shows it only then."""
-        return True
+        """See `Landing`: others may copy files one by one, the header last."""
+        return (Path(folder) / HEADER).is_file()
 
     def remove(self, folder: PurePath) -> None:
         """See `Landing`."""

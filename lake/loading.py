@@ -162,7 +162,16 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
         field_ = header.schema.field(position)
         header = header.set_column(position, field_, pa.array([value], type=field_.type))
     tables[raw.SNAPSHOTS.name] = header
-    return tables
+    observed_at = header["observed_at"][0]
+    instant = observed_at if observed_at.is_valid else pa.scalar(item.observed_at, observed_at.type)
+    return {name: _with_instant(rows, instant) for name, rows in tables.items()}
+
+
+def _with_instant(rows: pa.Table, instant: pa.Scalar) -> pa.Table:
+    """Give rows without an instant that of their snapshot; no window would ever hold them."""
+    position = rows.column_names.index("observed_at")
+    filled = pc.fill_null(rows.column(position), instant)
+    return rows.set_column(position, rows.schema.field(position), filled)
 
 
 def conform(table: Table, found: pa.Table, file: str) -> pa.Table:

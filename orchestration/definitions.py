@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
 from assets.maintenance import maintenance
-from assets.partitions import hourly, in_parts
+from assets.partitions import computable_since, first_hour, hourly, in_parts
 from assets.progress import (
     computed,
     members,
@@ -24,10 +25,13 @@ from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
 from assets.raw import landing, raw_tables
 from expectations.brought_suites import read
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from orchestration.jobs import jobs_with, schedules
 from orchestration.resources import resources
 from orchestration.sensors import sensors
 from settings.environment import Settings
+from settings.errors import SettingsError
 from settings.variables import warnings_of
 
 ASSETS: tuple[dg.AssetsDefinition, ...] = (
@@ -63,7 +67,7 @@ def build(
         loggers: where runs log to, instead of Dagster's console.
         overrides: resources to take instead of those that the settings give.
     """
-    partitions = hourly(settings.computable_days)
+    partitions = hourly(_computable_since(settings))
     assets = [
         each.with_attributes(backfill_policy=in_parts(settings.backfill_hours))
         if each.partitions_def
@@ -87,6 +91,16 @@ def build(
         loggers=loggers,
         executor=dg.in_process_executor,
     )
+
+
+def _computable_since(settings: Settings) -> datetime:
+    """Return the first hour that can be computed, as far as it is known while code is loaded."""
+    try:
+        lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
+        return computable_since(lake.shared.state, settings.history_days)
+    except (OSError, SettingsError):
+        # Nothing may keep the code from loading. A run of an hour without raw rows says so itself.
+        return first_hour(settings.history_days)
 
 
 @dg.definitions

@@ -71,7 +71,7 @@ def _last_hour(settings: Settings) -> datetime:
     """Return an instant of the last hour that a tick has to compute if it does not collect."""
     now, landing = datetime.now(UTC), Landing.of(settings.home, settings.catalog)
     newest = max(newest_landed(landing).values(), default=now)
-    return newest if first_hour(settings.computable_days) <= newest < now else now
+    return newest if first_hour(settings.history_days) <= newest < now else now
 
 
 def recompute(

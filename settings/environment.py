@@ -272,11 +272,6 @@ class Settings(BaseSettings):
         )
 
     @property
-    def computable_days(self) -> int:
-        """How many days back hours can be computed: within history, and while raw rows are kept."""
-        return min(self.history_days, self.raw_days)
-
-    @property
     def health_file(self) -> SettingsFile:
         """The file of health thresholds."""
         return SettingsFile.of(self.home, "health.yaml", self.health)

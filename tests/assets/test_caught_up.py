@@ -1,14 +1,11 @@
 """Dagster shows the hours that were computed, and those that can be."""
 
-from datetime import UTC, datetime, timedelta
-
 import dagster as dg
-import pytest
 
 from assets.metadata import key_of
 from assets.partitions import PARTITION, PENDING, partition_key, range_tags
 from lake.tables import progress, raw
-from lake.window import HOUR, Window, floor_hour
+from lake.window import Window
 from orchestration.definitions import build
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings
@@ -53,16 +50,3 @@ def test_a_recomputation_has_computed_its_hours(lake):
     load(lake, snapshot(1), snapshot(65), snapshot(181))
     hours = range_tags(Window(at(0), at(120)))
     assert ran(lake, RECOMPUTE, hours) == {progress.SNAPSHOTS.name: keys(0, 60)}
-
-
-@pytest.mark.parametrize(("raw_days", "history_days", "days"), [(3, 30, 3), (7, 2, 2)])
-def test_the_partitions_are_the_hours_that_can_be_computed(raw_days, history_days, days):
-    settings = Settings(raw_days=raw_days, history_days=history_days)
-    graph = build(settings).resolve_asset_graph()
-    partitions = graph.get(key_of(progress.QUEUES)).partitions_def
-    now = floor_hour(datetime.now(UTC))
-    found = partitions.get_partition_keys()
-    assert found[-1] == partition_key(now)
-    assert found[0] == partition_key(now - timedelta(days=days))
-    assert len(found) == days * 24 + 1
-    assert partition_key(now - timedelta(days=days) - HOUR) not in found

@@ -264,7 +264,6 @@ WRONG = {
         ),
         "topics.parquet holds rows of 20200101T000000000Z-x",
     ),
-    "no header": ("snapshots", lambda file: file.unlink(), "snapshots.parquet is missing"),
     "two headers": (
         "snapshots",
         lambda file: rewrite(file, lambda table: pa.concat_tables([table, table])),
@@ -296,6 +295,30 @@ def test_a_wrong_snapshot_keeps_out_only_itself(lake):
     before = contents(lake)
     assert load(lake).rejected == {}
     assert contents(lake) == before
+
+
+def test_a_snapshot_is_taken_when_its_header_is_there(lake):
+    """Whoever copies a snapshot file by file writes the header last."""
+    put(lake.home, START, [Minute(0)])
+    (item,) = landed(lake.home)
+    header = item.path / "snapshots.parquet"
+    hidden = header.rename(item.path.parent / "hidden.parquet")
+    assert load(lake).snapshots == [] and headers(lake) == {}
+    hidden.rename(header)
+    assert load(lake).snapshots == [item.snapshot_id]
+    assert headers(lake)[item.observed_at]["status"] == "COMPLETE"
+
+
+def test_a_row_without_an_instant_has_that_of_its_snapshot(lake):
+    put(lake.home, START, [Minute(0)])
+    (item,) = landed(lake.home)
+    missing = with_column("observed_at", lambda old: pa.nulls(len(old), old.type))
+    for name in ("queue_offsets", "snapshots"):
+        rewrite(item.path / f"{name}.parquet", missing)
+    assert load(lake).rejected == {}
+    found = lake.read(raw.QUEUE_OFFSETS)
+    assert set(found["observed_at"].to_pylist()) == {item.observed_at}
+    assert found.num_rows == pq.read_metadata(item.path / "queue_offsets.parquet").num_rows
 
 
 # What other writers do and is no fault

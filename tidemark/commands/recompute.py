@@ -30,17 +30,22 @@ def recompute(
     if first >= last:
         raise typer.BadParameter(f"--to {end} is not after --from {start}")
     hand_over()
-    from assets.partitions import first_hour
+    from assets.partitions import computable_since, first_hour
+    from lake.catalog import Lake
+    from lake.catalog_config import CatalogConfig
     from lake.window import HOUR, Window, ceil_hour
     from orchestration import in_process
 
     settings = invocation().settings
-    oldest = first_hour(settings.computable_days)
+    lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
+    oldest = computable_since(lake.shared.state, settings.history_days)
     if first < oldest:
-        raise typer.BadParameter(
-            f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: raw rows and history reach "
-            f"{settings.computable_days} days back (TIDEMARK_RAW_DAYS, TIDEMARK_HISTORY_DAYS)"
+        why = (
+            f"history reaches {settings.history_days} days back (TIDEMARK_HISTORY_DAYS)"
+            if oldest == first_hour(settings.history_days)
+            else f"older raw rows were removed after {settings.raw_days} days (TIDEMARK_RAW_DAYS)"
         )
+        raise typer.BadParameter(f"--from {start} is before {oldest:%Y-%m-%dT%H:%MZ}: {why}")
     now = ceil_hour(datetime.now(UTC))
     if last > now:
         if first >= now:
