@@ -55,6 +55,11 @@ class Ways:
             return "over before it was escalated"
         return self.refusals(notification)
 
+    def repeats(self, incident: Incident) -> bool:
+        """Return whether routes repeat an incident: one leads here, and nobody acknowledged it."""
+        node = self.nodes.get(incident.incident_id)
+        return node is not None and incident.state == "FIRING"
+
     def muted_by(self, mute_reason: MuteReason, now: datetime) -> MuteReason:
         """Return the reasons to mute an incident, those of its route included."""
 
@@ -166,10 +171,12 @@ def ready(
     groups: dict[Group, list[Notification]] = {}
     at_once: list[Notification] = []
     for each in todo.notifications:
+        if each.repeat and not ways.repeats(each.incident):
+            continue
         node = ways.nodes.get(each.incident.incident_id)
         if node is None or each.late:
             at_once.append(each)
-        elif not (each.repeat and each.incident.state != "FIRING"):
+        else:
             groups.setdefault(ways.keys[each.incident.incident_id], []).append(each)
     due: list[Sequence[Notification]] = [at_once] if at_once else []
     postponed: list[Entry] = []

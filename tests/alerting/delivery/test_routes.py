@@ -166,6 +166,37 @@ def test_what_nobody_acknowledges_escalates_and_its_end_follows(lake, servers, d
     assert titles(servers["team"])[-1] == "[critical] RESOLVED lag: lab/a/orders"
 
 
+@pytest.mark.parametrize("taken_at", [20, 79])
+def test_an_acknowledged_escalation_is_not_repeated(lake, servers, delivering, taken_at):
+    """The receiver to whom it escalated has no route to the incident any more."""
+    by, lead = delivering(f"{ESCALATES}    repeat_interval: 1h\n"), servers["lead"]
+    save(lake, [], [a := firing("a")])
+    assert by(16).notifications == 1
+    save(lake, [a], [taken := acknowledged(a, "eve", minute(taken_at))])
+    assert [by(at).notifications for at in (80, 140)] == [0, 0]
+    assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
+    save(lake, [taken], [over(a, 150)])
+    by(151)
+    assert titles(lead)[1:] == ["[critical] RESOLVED lag: lab/a/orders"]
+
+
+def test_an_escalation_repeats_until_somebody_acknowledges(lake, servers, delivering):
+    by, lead = delivering(f"{ESCALATES}    repeat_interval: 1h\n"), servers["lead"]
+    save(lake, [], [firing("a")])
+    for at in (16, 75, 80, 100):
+        by(at)
+    assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"] * 2
+
+
+def test_a_removed_route_repeats_nothing(lake, servers, delivering):
+    save(lake, [], [firing("a")])
+    delivering(GROUPED)(2)
+    by = delivering("routes: {receiver: lead, group_wait: 0s}\n")
+    by(250)
+    assert titles(servers["team"]) == ["[critical] FIRING lag: lab/a/orders"]
+    assert titles(servers["lead"]) == ["[critical] FIRING lag: lab/a/orders"]
+
+
 def test_what_resolves_before_it_escalates_reaches_nobody_else(lake, servers, delivering):
     by = delivering(ESCALATES)
     save(lake, [], [a := firing("a")])
