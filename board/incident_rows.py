@@ -1,21 +1,18 @@
 """Incidents as the API and the pages show them: their row, with the evidence decoded."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from alerting.delivery.outbox import notifications_of
+from alerting.delivery.records import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, one_incident
+from alerting.incidents.details import details, with_evidence
 from alerting.incidents.incident import OPEN
 from board.as_of import Shown
 from board.responses import ProblemError
 from lake.catalog import Lake
 from lake.state import State
 from lake.tables import alerting
-from lake.typed_rows import plain_rows
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
@@ -38,7 +35,7 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
         raise ProblemError(400, f"severity={severity!r}: it is one of {', '.join(SEVERITIES)}")
     wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
     found = [
-        _decoded(row)
+        with_evidence(row)
         for row in rows.of(alerting.INCIDENTS).to_pylist()
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
@@ -66,7 +63,7 @@ def incident_details(lake: Lake, incident_id: str) -> dict[str, Any]:
         incident = one_incident(lake, incident_id)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
-    return _decoded(plain_rows([incident])[0]) | {"notifications": notifications_of(lake, incident)}
+    return details(incident, notifications_of(lake, incident))
 
 
 def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
@@ -93,12 +90,3 @@ def silence_rows(state: State, now: datetime) -> list[dict[str, Any]]:
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
     return [silence_row(each, now) for each in found if each.until > now]
-
-
-def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        evidence = msgspec.json.decode(row["evidence"] or "{}")
-    except msgspec.DecodeError:
-        evidence = {}
-    labels = dict(row["labels"] or {})
-    return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}

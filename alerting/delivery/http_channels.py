@@ -12,8 +12,8 @@ import requests
 from alerting.delivery.channels import ChannelError
 from alerting.delivery.log_filter import ADDRESS_FILTER
 from alerting.delivery.messages import Notification, observed
+from alerting.incidents.details import details
 from alerting.incidents.incident import Incident
-from lake.typed_rows import plain_rows
 
 TIMEOUT = 10.0
 """Seconds for one request."""
@@ -49,16 +49,15 @@ def _fingerprint(*parts: str) -> str:
 
 def document(notification: Notification) -> dict[str, Any]:
     """Return an incident as ``GET /api/v1/incidents/{id}`` has it, and the transition."""
-    incident = notification.incident
-    row = plain_rows([incident])[0] | {"evidence": incident.details}
-    row["transition"] = {
+    found = details(notification.incident, notification.records)
+    found["transition"] = {
         "transition": notification.transition.transition,
         "state": notification.state,
         "at": notification.transition.at,
         "repeat": notification.repeat,
         "late": notification.late,
     }
-    return row
+    return found
 
 
 class WebhookChannel:

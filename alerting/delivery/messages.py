@@ -1,8 +1,8 @@
 """Notifications as text for people, and as JSON for programs."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,12 +26,14 @@ class Notification:
         transition: the change of its state.
         repeat: whether it was delivered before and is repeated because the incident is open.
         late: whether the incident was over, for too long to act on it, before it could be notified.
+        records: what was recorded before of the incident's notifications, on all channels.
     """
 
     incident: Incident
     transition: Transition
     repeat: bool = False
     late: bool = False
+    records: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
     @property
     def state(self) -> str:

@@ -6,6 +6,7 @@ any moment repeats at most the message that it had not recorded, and loses none.
 `alerting.delivery.due` decides what is due.
 """
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +22,10 @@ from alerting.delivery.marks import read_marks, write_marks
 from alerting.delivery.messages import Notification, severity_order
 from alerting.delivery.open_notifications import OpenNotifications
 from alerting.delivery.plans import Plan, plan_of
-from alerting.incidents.incident import Incident
+from alerting.delivery.records import Records
 from alerting.rules.routing import Routing
 from lake.catalog import Lake
-from lake.conditions import one_of
 from lake.leases import NOTIFIER, Lease
-from lake.tables.alerting import NOTIFICATIONS
-from lake.typed_rows import plain_rows
 
 FIRST_RETRY_PAUSE = timedelta(seconds=15)
 LONGEST_RETRY_PAUSE = timedelta(minutes=15)
@@ -123,6 +121,8 @@ def _deliver(
     if not incidents:
         return Delivery()
     entries = entries_by_channel(lake, incidents)
+    every = (entry for of_channel in entries.values() for entry in of_channel.values())
+    records = Records(lake, open_notifications, every)
     delivery = Delivery()
     for channel in channels:
         lease.confirm()
@@ -131,7 +131,7 @@ def _deliver(
         mark, now = marks.get(channel.name), clock()
         concerned = [each for each in incidents if concerns(each, known, mark, now)]
         plan = plan_of(channel, concerned, mine, routing, mute_reason, clock)
-        delivery |= _deliver_on(lake, plan, clock, open_notifications)
+        delivery |= _deliver_on(plan, records, clock)
         delivery |= _refresh(plan)
     # Everything has an entry by now, so the next delivery need not look back as far.
     written = [each.written_at for each in incidents if each.written_at]
@@ -140,12 +140,7 @@ def _deliver(
     return delivery
 
 
-def _deliver_on(
-    lake: Lake,
-    plan: Plan,
-    clock: Callable[[], datetime],
-    open_notifications: OpenNotifications,
-) -> Delivery:
+def _deliver_on(plan: Plan, records: Records, clock: Callable[[], datetime]) -> Delivery:
     """Send what is due on one channel until it fails; what is left is recorded as pending."""
     channel, entries = plan.channel, plan.entries
     changed = list(plan.changed)
@@ -153,9 +148,9 @@ def _deliver_on(
     left = {_key(each): each for each in plan.notifications}
     error: str | None = None
     for message in _messages(channel, plan.groups):
-        error = _send(channel, message)
+        error = _send(channel, [_documented(each, records) for each in message])
         changed += [_attempted(each, plan, clock(), error) for each in message]
-        _record(lake, entries, changed, open_notifications)
+        records.write(changed)
         changed = []
         for each in message:
             left.pop(_key(each))
@@ -163,7 +158,7 @@ def _deliver_on(
             break
         delivered += message
     unsent = [new_entry(each, channel.name) for key, each in left.items() if key not in entries]
-    _record(lake, entries, [*changed, *unsent], open_notifications)
+    records.write([*changed, *unsent])
     return Delivery(
         {channel.name: tuple(delivered)} if delivered else {},
         {channel.name: error} if error else {},
@@ -186,20 +181,9 @@ def _key(notification: Notification) -> Key:
     return notification.incident.incident_id, notification.transition.transition
 
 
-def _record(
-    lake: Lake,
-    entries: Mapping[Key, Entry],
-    changed: Sequence[Entry],
-    open_notifications: OpenNotifications,
-) -> None:
-    """Write the changed entries of a channel, whose former entries are given."""
-    if not changed:
-        return
-    lake.upsert(NOTIFICATIONS, plain_rows(changed))
-    incident_ids = {each.incident_id for each in changed}
-    current = {key: each for key, each in entries.items() if key[0] in incident_ids}
-    current |= {(each.incident_id, each.transition): each for each in changed}
-    open_notifications.record(lake, current.values())
+def _documented(notification: Notification, records: Records) -> Notification:
+    """Return a notification with what was recorded before of those of its incident."""
+    return dataclasses.replace(notification, records=records.of(notification.incident))
 
 
 def _messages(
@@ -257,9 +241,3 @@ def _attempted(notification: Notification, plan: Plan, now: datetime, error: str
         last_error=None,
         next_attempt_at=plan.repeat_at(notification, now),
     )
-
-
-def notifications_of(lake: Lake, incident: Incident) -> list[dict[str, object]]:
-    """Return the rows of ``alerting.notifications`` about one incident, in order of time."""
-    rows = lake.read(NOTIFICATIONS, one_of("incident_id", [incident.incident_id])).to_pylist()
-    return sorted(rows, key=lambda row: (row["transition_at"], row["channel"]))

@@ -5,10 +5,17 @@ from datetime import timedelta
 import pytest
 from fastapi.testclient import TestClient
 
+from alerting.delivery.channels import LogChannel
+from alerting.delivery.http_channels import WebhookChannel
+from alerting.delivery.outbox import deliver
 from alerting.delivery.silences import silences
 from alerting.incidents.actions import one_incident
+from alerting.rules.routing import Routing
 from lake.catalog import Lake
 from tests.support import board_home
+from tests.support.notification_servers import serve
+
+EVERY_RECEIVER = Routing(broadcasts=True)
 
 
 @pytest.fixture
@@ -39,6 +46,32 @@ def test_an_incident_with_evidence_transitions_and_notifications(
     assert body["evidence"]["row"]["consumer_group"] == "mailer"
     assert body["notifications"] == []
     assert client.get("/api/v1/incidents/ffffffff").status_code == 404
+
+
+def test_a_webhook_gets_what_the_api_answers(firing: str, client: TestClient, filled: Lake) -> None:
+    """At that moment: with the notifications that other channels accepted before."""
+    answers = []
+    with serve() as hook:
+        channels = [LogChannel(), WebhookChannel(hook.http, None, "hook")]
+        hook.before_answer = lambda: answers.append(
+            client.get(f"/api/v1/incidents/{firing}").json()
+        )
+        hook.status = 503
+        deliver(filled, channels, routing=EVERY_RECEIVER)
+        hook.status = 200
+        later = board_home.now() + timedelta(hours=2)
+        deliver(filled, channels, clock=lambda: later, routing=EVERY_RECEIVER)
+        client.post(f"/api/v1/incidents/{firing}/resolve", json={"reason": "done"})
+        deliver(filled, channels, routing=EVERY_RECEIVER)
+    opened, resolved = hook.received
+    assert [each.pop("transition")["transition"] for each in hook.received] == [
+        "FIRING",
+        "RESOLVED",
+    ]
+    assert hook.received == answers
+    assert opened["row"]["consumer_group"] == "mailer"
+    assert {each["status"] for each in opened["notifications"]} == {"DELIVERED", "PENDING"}
+    assert len(opened["notifications"]) == 2 and len(resolved["notifications"]) == 3
 
 
 def test_acknowledging_records_who_and_why(firing: str, client: TestClient, filled: Lake) -> None:

@@ -59,7 +59,7 @@ def show(
 ) -> None:
     """Print one incident: the message, its evidence and its notifications."""
     from alerting.delivery.messages import Notification, text
-    from alerting.delivery.outbox import notifications_of
+    from alerting.delivery.records import notifications_of
 
     lake = _lake()
     incident = _one(lake, incident_id)

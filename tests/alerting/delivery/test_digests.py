@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from alerting.delivery.channels import AppriseChannel
 from alerting.delivery.messages import MOST_IN_FULL
-from alerting.delivery.outbox import deliver, notifications_of
+from alerting.delivery.outbox import deliver
 from alerting.delivery.receivers import DAY, open_channels
+from alerting.delivery.records import notifications_of
 from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save

@@ -1,0 +1,28 @@
+"""Incidents for programs: what ``GET /api/v1/incidents/{id}`` answers and webhooks get."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from alerting.incidents.incident import Incident
+from lake.typed_rows import plain_rows
+
+
+def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of ``alerting.incidents`` with its evidence decoded.
+
+    `row` is the part of the evidence that people ask for first: the row for which its rule was
+    true.
+    """
+    try:
+        evidence = msgspec.json.decode(row["evidence"] or "{}")
+    except msgspec.DecodeError:
+        evidence = {}
+    labels = dict(row["labels"] or {})
+    return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}
+
+
+def details(incident: Incident, notifications: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an incident with its evidence and its rows of ``alerting.notifications``."""
+    return with_evidence(plain_rows([incident])[0]) | {"notifications": list(notifications)}
