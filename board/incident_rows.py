@@ -1,5 +1,6 @@
 """Incidents as the API and the pages show them: their row, with the evidence decoded."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,11 +12,24 @@ from alerting.incidents.incident import OPEN
 from board.as_of import Shown
 from board.responses import ProblemError
 from lake.catalog import Lake
+from lake.schema import STRING_MAP, Column
 from lake.state import State
 from lake.tables import alerting
+from lake.typed_rows import dict_rows
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
+
+EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last")
+
+INCIDENTS = replace(
+    alerting.INCIDENTS,
+    columns=(
+        *(EVIDENCE if each.name == "evidence" else each for each in alerting.INCIDENTS.columns),
+        Column("row", STRING_MAP, "the columns of that row"),
+    ),
+)
+"""The columns of incidents with their evidence decoded; the table has it as text."""
 
 
 def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
@@ -36,7 +50,7 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
     wanted = {"": STATES, "OPEN": OPEN}.get(state.upper(), (state.upper(),))
     found = [
         with_evidence(row)
-        for row in rows.of(alerting.INCIDENTS).to_pylist()
+        for row in dict_rows(rows.of(alerting.INCIDENTS))
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
     found.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)

@@ -44,6 +44,17 @@ def page_model(table: Table) -> type[BaseModel]:
     return create_model(f"{row.__name__}Page", **fields)
 
 
+@cache
+def details_model(table: Table, **parts: Table) -> type[BaseModel]:
+    """Return the model of a table's row with the rows of other tables about it, by name."""
+    row = row_model(table)
+    fields: dict[str, Any] = {
+        name: (list[row_model(part)], Field(description=part.comment))
+        for name, part in parts.items()
+    }
+    return create_model(f"{row.__name__}Details", __base__=row, **fields)
+
+
 def _type(kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         return list[_type(kind.value_type)]

@@ -9,6 +9,7 @@ from board.as_of import Shown
 from board.responses import ProblemError
 from lake.schema import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
 from lake.tables import progress, raw
+from lake.typed_rows import dict_rows
 
 TOPICS = Table(
     "board.topics",
@@ -69,7 +70,7 @@ def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
     for name, table in tables.items():
         found = rows.of(table, cluster)
         found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
-        details[name] = found.sort_by([(key, "ascending") for key in table.key]).to_pylist()
+        details[name] = dict_rows(found.sort_by([(key, "ascending") for key in table.key]))
     if not any(details.values()):
         raise ProblemError(404, f"no topic {topic!r} in {cluster!r}: GET /api/v1/topics lists them")
     return {"cluster": cluster, "topic": topic, "observed_at": rows.at[cluster], **details}

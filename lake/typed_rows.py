@@ -36,6 +36,11 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
     return msgspec.convert(known, list[kind])
 
 
+def dict_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as JSON has them: maps are dictionaries, of which Arrow makes pairs."""
+    return rows.to_pylist(maps_as_pydicts="strict")
+
+
 def plain_rows(structs: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return structs as rows that Arrow understands."""
     return [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in structs]

@@ -150,6 +150,8 @@ def _shown(name: str, value: Any) -> str:
         return f"{value:,.1f}"
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, Mapping):
+        return printable(", ".join(f"{key}={item}" for key, item in value.items()))
     return printable(str(value))
 
 

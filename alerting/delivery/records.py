@@ -9,13 +9,13 @@ from alerting.incidents.incident import Incident
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.tables.alerting import NOTIFICATIONS
-from lake.typed_rows import plain_rows
+from lake.typed_rows import dict_rows, plain_rows
 
 
 def notifications_of(lake: Lake, incident: Incident) -> list[dict[str, Any]]:
     """Return the rows of ``alerting.notifications`` about one incident, in order of time."""
-    rows = lake.read(NOTIFICATIONS, one_of("incident_id", [incident.incident_id])).to_pylist()
-    return _in_order(rows)
+    rows = lake.read(NOTIFICATIONS, one_of("incident_id", [incident.incident_id]))
+    return _in_order(dict_rows(rows))
 
 
 class Records:

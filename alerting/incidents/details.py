@@ -19,7 +19,7 @@ def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
         evidence = msgspec.json.decode(row["evidence"] or "{}")
     except msgspec.DecodeError:
         evidence = {}
-    labels = dict(row["labels"] or {})
+    labels = row["labels"] or {}
     return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}
 
 

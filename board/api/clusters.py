@@ -11,6 +11,7 @@ from board.freshness import age_seconds, is_fresh
 from board.models import page_model
 from board.responses import json_response
 from lake.tables import raw
+from lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["clusters"])
 
@@ -32,7 +33,7 @@ def brokers(store: TheStore, cluster: Cluster) -> Response:
     """Return the rows of ``raw.brokers``; one that did not respond has nulls."""
     rows = store.newest.of(raw.BROKERS, cluster)
     rows = rows.sort_by([("broker", "ascending"), ("broker_id", "ascending")])
-    return json_response({"items": rows.to_pylist(), "next_cursor": None})
+    return json_response({"items": dict_rows(rows), "next_cursor": None})
 
 
 def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
@@ -41,7 +42,7 @@ def cluster_rows(newest: Shown, now: datetime) -> list[dict[str, Any]]:
     A row holds the columns of ``raw.snapshots``, ``age_seconds``, ``fresh``, and ``brokers``: the
     names of its broker groups.
     """
-    snapshots = newest.of(raw.SNAPSHOTS).sort_by("cluster").to_pylist()
+    snapshots = dict_rows(newest.of(raw.SNAPSHOTS).sort_by("cluster"))
     return [
         row
         | {

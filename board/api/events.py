@@ -16,6 +16,7 @@ from board.past import rows_between
 from board.responses import json_response
 from board.store import Store
 from lake.tables import progress, quality
+from lake.typed_rows import dict_rows
 from lake.window import Window
 
 router = APIRouter()
@@ -54,7 +55,7 @@ def events(
         kind=kind,
     )
     found, following = page(rows, progress.EVENTS, NEWEST_FIRST, limit, cursor)
-    return json_response({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": dict_rows(found), "next_cursor": following})
 
 
 @router.get(
@@ -75,7 +76,7 @@ def results(
     if success is not None:
         rows = rows.filter(pc.equal(rows["success"], success))  # pyright: ignore
     found, following = page(rows, quality.RESULTS, Order("table"), limit, cursor)
-    return json_response({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": dict_rows(found), "next_cursor": following})
 
 
 @router.get(
@@ -90,7 +91,7 @@ def quarantine(
     """Return rows of ``quality.quarantine``: raw rows that cannot be measurements."""
     rows = shown(store, at).of(quality.QUARANTINE)
     found, following = page(rows, quality.QUARANTINE, NEWEST_FIRST, limit, cursor)
-    return json_response({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": dict_rows(found), "next_cursor": following})
 
 
 def event_rows(store: Store, window: Window, **equal: str | None) -> pa.Table:

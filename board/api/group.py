@@ -15,6 +15,7 @@ from board.past import rows_between
 from board.responses import ProblemError, json_response
 from board.series import MOST_POINTS, STEPS, series, step_for
 from lake.tables import progress, raw
+from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
 from settings.durations import seconds
 
@@ -165,7 +166,7 @@ def rows_of_group(
     found = found.filter(pc.equal(found["consumer_group"], group))  # pyright: ignore
     if topic is not None:
         found = found.filter(pc.equal(found["topic"], topic))  # pyright: ignore
-    return found.sort_by([(name, "ascending") for name in table.key]).to_pylist()
+    return dict_rows(found.sort_by([(name, "ascending") for name in table.key]))
 
 
 def window_of(start: str, end: str) -> Window:

@@ -9,6 +9,7 @@ from board.models import page_model
 from board.paging import Order, containing, having, page
 from board.responses import ProblemError, json_response
 from lake.tables import progress
+from lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["groups"])
 
@@ -43,4 +44,4 @@ def groups(
     rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
     rows = containing(rows, q, ("consumer_group", "topic"))
     found, following = page(rows, progress.GROUPS, order, limit, cursor)
-    return json_response({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": dict_rows(found), "next_cursor": following})

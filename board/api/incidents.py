@@ -10,8 +10,14 @@ from alerting.delivery.silences import Silence, SilenceError, silence, unsilence
 from alerting.incidents.actions import IncidentError, NoSuchIncidentError, acknowledge, resolve
 from alerting.incidents.incident import Incident
 from board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
-from board.incident_rows import incident_details, incident_rows, silence_row, silence_rows
-from board.models import page_model
+from board.incident_rows import (
+    INCIDENTS,
+    incident_details,
+    incident_rows,
+    silence_row,
+    silence_rows,
+)
+from board.models import details_model, page_model
 from board.paging import page_of_list
 from board.responses import ProblemError, json_response
 from board.store import Store
@@ -46,7 +52,7 @@ class NewSilence(BaseModel):
 @router.get(
     "/incidents",
     summary="Incidents, open ones first",
-    responses={200: {"model": page_model(alerting.INCIDENTS)}},
+    responses={200: {"model": page_model(INCIDENTS)}},
 )
 def incidents(
     store: TheStore,
@@ -62,7 +68,11 @@ def incidents(
     return json_response({"items": chosen, "next_cursor": following})
 
 
-@router.get("/incidents/{incident_id}", summary="An incident, its evidence and notifications")
+@router.get(
+    "/incidents/{incident_id}",
+    summary="An incident, its evidence and notifications",
+    responses={200: {"model": details_model(INCIDENTS, notifications=alerting.NOTIFICATIONS)}},
+)
 def incident(store: TheStore, incident_id: str) -> Response:
     """Return an incident of any age, with transitions and who was notified."""
     return json_response(incident_details(store.lake, incident_id))

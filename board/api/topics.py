@@ -9,6 +9,7 @@ from board.models import page_model
 from board.paging import Order, containing, having, page
 from board.responses import json_response
 from board.topic_rows import TOPICS, topic_details, topic_rows
+from lake.typed_rows import dict_rows
 
 router = APIRouter(tags=["topics"])
 
@@ -28,7 +29,7 @@ def topics(
     rows = having(topic_rows(shown(store, at)), cluster=cluster, kind=kind)
     rows = containing(rows, q, ("topic",))
     found, following = page(rows, TOPICS, Order.of(sort, TOPICS), limit, cursor)
-    return json_response({"items": found.to_pylist(), "next_cursor": following})
+    return json_response({"items": dict_rows(found), "next_cursor": following})
 
 
 @router.get("/topics/{cluster}/{topic}", summary="A topic: configuration, queues, groups")

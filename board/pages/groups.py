@@ -7,6 +7,7 @@ from board.pages.layout import ThePage
 from board.paging import Order, containing, having
 from board.paging import page as page_of
 from lake.tables import progress
+from lake.typed_rows import dict_rows
 
 router = APIRouter(include_in_schema=False)
 
@@ -43,7 +44,7 @@ def groups(
     wanted = {"cluster": cluster, "q": q, "health": health, "topic": topic}
     return page.render(
         "groups.html",
-        rows=found.to_pylist(),
+        rows=dict_rows(found),
         count=rows.num_rows,
         following=following,
         columns=COLUMNS,

@@ -12,6 +12,7 @@ from board.paging import containing, having
 from board.responses import ProblemError
 from board.topic_rows import topic_details, topic_rows
 from lake.tables import quality, raw
+from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)
@@ -24,7 +25,7 @@ MOST = 500
 def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     """Show topics, those of users first."""
     rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
-    found = sorted(rows.to_pylist(), key=lambda row: (row["kind"] != "normal", row["topic"]))
+    found = sorted(dict_rows(rows), key=lambda row: (row["kind"] != "normal", row["topic"]))
     columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
                "newest_stored_at")  # fmt: skip
     return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
@@ -45,7 +46,7 @@ def brokers(page: ThePage) -> Response:
     columns = ("cluster", "broker", "broker_id", "address", "role", "version", "put_tps", "get_tps",
                "disk_ratio", "dispatch_behind_bytes", "retention_hours", "booted_at")  # fmt: skip
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
-    return page.render("table.html", title="Brokers", columns=columns, rows=rows.to_pylist(),
+    return page.render("table.html", title="Brokers", columns=columns, rows=dict_rows(rows),
                        count=rows.num_rows, q="", filters=False, note="")  # fmt: skip
 
 
@@ -60,14 +61,14 @@ def events(page: ThePage, hours: int = 24) -> Response:
     columns = ("observed_at", "kind", "cluster", "broker", "consumer_group", "topic", "queue_id",
                "from_offset", "to_offset", "messages", "likely_cause")  # fmt: skip
     return page.render("table.html", title="Events", columns=columns,
-                       rows=rows.slice(0, MOST).to_pylist(), count=rows.num_rows, q="",
+                       rows=dict_rows(rows.slice(0, MOST)), count=rows.num_rows, q="",
                        filters=False, note="")  # fmt: skip
 
 
 @router.get("/quality")
 def results(page: ThePage) -> Response:
     """Show the newest result of every expectation, those not met first."""
-    rows: list[dict[str, Any]] = newest_results(page.rows).to_pylist()
+    rows: list[dict[str, Any]] = dict_rows(newest_results(page.rows))
     rows.sort(key=lambda row: (row["success"] is not False, row["table"], row["expectation"]))
     count = page.rows.of(quality.QUARANTINE).num_rows
     columns = ("table", "expectation", "success", "unexpected", "elements", "severity",

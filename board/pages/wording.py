@@ -1,5 +1,6 @@
 """Values as people read them; a dash stands for unknown."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,4 +91,6 @@ def cell(name: str, value: Any) -> str:
         return str(value) if name.endswith("_id") else number(value, 2 if "tps" in name else 0)
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
     return str(value)

@@ -185,6 +185,7 @@ def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
     """Return all raw rows with the key of a row, including itself."""
     from lake.conditions import all_of, one_of, window_filter
     from lake.tables import TABLES
+    from lake.typed_rows import dict_rows
     from lake.window import Window
 
     if row.snapshot_id is None:
@@ -192,8 +193,10 @@ def _same_key(lake: "Lake", row: "QuarantinedRow") -> list[dict[str, Any]]:
     table = TABLES[row.table]
     moment = Window.through(row.observed_at, row.observed_at)
     of_snapshot = one_of("snapshot_id", [row.snapshot_id])
-    found = lake.read(table, all_of(window_filter(table, moment), of_snapshot)).to_pylist()
-    return [each for each in found if {name: each[name] for name in table.key} == row.key]
+    found = lake.read(table, all_of(window_filter(table, moment), of_snapshot))
+    return [
+        each for each in dict_rows(found) if {name: each[name] for name in table.key} == row.key
+    ]
 
 
 def _why_not(

@@ -20,11 +20,12 @@ def show(
     """Print rows of any table, newest first."""
     from lake.query import select
     from lake.tables import TABLES
+    from lake.typed_rows import dict_rows
 
     if name not in TABLES:
         raise typer.BadParameter(f"no table {name!r}; the tables are {', '.join(sorted(TABLES))}")
     found = select(invocation().lake, TABLES[name], where, limit)
     if format is Format.json:
-        typer.echo(to_json(found.to_pylist()))
+        typer.echo(to_json(dict_rows(found)))
     else:
-        print_rows(found.to_pylist(), found.column_names)
+        print_rows(dict_rows(found), found.column_names)

@@ -49,6 +49,7 @@ def test_a_duration(seconds, text):
         ("lag", 1000, "1,000"),
         ("online", True, "yes"),
         ("topics", ["a", "b"], "a, b"),
+        ("config", {"a": "1", "b": "2"}, "a=1, b=2"),
         ("lag", None, UNKNOWN),
     ],
 )

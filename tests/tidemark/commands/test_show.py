@@ -1,0 +1,20 @@
+"""`tidemark show`: rows of a table as programs and people read them."""
+
+import json
+from datetime import UTC, datetime
+
+from lake.catalog import Lake
+from lake.tables import raw
+from tests.support.board_home import rows_of
+from tests.support.commands import output_of
+
+CONFIG = {"fileReservedTime": "72", "brokerRole": "SYNC_MASTER"}
+
+
+def test_maps_are_objects_of_json_and_named_values_of_tables(lake: Lake) -> None:
+    row = {"broker_id": 0, "config": list(CONFIG.items())}
+    lake.append(raw.BROKERS, rows_of(raw.BROKERS, datetime.now(UTC), [row]))
+    (shown,) = json.loads(output_of(lake.home, "show", "raw.brokers", "--format", "json"))
+    assert (shown["config"], shown["runtime"]) == (CONFIG, None)
+    text = output_of(lake.home, "show", "raw.brokers")
+    assert "fileReservedTime=72, brokerRole=SYNC_MASTER" in text
