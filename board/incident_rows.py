@@ -19,6 +19,7 @@ from lake.typed_rows import dict_rows
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
+SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")
 
 EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last")
 
@@ -90,17 +91,27 @@ def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:
         "until": silence.until,
         "author": silence.author,
         "comment": silence.comment,
+        "ended_by": silence.ended_by,
+        "end_reason": silence.end_reason or None,
     }
 
 
-def silence_rows(state: State, now: datetime) -> list[dict[str, Any]]:
-    """Return the silences in force, and those planned.
+def silence_rows(kept: State, now: datetime, state: str = "") -> list[dict[str, Any]]:
+    """Return silences, the first to end first.
+
+    Args:
+        kept: where they are.
+        now: the present.
+        state: one of `SILENCE_STATES`, or ``all``; empty for those that have not ended.
 
     Raises:
-        ProblemError: they cannot be read.
+        ProblemError: there is no such state, or they cannot be read.
     """
+    if state and state.upper() not in (*SILENCE_STATES, "ALL"):
+        raise ProblemError(400, f"state={state!r}: it is all or one of {', '.join(SILENCE_STATES)}")
+    wanted = {"": SILENCE_STATES[:2], "ALL": SILENCE_STATES}.get(state.upper(), (state.upper(),))
     try:
-        found = silences(state)
+        found = silences(kept)
     except SilenceError as error:
         raise ProblemError(503, str(error)) from error
-    return [silence_row(each, now) for each in found if each.until > now]
+    return [silence_row(each, now) for each in found if each.state(now) in wanted]

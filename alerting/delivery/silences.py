@@ -6,8 +6,8 @@ A silence that starts later is a maintenance window, planned ahead.
 import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from alerting.incidents.incident import Incident
@@ -19,6 +19,12 @@ from settings.fields import fits
 
 COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""
+
+KEPT = timedelta(days=30)
+"""How long a silence that has ended is kept, with who ended it and why."""
+
+MOST_KEPT = 500
+"""Silences that have ended and are kept: the newest, as all are in one small file."""
 
 LEASE_SECONDS = 10.0
 """Longest wait for another person's change, which takes milliseconds."""
@@ -42,6 +48,8 @@ class Silence:
         comment: why; may be empty.
         created_at: when it was made, UTC.
         starts_at: when it starts, UTC; None = when it was made.
+        ended_by: who ended it before its time; None = nobody.
+        end_reason: why they did; may be empty.
     """
 
     silence_id: str
@@ -51,11 +59,15 @@ class Silence:
     comment: str
     created_at: datetime
     starts_at: datetime | None = None
+    ended_by: str | None = None
+    end_reason: str = ""
 
     def covers(self, incident: Incident, now: datetime) -> bool:
         """Return whether it is in force and matches an incident."""
+        if self.state(now) != "ACTIVE":
+            return False
         columns = incident.row | {"rule": incident.rule, "severity": incident.severity}
-        return self.state(now) == "ACTIVE" and fits(self.match, columns)
+        return fits(self.match, columns)
 
     def state(self, now: datetime) -> str:
         """Return ``PLANNED`` | ``ACTIVE`` | ``ENDED``."""
@@ -65,7 +77,7 @@ class Silence:
 
 
 def silences(state: State) -> list[Silence]:
-    """Return all silences, the next to end first.
+    """Return all silences, those that ended within `KEPT` too, the first to end first.
 
     Raises:
         SilenceError: they cannot be read.
@@ -86,7 +98,7 @@ def silence(
     now: datetime | None = None,
     starts_at: datetime | None = None,
 ) -> Silence:
-    """Add a silence, and remove those that have ended.
+    """Add a silence, and remove those that ended long ago.
 
     Args:
         shared: where silences are kept.
@@ -114,23 +126,37 @@ def silence(
         raise SilenceError(f"{names}: unknown, a silence matches {', '.join(COLUMNS)}")
     made = Silence(secrets.token_hex(4), match, until, author, comment, now, starts_at)
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
-        _write(shared.state, [*(it for it in silences(shared.state) if it.until > now), made])
+        found = silences(shared.state)
+        ended = [each for each in found if now - KEPT < each.until <= now]
+        others = [each for each in found if each.until > now]
+        _write(shared.state, [*ended[-MOST_KEPT:], *others, made])
     return made
 
 
-def unsilence(shared: Shared, silence_id: str) -> Silence:
-    """End a silence.
+def unsilence(
+    shared: Shared, silence_id: str, author: str, reason: str = "", now: datetime | None = None
+) -> Silence:
+    """End a silence before its time.
+
+    Args:
+        shared: where silences are kept.
+        silence_id: its id.
+        author: who ends it.
+        reason: why; may be empty.
+        now: the present, None = by the clock.
 
     Raises:
-        SilenceError: no silence has that id.
+        SilenceError: no silence that has not ended has that id.
     """
+    now = now or datetime.now(UTC)
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
-        found = silences(shared.state)
-        ended = [each for each in found if each.silence_id == silence_id]
-        if not ended:
+        by_id = {each.silence_id: each for each in silences(shared.state)}
+        found = by_id.get(silence_id)
+        if found is None or found.state(now) == "ENDED":
             raise SilenceError(f"no silence {silence_id!r}: tidemark incidents silences lists them")
-        _write(shared.state, [each for each in found if each not in ended])
-    return ended[0]
+        ended = replace(found, until=now, ended_by=author, end_reason=reason)
+        _write(shared.state, (by_id | {silence_id: ended}).values())
+    return ended
 
 
 def mute_reason(
@@ -181,4 +207,6 @@ def _silence(row: Mapping[str, Any]) -> Silence:
         comment=row["comment"],
         created_at=datetime.fromisoformat(row["created_at"]),
         starts_at=datetime.fromisoformat(row["starts_at"]) if row.get("starts_at") else None,
+        ended_by=row.get("ended_by"),
+        end_reason=row.get("end_reason", ""),
     )

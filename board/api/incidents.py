@@ -99,9 +99,12 @@ def resolve_it(
 
 
 @router.get("/silences", summary="Silences in force, and planned")
-def all_silences(store: TheStore) -> Response:
-    """Return the silences that have not ended."""
-    rows = silence_rows(store.lake.shared.state, datetime.now(UTC))
+def all_silences(
+    store: TheStore,
+    state: Annotated[str, Query(description="a state, or `all`; without, not ENDED")] = "",
+) -> Response:
+    """Return silences; those that have ended are kept for 30 days."""
+    rows = silence_rows(store.lake.shared.state, datetime.now(UTC), state)
     return json_response({"items": rows, "next_cursor": None})
 
 
@@ -116,10 +119,15 @@ def add_silence(store: TheStore, person: ThePerson, wanted: NewSilence) -> Respo
 
 
 @router.delete("/silences/{silence_id}", summary="End a silence", status_code=204)
-def end_silence(store: TheStore, silence_id: str) -> Response:
-    """End a silence; what it muted and is still open is notified then."""
+def end_silence(
+    store: TheStore,
+    person: ThePerson,
+    silence_id: str,
+    reason: Annotated[str, Query(max_length=LONGEST_REASON, description="why, in words")] = "",
+) -> Response:
+    """End a silence in the name of the person; what it muted and is still open is notified then."""
     try:
-        unsilence(store.lake.shared, silence_id)
+        unsilence(store.lake.shared, silence_id, person.name, reason)
     except SilenceError as error:
         raise ProblemError(404, str(error)) from error
     return Response(status_code=204)

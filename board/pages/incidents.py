@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
 from alerting.delivery.messages import observed
-from alerting.delivery.silences import unsilence
+from alerting.delivery.silences import KEPT, unsilence
 from alerting.incidents.actions import one_incident
 from alerting.rules.kinds import KINDS
 from board.api.incidents import do, silenced
@@ -35,6 +35,8 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
         "incidents.html",
         incidents=incident_rows(page.rows, wanted, severity)[:500],
         silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
+        ended=silence_rows(page.store.lake.shared.state, datetime.now(UTC), "ended")[::-1],
+        days_kept=KEPT.days,
         state=state,
         severity=severity,
         states=("open", "all", *STATES),
@@ -124,11 +126,13 @@ def silence(
 
 
 @router.post("/unsilence")
-def end_silence(request: Request, store: TheStore, id: Text, token: Text) -> Response:
+def end_silence(
+    request: Request, store: TheStore, person: ThePerson, id: Text, token: Text, reason: Text = ""
+) -> Response:
     """End a silence, then show those that are left."""
     check_form(request, token)
     try:
-        unsilence(store.lake.shared, id)
+        unsilence(store.lake.shared, id, person.name, reason[:1000])
     except ValueError as error:
         raise ProblemError(404, str(error)) from error
     return RedirectResponse("/incidents", 303)

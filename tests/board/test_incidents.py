@@ -98,8 +98,18 @@ def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     assert (made["author"], made["comment"], made["state"]) == ("somebody", "upgrade", "ACTIVE")
     assert [each.silence_id for each in silences(filled.shared.state)] == [made["silence_id"]]
     assert client.get("/api/v1/silences").json()["items"] == [made]
-    assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 204
-    assert client.delete(f"/api/v1/silences/{made['silence_id']}").status_code == 404
+    path = f"/api/v1/silences/{made['silence_id']}"
+    assert client.delete(path, params={"reason": "done early"}).status_code == 204
+    assert client.delete(path).status_code == 404
+    assert client.get("/api/v1/silences").json()["items"] == []
+    (ended,) = client.get("/api/v1/silences?state=ended").json()["items"]
+    assert (ended["state"], ended["ended_by"], ended["end_reason"]) == (
+        "ENDED",
+        "somebody",
+        "done early",
+    )
+    assert client.get("/api/v1/silences?state=all").json()["items"] == [ended]
+    assert client.get("/api/v1/silences?state=bad").status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,13 @@ def test_a_person_silences_and_ends_it(firing: str, client: TestClient) -> None:
     form = form_of(text, "/silence") | {"duration": "2h", "comment": "upgrade"}
     text = client.post("/silence", data=form, headers=HTML).text
     assert "upgrade" in text
-    ended = client.post("/unsilence", data=form_of(text, "/unsilence"), headers=HTML)
-    assert "upgrade" not in ended.text
+    assert "Ended within 30 days" not in text
+    form = form_of(text, "/unsilence") | {"reason": "done early"}
+    active, _, ended = client.post("/unsilence", data=form, headers=HTML).text.partition(
+        "Ended within 30 days"
+    )
+    assert "upgrade" not in active and "upgrade" in ended
+    assert "somebody" in ended and "done early" in ended
 
 
 def test_a_form_without_its_token_changes_nothing(

@@ -181,21 +181,26 @@ def silence(
 @app.command()
 def unsilence(
     silence_id: Annotated[str, typer.Argument(metavar="ID", help="As `silences` prints it.")],
+    author: Annotated[str, typer.Option("--author", help="Who ends it.")] = "",
+    reason: Reason = "",
 ) -> None:
-    """End a silence."""
+    """End a silence before its time."""
     from alerting.delivery.silences import SilenceError
     from alerting.delivery.silences import unsilence as end
 
     try:
-        ended = end(invocation().shared, silence_id)
+        ended = end(invocation().shared, silence_id, author or me(), reason)
     except SilenceError as error:
         raise CommandError(str(error)) from error
     echo(f"{ended.silence_id} ended")
 
 
 @app.command()
-def silences(format: Format = Format.table) -> None:
-    """Print the silences in force, and those planned."""
+def silences(
+    everything: Annotated[bool, typer.Option("--all", help="Ended silences too.")] = False,
+    format: Format = Format.table,
+) -> None:
+    """Print the silences in force, and those planned; with --all those ended within 30 days too."""
     from alerting.delivery.silences import silences as known
 
     now = datetime.now(UTC)
@@ -208,15 +213,17 @@ def silences(format: Format = Format.table) -> None:
             "until": each.until,
             "author": each.author,
             "comment": each.comment,
+            "ended_by": each.ended_by,
+            "end_reason": each.end_reason or None,
         }
         for each in known(invocation().shared.state)
-        if each.until > now
+        if everything or each.state(now) != "ENDED"
     ]
     if format is Format.json:
         echo(to_json(rows))
     else:
         names = ("silence_id", "state", "match", "starts_at", "until", "author", "comment")
-        print_rows(rows, names)
+        print_rows(rows, (*names, "ended_by", "end_reason") if everything else names)
 
 
 def _lake() -> "Lake":

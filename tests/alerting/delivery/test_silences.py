@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from alerting.delivery.silences import (
+    KEPT,
     Silence,
     SilenceError,
     mute_reason,
@@ -37,10 +38,33 @@ def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
     assert why(FIRING, 1) == "silenced by eve until 2026-11-19T13:00:00+00:00"
     assert why(FIRING, 60) is None
     assert why(other, 1) is None
-    assert unsilence(lake.shared, made.silence_id) == made
-    assert why(FIRING, 1) is None
-    with pytest.raises(SilenceError, match="no silence"):
-        unsilence(lake.shared, made.silence_id)
+
+
+def test_who_ends_a_silence_and_why_is_kept(lake):
+    made = silence(lake.shared, {"topic": ("o*",)}, minute(60), "eve", "upgrade", now=NOON)
+    ended = unsilence(lake.shared, made.silence_id, "bob", "done early", minute(20))
+    assert ended == dataclasses.replace(
+        made, until=minute(20), ended_by="bob", end_reason="done early"
+    )
+    assert silences(lake.shared.state) == [ended]
+    assert ended.state(minute(20)) == "ENDED"
+    assert mute_reason(FIRING, [ended], {}, minute(21)) is None
+    for other in (made.silence_id, "none"):
+        with pytest.raises(SilenceError, match="no silence"):
+            unsilence(lake.shared, other, "bob", now=minute(30))
+    silence(lake.shared, {"topic": ("o*",)}, minute(99), "eve", now=minute(30))
+    assert ended in silences(lake.shared.state)
+    late = minute(20) + KEPT
+    silence(lake.shared, {"topic": ("o*",)}, late + KEPT, "eve", now=late)
+    assert ended not in silences(lake.shared.state)
+
+
+def test_a_silence_of_an_older_version_is_read(lake):
+    made = silence(lake.shared, {"topic": ("o*",)}, minute(60), "eve", now=NOON)
+    file = lake.home.path / "silences.json"
+    (row,) = json.loads(file.read_text())
+    file.write_text(json.dumps([{k: v for k, v in row.items() if not k.startswith("end")}]))
+    assert silences(lake.shared.state) == [made]
 
 
 def test_a_silence_needs_a_match_and_a_future_end(lake):

@@ -39,8 +39,16 @@ def test_incidents_are_listed_shown_taken_on_and_silenced(home, lake):
     broker = json.loads(output_of(home, "incidents", "silences", "--format", "json"))[0]
     assert broker["match"] == "broker=broker-b|c*"
     output_of(home, "incidents", "unsilence", broker["silence_id"])
-    output_of(home, "incidents", "unsilence", silence_id)
+    why = ("--author", "bob", "--reason", "done early")
+    output_of(home, "incidents", "unsilence", silence_id, *why)
     assert json.loads(output_of(home, "incidents", "silences", "--format", "json")) == []
+    every = json.loads(output_of(home, "incidents", "silences", "--all", "--format", "json"))
+    (ended,) = [row for row in every if row["silence_id"] == silence_id]
+    assert [ended[name] for name in ("state", "ended_by", "end_reason")] == [
+        "ENDED",
+        "bob",
+        "done early",
+    ]
 
 
 def test_what_nothing_ends_any_more_is_closed_by_hand(home, lake):
