@@ -26,6 +26,9 @@ OPEN_PATHS = ("/healthz",)
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 
+READING = ("/preferences", "/api/v1/plan")
+"""What is sent by POST and changes nothing that others see: who reads may do it."""
+
 
 @dataclass(frozen=True)
 class Person:
@@ -143,7 +146,7 @@ class AccessMiddleware:
         scope.setdefault("state", {})["person"] = person
         if scope["method"] in SAFE:
             return None
-        if not person.may_act:
+        if not (person.may_act or (scope["method"] == "POST" and scope["path"] in READING)):
             return 403, f"{person.name} may read and not act", {}
         if not _is_of_same_site(headers):
             return 403, "this request comes from another site", {}

@@ -15,6 +15,8 @@ from lake.catalog import Lake
 from settings.environment import Settings
 from settings.errors import SettingsError
 from settings.home import Home
+from tests.board.test_pages import form_of
+from tests.board.test_parameters import routes
 from tests.support.homes import run
 from tests.support.lake_copies import copied
 from tidemark.commands.serve import login_of
@@ -76,6 +78,47 @@ def test_reading_and_acting_are_separate(
     assert response.status_code == acts
     if reads == 401:
         assert "Basic" in guarded.get(GROUPS, headers=headers).headers["www-authenticate"]
+
+
+UNSAFE = [
+    (method, ("/api/v1" if route.include_in_schema else "") + route.path)
+    for route in routes()
+    for method in (route.methods or set()) - {"GET", "HEAD"}
+]
+
+
+@pytest.mark.parametrize(("method", "path"), UNSAFE)
+def test_a_reader_is_refused_what_changes_something(
+    guarded: TestClient, method: str, path: str
+) -> None:
+    """Language, colours and plans are a matter of reading; every other address acts."""
+    response = guarded.request(method, path, json={}, headers=bearer("t-read"))
+    refused = response.status_code == 403 and "may read and not act" in response.text
+    assert refused == (path not in ("/preferences", "/api/v1/plan"))
+
+
+def test_a_reader_chooses_a_language(guarded: TestClient) -> None:
+    reader = bearer("t-read") | {"Accept": "text/html"}
+    page = guarded.get("/", headers=reader).text
+    form = form_of(page, "/preferences") | {"language": "zh"}
+
+    def choose(**other: str) -> int:
+        headers = reader | other
+        return guarded.post(
+            "/preferences", data=form, headers=headers, follow_redirects=False
+        ).status_code
+
+    assert choose(Origin="http://evil.example") == 403
+    assert choose() == 303 and guarded.cookies["language"] == "zh"
+    guarded.cookies.clear()
+    form["token"] = "0" * 64
+    assert choose() == 403 and not guarded.cookies
+
+
+def test_a_reader_plans(guarded: TestClient) -> None:
+    wanted = {"cluster": "elsewhere", "consumer_group": "mailer", "clients": 3}
+    response = guarded.post("/api/v1/plan", json=wanted, headers=bearer("t-read"))
+    assert response.status_code == 404, "this cluster is not configured"
 
 
 def test_logins_are_those_of_the_variables(
