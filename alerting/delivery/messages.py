@@ -1,7 +1,7 @@
 """Notifications as text for people, and as JSON for programs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,10 @@ SEVERITIES = ("critical", "warning", "info")
 
 MOST_IN_FULL = 20
 """Notifications that a message shows in full at most; of the others it shows the number."""
+
+
+Say = Callable[..., str]
+"""Returns an English text in another language, with the values that it names in braces."""
 
 
 @dataclass(frozen=True)
@@ -145,24 +149,38 @@ def text(notification: Notification) -> str:
     return "\n".join(one_line(line) for line in lines if line)
 
 
-def observed(incident: Incident) -> str:
-    """Return the numbers of the newest alert in words, without the unknown ones."""
+def in_english(text: str, **values: Any) -> str:
+    """Return a text with its values, in the language in which it is written."""
+    return text.format(**values) if values else text
+
+
+def observed(incident: Incident, say: Say = in_english) -> str:
+    """Return the numbers of the newest alert in words, without the unknown ones.
+
+    Args:
+        incident: the incident.
+        say: returns a text in the language of the reader.
+    """
     row, unit = incident.row, _unit(incident)
     words = incident.details.get("words") or KINDS[incident.kind].words
-    parts = [words.format(value=amount(incident.last_value, unit))]
+    parts = [say(words, value=amount(incident.last_value, unit, say))]
     if "{value}" in words and incident.threshold:
-        parts[0] += f" (threshold {amount(incident.threshold, unit)})"
+        threshold = amount(incident.threshold, unit, say)
+        parts[0] = say("{observed} (threshold {threshold})", observed=parts[0], threshold=threshold)
     if row.get("status"):
-        parts.append(f"the snapshot is {row['status']}")
+        parts.append(say("the snapshot is {status}", status=say(row["status"])))
     about_backlog = KINDS[incident.kind].about_backlog
     if about_backlog and row.get("worst_broker"):
-        queue = f"{row['worst_broker']} queue {row['worst_queue_id']}"
-        parts.append(f"most on {queue}: {row['max_queue_lag']:,}")
+        most = f"{row['max_queue_lag']:,}"
+        where = {"broker": row["worst_broker"], "queue_id": row["worst_queue_id"]}
+        parts.append(say("most on {broker} queue {queue_id}: {lag}", **where, lag=most))
     if about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
-        parts.append(f"the oldest for {amount(row['delay_ms'] / 1000, 'seconds')}")
+        age = amount(row["delay_ms"] / 1000, "seconds", say)
+        parts.append(say("the oldest for {age}", age=age))
     if row.get("queues_unknown"):
-        parts.append(f"{row['queues_unknown']} of {row['queues']} queues unknown, so a lower bound")
-    return ", ".join(parts)
+        queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
+        parts.append(say("{unknown} of {queues} queues unknown, so a lower bound", **queues))
+    return say(", ").join(parts)
 
 
 def _likely_cause(incident: Incident) -> str:
@@ -172,16 +190,21 @@ def _likely_cause(incident: Incident) -> str:
     return ", ".join(cause) if isinstance(cause, list) else cause or ""
 
 
-def amount(value: float | None, unit: str) -> str:
+def amount(value: float | None, unit: str, say: Say = in_english) -> str:
     """Return a number with its unit, ``?`` for an unknown one."""
     if value is None:
         return "?"
     if unit == "seconds":
-        return str(timedelta(seconds=round(value)))
+        whole = timedelta(seconds=round(value))
+        if not whole.days:
+            return str(whole)
+        time = whole - timedelta(days=whole.days)
+        text = "{days} day, {time}" if abs(whole.days) == 1 else "{days} days, {time}"
+        return say(text, days=whole.days, time=time)
     if unit == "share":
         return f"{value:.0%}"
     number = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return f"{number} {unit}".strip()
+    return say(f"{{number}} {unit}", number=number) if unit else number
 
 
 def _times(notification: Notification) -> str:

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import yaml
 
-CHINESE: dict[str, str] = yaml.safe_load(
-    (Path(__file__).parent.parent / "templates" / "zh.yaml").read_text(encoding="utf-8")
-)
+FILES = sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))
+
+CHINESE: dict[str, str] = {
+    text: words
+    for file in FILES
+    for text, words in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+}
 """English to Chinese; what is not here stays as it is."""

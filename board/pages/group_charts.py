@@ -103,7 +103,7 @@ def _incidents(
         where = incident_address(row["incident_id"])
         found.append(Mark(row["fired_at"] or row["opened_at"], row["rule"], "fired", where))
         if row["resolved_at"]:
-            found.append(Mark(row["resolved_at"], f"{row['rule']} resolved", "done", where))
+            found.append(Mark(row["resolved_at"], row["rule"], "done", where))
     return found
 
 

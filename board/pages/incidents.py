@@ -63,7 +63,7 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        said=observed(one_incident(page.store.lake, id)) if kind else "",
+        said=observed(one_incident(page.store.lake, id), page.say) if kind else "",
         runbook=found["evidence"].get("runbook") or "",
         group=group,
         charts=charts,

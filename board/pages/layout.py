@@ -75,7 +75,11 @@ _environment.filters |= {
     "iso": wording.iso,
     "measured": wording.measured,
 }
-_environment.globals |= {"cell": wording.cell, "NUMBERS": wording.NUMBERS}
+_environment.globals |= {
+    "cell": wording.cell,
+    "NUMBERS": wording.NUMBERS,
+    "WORDS": wording.WORDS,
+}
 
 
 class Page:
@@ -95,6 +99,10 @@ class Page:
     def render(self, template: str, **context: Any) -> Response:
         """Return a template as HTML."""
         return html(self.request, template, self._common() | context)
+
+    def say(self, text: str, **values: Any) -> str:
+        """Return a text in the language of the person."""
+        return _translated(_chosen(self.request), text, values)
 
     def url(self, path: str, **parameters: Any) -> str:
         """Return an address of the board that shows the same instant."""
@@ -129,7 +137,7 @@ def html(
 ) -> Response:
     """Return a template as HTML, in the language and colours of the person."""
     language = _language(request)
-    chosen = CHINESE if language == "zh" else {}
+    chosen = _chosen(request)
     person = getattr(request.state, "person", None)
     plain = {
         "at": "",
@@ -154,10 +162,16 @@ def html(
     return HTMLResponse(text, status)
 
 
+def _chosen(request: Request) -> Mapping[str, str]:
+    """Return the words of the language of the person, by the English ones."""
+    return CHINESE if _language(request) == "zh" else {}
+
+
 def _translated(chosen: Mapping[str, str], text: str, values: Mapping[str, Any]) -> str:
-    translated = chosen.get(text) or ENGLISH.get(text) or text
-    if translated is text and text.islower() and " " not in text:
-        return text.replace("_", " ")
+    translated = chosen.get(text) or ENGLISH.get(text)
+    if translated is None:
+        is_column = text.islower() and " " not in text and not values
+        translated = text.replace("_", " ") if is_column else text
     return translated.format(**values) if values else translated
 
 
@@ -190,12 +204,23 @@ def _language(request: Request) -> str:
     chosen = request.cookies.get("language", "")
     if chosen in LANGUAGES:
         return chosen
-    wanted = request.headers.get("accept-language", "").lower()
-    for part in wanted.split(","):
-        tag = part.partition(";")[0].strip()[:2]
-        if tag in LANGUAGES:
-            return tag
-    return "en"
+    return _preferred(request.headers.get("accept-language", ""))
+
+
+def _preferred(accepted: str) -> str:
+    """Return the language with the largest weight in ``Accept-Language``; the first of equals."""
+    weights: dict[str, float] = {}
+    for part in accepted.lower().split(","):
+        tag, _, parameter = part.partition(";")
+        name, _, weight = parameter.partition("=")
+        try:
+            found = float(weight) if name.strip() == "q" else 1.0
+        except ValueError:
+            continue
+        language = tag.strip().partition("-")[0]
+        if language in LANGUAGES and 0 < found <= 1:
+            weights[language] = max(found, weights.get(language, 0.0))
+    return max(weights, key=lambda each: weights[each], default="en")
 
 
 def _theme(request: Request) -> str:

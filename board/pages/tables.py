@@ -29,7 +29,7 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
                "newest_stored_at")  # fmt: skip
     return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
-                       count=len(found), q=q, filters=True, note="")  # fmt: skip
+                       count=len(found), q=q, filters=True, quarantined=0)  # fmt: skip
 
 
 @router.get("/topic")
@@ -47,7 +47,7 @@ def brokers(page: ThePage) -> Response:
                "disk_ratio", "dispatch_behind_bytes", "retention_hours", "booted_at")  # fmt: skip
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
     return page.render("table.html", title="Brokers", columns=columns, rows=dict_rows(rows),
-                       count=rows.num_rows, q="", filters=False, note="")  # fmt: skip
+                       count=rows.num_rows, q="", filters=False, quarantined=0)  # fmt: skip
 
 
 @router.get("/events")
@@ -62,7 +62,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
                "from_offset", "to_offset", "messages", "likely_cause")  # fmt: skip
     return page.render("table.html", title="Events", columns=columns,
                        rows=dict_rows(rows.slice(0, MOST)), count=rows.num_rows, q="",
-                       filters=False, note="")  # fmt: skip
+                       filters=False, quarantined=0)  # fmt: skip
 
 
 @router.get("/quality")
@@ -70,9 +70,8 @@ def results(page: ThePage) -> Response:
     """Show the newest result of every expectation, those not met first."""
     rows: list[dict[str, Any]] = dict_rows(newest_results(page.rows))
     rows.sort(key=lambda row: (row["success"] is not False, row["table"], row["expectation"]))
-    count = page.rows.of(quality.QUARANTINE).num_rows
     columns = ("table", "expectation", "success", "unexpected", "elements", "severity",
                "observed_at")  # fmt: skip
     return page.render("table.html", title="Quality", columns=columns, rows=rows[:MOST],
                        count=len(rows), q="", filters=False,
-                       note=f"{count} rows quarantined in 24 hours" if count else "")  # fmt: skip
+                       quarantined=page.rows.of(quality.QUARANTINE).num_rows)  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from alerting.delivery.messages import Say
 from lake.tables import TABLES
 
 UNKNOWN = "–"
@@ -17,6 +18,14 @@ NUMBERS = frozenset(
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
 ) | {"groups", "brokers", "messages"}
 """Columns whose values stand under each other by their last digit."""
+
+WORDS = frozenset(
+    column.name
+    for table in TABLES.values()
+    for column in table.columns
+    if pa.types.is_boolean(column.type)
+) | {"kind", "severity", "state", "status", "health", "condition", "delay_source", "moves"}
+"""Columns whose values are words of a language, and not names."""
 
 
 def number(value: Any, digits: int = 0) -> str:
@@ -65,11 +74,11 @@ def iso(value: datetime | None) -> str:
     return "" if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def measured(value: float | None, unit: str) -> str:
+def measured(value: float | None, unit: str, say: Say) -> str:
     """Return the value of an alert rule in its unit; a dash for unknown."""
     if value is None or unit not in ("seconds", "share"):
         text = number(value, 2)
-        return text if value is None or not unit else f"{text} {unit}"
+        return text if value is None or not unit else say(f"{{number}} {unit}", number=text)
     return duration(value) if unit == "seconds" else f"{value:.0%}"
 
 

@@ -1,5 +1,6 @@
 """The pages as HTML: what they show, in which language, and that names of strangers stay text."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -199,6 +200,57 @@ def test_chinese_by_browser_and_by_switch(client: TestClient) -> None:
     form = form_of(english, "/preferences") | {"language": "zh", "theme": "dark", "back": "/topics"}
     switched = client.post("/preferences", data=form, headers=HTML).text
     assert "主题" in switched and 'data-theme="dark"' in switched
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("en;q=0.1, zh;q=0.9", "zh-CN"),
+        ("zh;q=0.8, en", "en"),
+        ("fr, zh;q=0", "en"),
+        ("fr, zh-TW;q=0.5, en;q=0.4", "zh-CN"),
+        ("zh, en", "zh-CN"),
+        ("zho, en;q=0.1", "en"),
+        ("zh;q=much", "en"),
+        ("*", "en"),
+        ("", "en"),
+    ],
+)
+def test_the_language_with_the_largest_weight(
+    reader: TestClient, accepted: str, language: str
+) -> None:
+    text = reader.get("/topics", headers=HTML | {"Accept-Language": accepted}).text
+    assert f'<html lang="{language}"' in text
+
+
+def test_an_incident_in_chinese(client: TestClient, filled: Lake) -> None:
+    at = board_home.now()
+    row = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders", "online": False,
+           "queues": 8, "queues_unknown": 2, "worst_broker": "broker-b", "worst_queue_id": 3,
+           "max_queue_lag": 1490, "delay_ms": 90_061_000}  # fmt: skip
+    found = board_home.add_incident(
+        filled,
+        at,
+        kind="stalled",
+        evidence=json.dumps({"row": row}),
+        transitions=[{"transition": "FIRING", "at": at}, {"transition": "FIRING_2", "at": at}],
+    )
+    text = client.get(f"/incident?id={found}", headers=HTML | {"Accept-Language": "zh"}).text
+    assert (
+        "堆积 90,000 条消息，且有队列毫无进展（阈值 1,000 条消息），"
+        "堆积最多的是 broker-b 的队列 3：1,490，最早的一条已等待 1 天 1:01:01，"
+        "8 个队列中有 2 个未知，因此这是下限"
+    ) in text
+    assert "有客户端持有队列却不消费" in text and "触发（第 2 次）" in text
+    assert "<dt>在线</dt><dd><bdi>否</bdi>" in text
+    english = client.get(f"/incident?id={found}", headers=HTML).text
+    assert "90,000 messages wait and a queue makes no progress (threshold 1,000" in english
+    assert "FIRING (2)" in english
+
+
+def test_a_mistake_in_chinese(reader: TestClient) -> None:
+    response = reader.get("/nothing", headers=HTML | {"Accept-Language": "zh"})
+    assert response.status_code == 404 and "<h1>找不到</h1>" in response.text
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "/\\evil.example"])

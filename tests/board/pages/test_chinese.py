@@ -1,0 +1,152 @@
+"""Everything that pages say has Chinese words; names of commands, tables and columns stay."""
+
+import ast
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from string import Formatter
+
+import pytest
+import yaml
+from jinja2 import Environment, nodes
+
+import board
+from alerting.rules.kinds import KINDS
+from board.api.groups import HEALTH
+from board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
+from board.pages import groups, now, tables
+from board.pages.chinese import CHINESE, FILES
+from board.pages.wording import WORDS
+from board.topic_rows import TOPICS
+from lake.schema import Table
+from lake.tables import progress, quality, raw
+from spark.alerts.group_features import GROUP_FEATURES
+from spark.alerts.sources import SOURCES
+from spark.progress.subscriptions import DIFFERENCES
+
+ROOM = Path(board.__file__).parent
+TEMPLATES = sorted((ROOM / "templates").glob("*.html"))
+ROW_MACROS = ("rows_table", "facts")
+SHOWN_TABLES = (
+    progress.ASSIGNMENTS,
+    progress.EVENTS,
+    progress.GROUPS,
+    progress.QUEUES,
+    quality.RESULTS,
+    raw.SNAPSHOTS,
+    raw.TOPICS,
+    TOPICS,
+)
+
+
+def translated(template: Path) -> Iterator[str]:
+    """Yield the texts that a template translates: those that stand in it."""
+    tree = Environment().parse(template.read_text(encoding="utf-8"))
+    for call in tree.find_all(nodes.Call):
+        if not isinstance(call.node, nodes.Name):
+            continue
+        if call.node.name == "_" and call.args:
+            yield from _constants(call.args[0])
+        elif call.node.name in ROW_MACROS:
+            yield from _constants(call.args[1])
+    for loop in tree.find_all(nodes.For):
+        variables = {each.name for each in [loop.target, *loop.target.find_all(nodes.Name)]
+                     if isinstance(each, nodes.Name)}  # fmt: skip
+        used = {
+            call.args[0].name
+            for call in loop.find_all(nodes.Call)
+            if isinstance(call.node, nodes.Name)
+            and call.node.name in ("_", "severity")
+            and isinstance(call.args[0], nodes.Name)
+        }
+        if variables & used:
+            yield from (each for each in _constants(loop.iter) if not each.startswith("/"))
+
+
+def _constants(node: nodes.Node) -> Iterator[str]:
+    for each in [node, *node.find_all(nodes.Const)]:
+        if isinstance(each, nodes.Const) and isinstance(each.value, str):
+            yield each.value
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
+def test_what_a_template_says(template: Path) -> None:
+    found = set(translated(template))
+    assert found or template.stem in ("problem", "charts_head")
+    assert sorted(found - CHINESE.keys()) == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_kind_of_rule_says(name: str) -> None:
+    kind = KINDS[name]
+    units = {f"{{number}} {kind.unit}"} if kind.unit not in ("", "seconds", "share") else set()
+    texts = {kind.hint, kind.words} | units - {"", "{value}"}
+    assert sorted(texts - CHINESE.keys() - {"", "{value}"}) == []
+
+
+def test_columns_of_pages() -> None:
+    tree = ast.parse(Path(tables.__file__).read_text(encoding="utf-8"))
+    assigned = {
+        name.value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "columns"
+        for name in ast.walk(each.value)
+        if isinstance(name, ast.Constant)
+    }
+    assert "dispatch_behind_bytes" in assigned
+    assert sorted((assigned | {*groups.COLUMNS, *now.COLUMNS}) - CHINESE.keys()) == []
+
+
+def test_columns_of_evidence() -> None:
+    names = {name for source in SOURCES.values() for name in source.evidence}
+    names |= {name for feature in GROUP_FEATURES for name in feature.columns}
+    # Those of rules about Tidemark's own work.
+    names |= {"newest_at", "runs", "table", "expectation"}
+    assert sorted(names - CHINESE.keys()) == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    SHOWN_TABLES,
+    ids=lambda table: table.name,
+)
+def test_values_that_are_words(table: Table) -> None:
+    """A declaration lists them: ``pull | pop (message by message); NULL = ...``."""
+    listed = [
+        word
+        for column in table.columns
+        if column.name in WORDS and "|" in column.comment
+        for word in re.findall(r"(?:^|\| )(\w+)", column.comment)
+    ]
+    assert sorted(set(listed) - CHINESE.keys()) == []
+
+
+def test_states_and_titles_of_problems() -> None:
+    problems = {
+        HTTPStatus(int(status)).phrase
+        for path in ROOM.rglob("*.py")
+        for status in re.findall(r"ProblemError\(\s*(\d+)", path.read_text(encoding="utf-8"))
+    }
+    problems |= {"Method Not Allowed", "Internal Server Error", "Not Found"}
+    (reason,) = [each for each in progress.IDLE_CLIENTS.columns if each.name == "reason"]
+    reasons = re.findall(r"(?:^|\| )(\w+)", reason.comment)
+    states = {*reasons, *DIFFERENCES, *HEALTH, *STATES, *SEVERITIES, *SILENCE_STATES, "yes", "no"}
+    assert sorted((states | problems) - CHINESE.keys()) == []
+
+
+def test_the_same_values_are_filled_in() -> None:
+    def fields(text: str) -> set[str | None]:
+        return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+    wrong = {text for text, words in CHINESE.items() if fields(text) != fields(words)}
+    assert wrong == set()
+
+
+def test_no_text_is_translated_twice() -> None:
+    keys = [
+        key.value
+        for file in FILES
+        for key, _ in yaml.compose(file.read_text(encoding="utf-8")).value
+    ]
+    assert len(keys) == len(set(keys))
