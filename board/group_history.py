@@ -42,7 +42,8 @@ class GroupHistory:
         """
         copies = self._copies
         stages = (copies.days, copies.hours) if by_day else (copies.hours,)
-        parts, others = [], [window]
+        # Of a window without an hour of data nothing else is found.
+        parts, others = [_empty()], [window]
         for copies_of in stages:
             rest: list[Window] = []
             for each in others:
@@ -51,7 +52,7 @@ class GroupHistory:
                 rest += missing
             others = rest
         parts += [self._uncopied(each, equal) for each in others]
-        schema = _empty().schema
+        schema = parts[0].schema
         whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts])
         return whole.sort_by("observed_at")
 

@@ -50,6 +50,15 @@ def test_a_step_gives_the_last_and_the_largest(reader: TestClient, past: list[da
     assert len(points) <= 2
 
 
+def test_a_history_without_observations_is_empty(reader: TestClient, past: list[datetime]) -> None:
+    before = past[0] - timedelta(days=9)
+    query = f"?from={iso(before - timedelta(days=1))}&to={iso(before)}"
+    path = f"/api/v1/groups/{CLUSTER}/mailer/orders/history{query}"
+    for columns in ("lag,delay_ms", "health"):
+        response = reader.get(f"{path}&columns={columns}")
+        assert response.status_code == 200 and response.json()["points"] == []
+
+
 @pytest.mark.parametrize(
     "query", ["?from=soon", "?columns=size", "?step=never", "?step=1s&from=2026-01-01", "?x=1"]
 )

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from alerting.incidents.actions import one_incident
+from board.application import application
 from board.store import Store
 from lake.catalog import Lake
 from tests.support import board_home
@@ -266,10 +267,9 @@ def test_a_mistake_at_a_page_is_a_page(reader: TestClient) -> None:
 
 
 def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
-    from board.application import application
-    from board.store import Store
-
+    """Also where the window that a page shows without being asked holds no data."""
     add_snapshot(lake, board_home.now() - timedelta(hours=2))
     with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
-        for path in ("/", "/groups", "/incidents"):
-            assert "2 h old" in client.get(path, headers=HTML).text
+        for path in PATHS:
+            response = client.get(path, headers=HTML)
+            assert response.status_code == 200 and "2 h old" in response.text, path
