@@ -17,6 +17,10 @@ from board.responses import ProblemError
 from board.segments import part
 from board.store import Store
 
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Between these lies every instant that is looked for, with room for any reach around one."""
+
 
 def the_store(request: Request) -> Store:
     """Return the store of the application."""
@@ -95,16 +99,22 @@ def instant_of(name: str, text: str) -> datetime:
     """Return the instant of a parameter, in UTC where it has no zone.
 
     Raises:
-        ProblemError: it is no ISO 8601 instant.
+        ProblemError: it is no ISO 8601 instant, or not between `EARLIEST` and `LATEST`.
     """
     try:
         # A plus that was not escaped arrives as a blank.
         instant = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
+        instant = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+        if not EARLIEST <= instant < LATEST:
+            raise OverflowError
+    except OverflowError:
+        years = f"{EARLIEST.year} to {LATEST.year - 1}"
+        raise ProblemError(400, f"{name}={text!r}: the years are {years}") from None
+    except ValueError:
         raise ProblemError(
             400, f"{name}={text!r}: an ISO 8601 instant is wanted, e.g. 2026-11-19T08:00:00Z"
         ) from None
+    return instant
 
 
 def shown(store: Store, at: str | None) -> Shown:

@@ -23,6 +23,17 @@ MOST_ROWS = 1000
 
 _IS_CURSOR = "is_cursor"
 
+_NO_CURSOR = (
+    ValueError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    binascii.Error,
+    pa.ArrowException,
+)
+"""What text that somebody made up fails with: a cursor may hold any JSON."""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -119,7 +130,7 @@ def _row_of(cursor: str, order: Order, schema: pa.Schema) -> pa.Table:
             for field in schema
         }
         return pa.Table.from_pylist([row], schema=schema)
-    except (ValueError, KeyError, TypeError, binascii.Error, pa.ArrowException) as error:
+    except _NO_CURSOR as error:
         raise ProblemError(400, "cursor: it is not one of this list; start without it") from error
 
 

@@ -1,6 +1,6 @@
 """``/events`` and ``/quality``: what happened to queues, and what of the data is not valid."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -44,11 +44,9 @@ def events(
     cursor: Cursor = None,
 ) -> Response:
     """Return rows of ``progress.events``, newest first."""
-    now = datetime.now(UTC)
-    start = from_ or (window_of("", to).end - timedelta(days=1)).isoformat()
     rows = event_rows(
         store,
-        window_of(start, to or now.isoformat()),
+        window_of(from_, to, timedelta(days=1)),
         cluster=cluster,
         consumer_group=group,
         topic=topic,

@@ -169,14 +169,19 @@ def rows_of_group(
     return dict_rows(found.sort_by([(name, "ascending") for name in table.key]))
 
 
-def window_of(start: str, end: str) -> Window:
-    """Return the window of two parameters; the last hour without them.
+def window_of(start: str, end: str, length: timedelta = timedelta(hours=1)) -> Window:
+    """Return the window of two parameters.
+
+    Args:
+        start: first instant; `length` before the last without.
+        end: last instant; now without.
+        length: of the window without a start.
 
     Raises:
         ProblemError: one is no instant, or they are not in order.
     """
     last = instant_of("to", end) if end else datetime.now(UTC)
-    first = instant_of("from", start) if start else last - timedelta(hours=1)
+    first = instant_of("from", start) if start else last - length
     if first >= last:
         raise ProblemError(400, "from: it must be before to")
     if last - first > LONGEST:

@@ -1,5 +1,7 @@
 """``/api/v1/groups`` and ``/clusters``: what stands in the newest rows, and nothing else."""
 
+import base64
+import json
 from datetime import timedelta
 
 import pytest
@@ -87,6 +89,15 @@ def test_a_wrong_request_is_a_problem(reader: TestClient, query: str, word: str)
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert body["status"] == 400 and word in body["detail"]
+
+
+@pytest.mark.parametrize("place", [str(10**30), "[" * 40_000], ids=["large", "deep"])
+def test_a_cursor_may_hold_anything(reader: TestClient, place: str) -> None:
+    values = {name: None for name in progress.GROUPS.key}
+    text = json.dumps(["lag", True, values | {"lag": "place"}]).replace('"place"', place)
+    cursor = base64.urlsafe_b64encode(text.encode()).decode()
+    response = reader.get("/api/v1/groups", params={"sort": "-lag", "cursor": cursor})
+    assert response.status_code == 400 and "cursor" in response.json()["detail"]
 
 
 def test_an_address_that_is_not_there_is_a_problem(reader: TestClient) -> None:
