@@ -186,18 +186,22 @@ def _guarded(scope: Scope, send: Send) -> Send:
     async def guarded(message: Any) -> None:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
-            added = SECURITY_HEADERS | {"cache-control": _caching(scope["path"])}
             message["headers"] = [
                 *message["headers"],
                 *(
                     (name.encode(), value.encode())
-                    for name, value in added.items()
+                    for name, value in strict_headers(scope["path"]).items()
                     if name.encode() not in names
                 ),
             ]
         await send(message)
 
     return guarded
+
+
+def strict_headers(path: str) -> dict[str, str]:
+    """Return the headers of every response at a path."""
+    return SECURITY_HEADERS | {"cache-control": _caching(path)}
 
 
 def words(text: str) -> Iterable[str]:

@@ -13,7 +13,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from board import changes, probes, scrape
-from board.access import AccessMiddleware, Login, Person
+from board.access import AccessMiddleware, Login, Person, strict_headers
 from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.dependencies import only_known_parameters, readable
 from board.live_snapshots import LiveSnapshots
@@ -124,7 +124,9 @@ def _handle_failures(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
         # What went wrong may hold anything: it is for the log, not for the client.
-        return _failure(request, 500, "this request failed; see the log of tidemark serve")
+        text = "this request failed; see the log of tidemark serve"
+        # Starlette responds to it outside of all middleware.
+        return _failure(request, 500, text, strict_headers(request.url.path))
 
 
 def _failure(
@@ -135,4 +137,6 @@ def _failure(
     if not is_page or "text/html" not in request.headers.get("accept", ""):
         return problem(status, detail, headers)
     context = {"title": HTTPStatus(status).phrase, "detail": detail}
-    return layout.html(request, "problem.html", context, status)
+    response = layout.html(request, "problem.html", context, status)
+    response.headers.update(headers or {})
+    return response

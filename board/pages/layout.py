@@ -194,7 +194,8 @@ def check_form(request: Request, token: str) -> None:
     Raises:
         ProblemError: it is not.
     """
-    if not hmac.compare_digest(form_token(request), token):
+    # As bytes: text with other characters than those of a token is not compared but an error.
+    if not hmac.compare_digest(form_token(request).encode(), token.encode()):
         raise ProblemError(
             403, "this form is of another site, or older than this server: reload it"
         )

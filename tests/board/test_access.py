@@ -195,6 +195,20 @@ def test_every_answer_is_strict(reader: TestClient, guarded: TestClient) -> None
         assert response.headers["cache-control"] == "no-store"
 
 
+def test_a_failure_is_as_strict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Store) -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(Store, "newest", property(fails))
+    client = TestClient(application(store), "http://127.0.0.1", raise_server_exceptions=False)
+    for path in (GROUPS, "/"):
+        response = client.get(path, headers={"Accept": "text/html"})
+        assert response.status_code == 500 and "secret" not in response.text
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize("line", ["ann", "ann:plain:act", "ann:scrypt$aa$bb:rule"])
 def test_a_wrong_line_of_users_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "users"

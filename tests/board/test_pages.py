@@ -141,10 +141,11 @@ def test_a_person_silences_and_ends_it(firing: str, client: TestClient) -> None:
 def test_a_form_without_its_token_changes_nothing(
     firing: str, client: TestClient, filled: Lake
 ) -> None:
-    for token in ("", "0" * 64):
+    for token in ("", "0" * 64, "é"):
         form = {"id": firing, "action": "resolve", "token": token}
         assert client.post("/incident/act", data=form, headers=HTML).status_code in (400, 403)
     assert one_incident(filled, firing).state == "FIRING"
+    assert client.post("/preferences", data={"token": "é"}).status_code == 403
 
 
 HOSTILE = (
