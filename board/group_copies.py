@@ -193,7 +193,32 @@ class GroupCopies:
     def _copy_day(self, target: Path, hours: list[Path]) -> None:
         with duckdb.connect() as session:
             session.execute("SET TimeZone = 'UTC'; SET threads = 1")
-            _write(session, _DAY, [[str(path) for path in hours]], target)
+            try:
+                _write(session, _DAY, [[str(path) for path in hours]], target)
+            except duckdb.Error:
+                # Without damaged hours, which are copied again first, the day can be copied.
+                if not remove_damaged(hours):
+                    raise
+
+
+def remove_damaged(copies: Iterable[Path]) -> bool:
+    """Remove the copies that cannot be read, as after a crash; return whether there were any."""
+    damaged = [path for path in copies if not _is_whole(path)]
+    for path in damaged:
+        _log.warning("%s is damaged: it is copied again", path)
+        path.unlink(missing_ok=True)
+    return bool(damaged)
+
+
+def _is_whole(copy: Path) -> bool:
+    try:
+        with duckdb.connect() as session:
+            # Of every value something is wanted, so that no statistics are the response.
+            text = "SELECT bit_xor(hash(COLUMNS(*))) FROM read_parquet(?)"
+            session.execute(text, [str(copy)]).fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _divided(

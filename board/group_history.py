@@ -1,6 +1,6 @@
 """Groups over time: from copies in the order of groups where there are, else from the tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from board.data_files import DataFiles
-from board.group_copies import COLUMNS, ERROR, MOST, GroupCopies
+from board.group_copies import COLUMNS, ERROR, MOST, GroupCopies, remove_damaged
 from board.past import rows_between
 from lake.catalog import Lake
 from lake.tables import progress
@@ -16,6 +16,9 @@ from lake.window import Window
 
 ERRORS_WITHIN = timedelta(hours=6)
 """Errors stand with queues, whose rows are many: of a longer time they are known from copies."""
+
+CopiesOf = Callable[[Window], tuple[list[Path], list[Window]]]
+"""Returns the copies of a window, and the windows that have none."""
 
 
 class GroupHistory:
@@ -47,8 +50,8 @@ class GroupHistory:
         for copies_of in stages:
             rest: list[Window] = []
             for each in others:
-                paths, missing = copies_of(each)
-                parts += [_read(paths, each, equal)] if paths else []
+                copied, missing = _copied(copies_of, each, equal)
+                parts += copied
                 rest += missing
             others = rest
         parts += [self._uncopied(each, equal) for each in others]
@@ -74,6 +77,19 @@ class GroupHistory:
         for name in (*COLUMNS, ERROR):
             rows = rows.append_column(f"{MOST}{name}", rows[name])
         return rows
+
+
+def _copied(
+    copies_of: CopiesOf, window: Window, equal: Mapping[str, str]
+) -> tuple[list[pa.Table], list[Window]]:
+    """Return the rows of a window that are copied, and the windows of those that are not."""
+    paths, missing = copies_of(window)
+    if not paths:
+        return [], missing
+    try:
+        return [_read(paths, window, equal)], missing
+    except duckdb.Error:
+        return _copied(copies_of, window, equal) if remove_damaged(paths) else ([], [window])
 
 
 def _read(copies: list[Path], window: Window, equal: Mapping[str, str]) -> pa.Table:

@@ -1,5 +1,6 @@
 """Copies of the past in the order of groups: the same rows, made again when tables change."""
 
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -110,3 +111,29 @@ def test_old_copies_are_removed(with_copies: Store) -> None:
     assert names == ["2026-11-22", "2026-11-23"], "days stay, hours are read by the day"
     again = with_copies.groups.rows(WINDOW, MAILER, by_day=True)
     assert again.num_rows == 87
+
+
+@pytest.mark.parametrize("by_day", [True, False])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_damaged_copy_is_removed_and_made_again(
+    with_copies: Store, size: int, by_day: bool
+) -> None:
+    """A crash of the machine may leave a file that is cut."""
+    before = with_copies.groups.rows(WINDOW, MAILER, by_day=by_day)
+    folder = with_copies.lake.home.path / "board"
+    for path in [*folder.glob("days/*"), *sorted(folder.glob("hours/*"))[-3:-1]]:
+        os.truncate(path, size)
+    after = with_copies.groups.rows(WINDOW, MAILER, by_day=by_day)
+    assert after.num_rows == before.num_rows
+    assert after["lag"].equals(before["lag"])
+    assert copy_all(with_copies) > 0
+    assert with_copies.groups.rows(WINDOW, MAILER, by_day=by_day).equals(before)
+
+
+def test_a_day_is_copied_although_an_hour_is_damaged(with_copies: Store) -> None:
+    folder = with_copies.lake.home.path / "board"
+    days = sorted(folder.glob("days/*"))
+    days[-1].unlink()
+    os.truncate(sorted(folder.glob("hours/2026-11-23*"))[4], 100)
+    assert copy_all(with_copies) == 3, "the day again, for which the hour is made again"
+    assert sorted(folder.glob("days/*")) == days
