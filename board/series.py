@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lake.window import Window
+from lake.window import MICROSECOND, Window
 
 MOST_POINTS = 2000
 
@@ -60,18 +60,22 @@ def series(
         most: begins the names of the columns with the largest values; the same columns without.
 
     A point whose values are all None stands in every gap, so that no line is drawn through it.
+    With a step this is the first empty step: points are never more than `steps_in` counts.
     """
     instants: list[datetime] = rows[instant].to_pylist()
     values = {name: rows[name].to_pylist() for name in columns}
     largest = {name: rows[most + name].to_pylist() for name in columns} if most else values
-    longest = GAP * max(usual_distance(instants), timedelta(seconds=step or 0))
+    longest = GAP * usual_distance(instants)
     made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
     before: datetime | None = None
     for place, at in enumerate(instants):
-        if before is not None and at - before > longest:
-            nothing = dict.fromkeys(columns)
-            _append(made, before + (at - before) / 2, nothing, nothing)
         point = at if step is None else _floor(at, step)
+        if before is not None and at - before > longest:
+            # With a step, a gap that leaves none empty does not show.
+            gap = before + (at - before) / 2 if step is None else _following(before, step)
+            if gap < point:
+                nothing = dict.fromkeys(columns)
+                _append(made, gap, nothing, nothing)
         row = {name: values[name][place] for name in columns}
         maximum = {name: largest[name][place] for name in columns}
         if made.instants and made.instants[-1] == point:
@@ -80,6 +84,12 @@ def series(
             _append(made, point, row, maximum)
         before = at
     return made
+
+
+def steps_in(window: Window, step: int) -> int:
+    """Return how many steps a window touches; it may begin and end inside of one."""
+    first, last = _floor(window.start, step), _floor(window.end - MICROSECOND, step)
+    return (last - first) // timedelta(seconds=step) + 1
 
 
 def usual_distance(instants: Sequence[datetime]) -> timedelta:
@@ -100,6 +110,10 @@ def _merge(made: Series, row: dict[str, Any], maximum: dict[str, Any]) -> None:
         made.last[name][-1] = value
         known = [each for each in (made.maximum[name][-1], maximum[name]) if each is not None]
         made.maximum[name][-1] = max(known) if known else None
+
+
+def _following(at: datetime, step: int) -> datetime:
+    return _floor(at, step) + timedelta(seconds=step)
 
 
 def _floor(at: datetime, step: int) -> datetime:

@@ -13,7 +13,7 @@ from board.group_copies import COLUMNS, ERROR, MOST, POINT
 from board.incident_rows import of_group
 from board.past import rows_between
 from board.responses import ProblemError, json_response
-from board.series import MOST_POINTS, STEPS, series, step_for
+from board.series import MOST_POINTS, STEPS, series, step_for, steps_in
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
@@ -118,7 +118,7 @@ def history_of(
     if store.is_empty:
         raise ProblemError(404, "nothing is computed yet")
     minutes = (window.end - window.start).total_seconds() / 60
-    if step and minutes * 60 / step > MOST_POINTS:
+    if step and steps_in(window, step) > MOST_POINTS:
         raise ProblemError(400, f"step: it gives more than {MOST_POINTS} points; take a longer one")
     step = step or step_for(window, round(minutes))
     equal = {"cluster": cluster, "consumer_group": group, "topic": topic}

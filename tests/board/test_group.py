@@ -1,6 +1,6 @@
 """``/groups/{cluster}/{group}``: the group, its queues and its history, now and then."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from fastapi.testclient import TestClient
@@ -57,6 +57,16 @@ def test_a_history_without_observations_is_empty(reader: TestClient, past: list[
     for columns in ("lag,delay_ms", "health"):
         response = reader.get(f"{path}&columns={columns}")
         assert response.status_code == 200 and response.json()["points"] == []
+
+
+def test_a_step_never_gives_more_points_than_promised(reader: TestClient) -> None:
+    """A window that starts inside of a step touches one more than its length holds."""
+    path = f"/api/v1/groups/{CLUSTER}/mailer/orders/history?columns=lag&step=60s"
+    start = datetime(2026, 11, 19, 0, 0, 29, tzinfo=UTC)
+    for seconds, status in ((0, 200), (30, 200), (31, 400), (59, 400)):
+        end = start + timedelta(minutes=1999, seconds=seconds)
+        response = reader.get(f"{path}&from={iso(start)}&to={iso(end)}")
+        assert response.status_code == status, seconds
 
 
 @pytest.mark.parametrize(

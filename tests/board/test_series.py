@@ -44,6 +44,25 @@ def test_a_step_has_its_last_and_largest_known_value():
 
 
 @pytest.mark.parametrize(
+    ("step", "minutes", "points"),
+    [
+        (3600, [*range(61), *range(210, 260)], [0, 60, None, 180, 240]),
+        (300, [*range(50, 61), *range(75, 80)], [50, 55, 60, None, 75]),
+        (300, [50, 51, 52, 58, 59], [50, 55]),
+        (60, range(0, 25, 5), range(0, 25, 5)),
+    ],
+    ids=["a whole hour", "less than three steps", "no step is empty", "as far as usual"],
+)
+def test_a_step_keeps_gaps_that_leave_a_step_empty(step, minutes, points):
+    found = series(rows(*((at, 1) for at in minutes)), "observed_at", ["lag"], step)
+    pairs = zip(found.instants, found.last["lag"], strict=True)
+    assert [None if lag is None else at for at, lag in pairs] == [
+        None if number is None else minute(number) for number in points
+    ]
+    assert found.instants == sorted(found.instants)
+
+
+@pytest.mark.parametrize(
     ("hours", "observations", "step"),
     [(1, 60, None), (24, 1440, 120), (24 * 90, 129_600, 14_400)],
 )
