@@ -1,11 +1,11 @@
 """The newest rows as of an instant of the past; a table is read when it is first requested."""
 
 import threading
-from collections.abc import Mapping
 from datetime import datetime
 
 import pyarrow as pa
 
+from alerting.incidents.as_of import row_as_of
 from board.newest import Newest, clusters_at, of_cluster, read_rows
 from lake.catalog import Lake
 from lake.conditions import earlier_than
@@ -54,33 +54,12 @@ Shown = Newest | PastRows
 
 
 def _incidents(lake: Lake, instant: datetime) -> pa.Table:
-    """Return the incidents that had opened by an instant, in the state of then.
-
-    Their last value and evidence are of later, and so unknown.
-    """
+    """Return the incidents that had opened by an instant, as they were then."""
     table = alerting.INCIDENTS
     rows = lake.read(table, earlier_than("opened_at", instant + MICROSECOND))
     return pa.Table.from_pylist(
-        [_as_of(row, instant) for row in rows.to_pylist()], schema=table.arrow_schema()
+        [row_as_of(row, instant) for row in rows.to_pylist()], schema=table.arrow_schema()
     )
-
-
-def _as_of(row: Mapping[str, object], instant: datetime) -> dict[str, object]:
-    known = dict(row)
-    is_later = {
-        name: isinstance(at := row[name], datetime) and at > instant
-        for name in ("fired_at", "acknowledged_at", "resolved_at")
-    }
-    known |= {name: None for name, later in is_later.items() if later}
-    if known["resolved_at"]:
-        known["state"] = "RESOLVED"
-    elif known["acknowledged_at"]:
-        known["state"] = "ACKNOWLEDGED"
-    else:
-        known["state"] = "FIRING" if known["fired_at"] else "PENDING"
-    if any(is_later.values()) or row["state"] != "RESOLVED":
-        known |= {"last_value": None, "peak_value": None}
-    return known
 
 
 class History:

@@ -7,6 +7,7 @@ from typing import Any
 from alerting.delivery.records import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, one_incident
+from alerting.incidents.as_of import notifications_as_of, row_as_of
 from alerting.incidents.details import details, with_evidence
 from alerting.incidents.incident import OPEN
 from board.as_of import Shown
@@ -15,7 +16,7 @@ from lake.catalog import Lake
 from lake.schema import STRING_MAP, Column
 from lake.state import State
 from lake.tables import alerting
-from lake.typed_rows import dict_rows
+from lake.typed_rows import dict_rows, plain_rows
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
@@ -68,17 +69,22 @@ def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
     ]
 
 
-def incident_details(lake: Lake, incident_id: str) -> dict[str, Any]:
-    """Return an incident as the table has it now, with its notifications.
+def incident_details(lake: Lake, incident_id: str, at: datetime | None = None) -> dict[str, Any]:
+    """Return an incident as the table has it now, or as it was, with its notifications.
 
     Raises:
-        ProblemError: there is no incident with this id.
+        ProblemError: there is no incident with this id, or it had not opened.
     """
     try:
         incident = one_incident(lake, incident_id)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
-    return details(incident, notifications_of(lake, incident))
+    row, notifications = plain_rows([incident])[0], notifications_of(lake, incident)
+    if at is not None:
+        if incident.opened_at > at:
+            raise ProblemError(404, f"incident {incident_id!r} had not opened then")
+        row, notifications = row_as_of(row, at), notifications_as_of(notifications, at)
+    return details(row, notifications)
 
 
 def silence_row(silence: Silence, now: datetime) -> dict[str, Any]:

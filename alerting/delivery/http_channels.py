@@ -14,6 +14,7 @@ from alerting.delivery.log_filter import ADDRESS_FILTER
 from alerting.delivery.messages import Notification, observed
 from alerting.incidents.details import details
 from alerting.incidents.incident import Incident
+from lake.typed_rows import plain_rows
 
 TIMEOUT = 10.0
 """Seconds for one request."""
@@ -49,7 +50,8 @@ def _fingerprint(*parts: str) -> str:
 
 def document(notification: Notification) -> dict[str, Any]:
     """Return an incident as ``GET /api/v1/incidents/{id}`` has it, and the transition."""
-    found = details(notification.incident, notification.records)
+    (row,) = plain_rows([notification.incident])
+    found = details(row, notification.records)
     found["transition"] = {
         "transition": notification.transition.transition,
         "state": notification.state,

@@ -5,9 +5,6 @@ from typing import Any
 
 import msgspec
 
-from alerting.incidents.incident import Incident
-from lake.typed_rows import plain_rows
-
 
 def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of ``alerting.incidents`` with its evidence decoded.
@@ -23,6 +20,6 @@ def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "labels": labels, "evidence": evidence, "row": evidence.get("row", {})}
 
 
-def details(incident: Incident, notifications: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an incident with its evidence and its rows of ``alerting.notifications``."""
-    return with_evidence(plain_rows([incident])[0]) | {"notifications": list(notifications)}
+def details(row: Mapping[str, Any], notifications: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a row of incidents with its evidence and its rows of ``alerting.notifications``."""
+    return with_evidence(row) | {"notifications": list(notifications)}

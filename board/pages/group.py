@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from board.api.group import group_details, window_of
-from board.dependencies import instant_of
 from board.pages.group_charts import GroupCharts
 from board.pages.layout import Page, ThePage
 from board.pages.wording import iso
@@ -79,7 +78,7 @@ def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Windo
         raise ProblemError(400, "to: it needs from")
     if (range or "1h") not in RANGES:
         raise ProblemError(400, f"range={range!r}: it is one of {', '.join(RANGES)}")
-    last = instant_of("at", page.at) if page.at else max(page.rows.at[cluster], datetime.now(UTC))
+    last = page.instant or max(page.rows.at[cluster], datetime.now(UTC))
     return Window(last - RANGES[range or "1h"], last + MICROSECOND)
 
 

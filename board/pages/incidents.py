@@ -47,14 +47,14 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
 
 @router.get("/incident")
 def incident(page: ThePage, id: str) -> Response:
-    """Show an incident as it is now."""
-    found = incident_details(page.store.lake, id)
+    """Show an incident as it is now, or as it was."""
+    found = incident_details(page.store.lake, id, page.instant)
     kind = KINDS.get(found["kind"])
     of = found["row"]
     cluster, group, topic = found["cluster"], of.get("consumer_group"), of.get("topic")
     charts = []
     if group and topic and cluster in page.rows.at:
-        window = _around(found)
+        window = _around(found, page.instant or datetime.now(UTC))
         charts = GroupCharts(
             page.store, page.rows, window, cluster, group, topic, page.incident
         ).charts
@@ -63,19 +63,21 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        said=observed(one_incident(page.store.lake, id), page.say) if kind else "",
+        said=observed(one_incident(page.store.lake, id), page.say)
+        if kind and found["last_true_at"]
+        else "",
         runbook=found["evidence"].get("runbook") or "",
         group=group,
         charts=charts,
     )
 
 
-def _around(incident: Mapping[str, Any]) -> Window:
+def _around(incident: Mapping[str, Any], now: datetime) -> Window:
     """Return from a while before an incident opened to a while after it, or now."""
     opened: datetime = incident["opened_at"]
-    end: datetime = incident["resolved_at"] or max(incident["observed_at"], datetime.now(UTC))
+    end: datetime = incident["resolved_at"] or max(opened, now)
     margin = max(timedelta(minutes=15), (end - opened) / 4)
-    last = end + margin if incident["resolved_at"] else end
+    last = max(end, min(end + margin, now))
     return Window(max(opened - margin, last - LONGEST), last + MICROSECOND)
 
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from board.as_of import Shown
-from board.dependencies import At, TheStore, shown
+from board.dependencies import At, TheStore, instant_of, shown
 from board.freshness import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
@@ -88,12 +88,14 @@ class Page:
     Attributes:
         rows: the newest rows, or those of the requested instant.
         at: that instant as it was written; empty for now.
+        instant: that instant; None for now.
     """
 
     def __init__(self, request: Request, store: TheStore, at: At = None) -> None:
         self.request = request
         self.store = store
         self.at = at or ""
+        self.instant = instant_of("at", self.at) if self.at else None
         self.rows: Shown = shown(store, self.at)
 
     def render(self, template: str, **context: Any) -> Response:

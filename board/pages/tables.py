@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from board.api.events import event_rows, newest_results
-from board.dependencies import instant_of
 from board.pages.layout import ThePage
 from board.paging import containing, having
 from board.responses import ProblemError
@@ -55,7 +54,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
     """Show what happened to queues and brokers, newest first."""
     if not 1 <= hours <= 24 * 90:
         raise ProblemError(400, "hours: 1 to 2160 is wanted")
-    end = instant_of("at", page.at) if page.at else datetime.now(UTC)
+    end = page.instant or datetime.now(UTC)
     window = Window(end - timedelta(hours=hours), end + MICROSECOND)
     rows = event_rows(page.store, window).sort_by([("observed_at", "descending")])
     columns = ("observed_at", "kind", "cluster", "broker", "consumer_group", "topic", "queue_id",

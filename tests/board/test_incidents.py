@@ -17,6 +17,8 @@ from tests.support.notification_servers import serve
 
 EVERY_RECEIVER = Routing(broadcasts=True)
 
+HTML = {"Accept": "text/html"}
+
 
 @pytest.fixture
 def firing(filled: Lake) -> str:
@@ -81,6 +83,32 @@ def test_acknowledging_records_who_and_why(firing: str, client: TestClient, fill
     assert (after.acknowledged_by, after.acknowledge_reason) == ("somebody", "on it")
     (row,) = client.get("/api/v1/incidents?state=ACKNOWLEDGED").json()["items"]
     assert row["incident_id"] == firing, "the list shows it at once"
+
+
+def test_the_past_knows_nothing_of_what_people_did_later(
+    firing: str, client: TestClient, filled: Lake
+) -> None:
+    then = one_incident(filled, firing).fired_at
+    assert then
+    client.post(f"/api/v1/incidents/{firing}/acknowledge", json={"reason": "on it"})
+    client.post(f"/api/v1/incidents/{firing}/resolve", json={"reason": "by hand"})
+    at = {"at": then.isoformat()}
+    (row,) = client.get("/api/v1/incidents", params=at).json()["items"]
+    assert row["state"] == "FIRING" and len(row["transitions"]) == 1
+    people = ("acknowledged_by", "acknowledge_reason", "resolved_by", "resolve_reason")
+    assert [row[name] for name in people] == [None] * 4
+    assert "closed" not in row["evidence"] and row["last_value"] == 90_000
+    text = client.get("/incident", params={"id": firing} | at, headers=HTML).text
+    assert '<span class="tag firing">' in text and "RESOLVED" not in text
+    assert "on it" not in text
+    now = client.get("/incident", params={"id": firing}, headers=HTML).text
+    assert '<span class="tag resolved">' in now and "on it" in now
+
+
+def test_an_incident_is_not_there_before_it_opened(firing: str, client: TestClient) -> None:
+    before = (board_home.now() - timedelta(hours=1)).isoformat()
+    response = client.get("/incident", params={"id": firing, "at": before})
+    assert response.status_code == 404 and "opened" in response.json()["detail"]
 
 
 def test_resolving_twice_is_a_conflict(firing: str, client: TestClient) -> None:
