@@ -82,3 +82,8 @@ class History:
             while len(self._known) > KEPT:
                 self._known.pop(next(iter(self._known)))
         return found
+
+    def forget(self) -> None:
+        """Keep nothing: the tables have changed, and a late tick also changes the past."""
+        with self._lock:
+            self._known.clear()

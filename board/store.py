@@ -82,6 +82,7 @@ class Store:
                     found = versions(self.lake)
                     if found != before.versions:
                         self._newest = read_newest(self.lake, before, found, datetime.now(UTC))
+                        self.past.forget()
                 self.problem = None
             # Whatever is wrong with the tables, the board goes on with what it has and reports it.
             except Exception as error:

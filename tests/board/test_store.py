@@ -43,6 +43,15 @@ def test_a_snapshot_without_queues_hides_no_group(store: Store, filled: Lake) ->
     assert store.newest.at == {CLUSTER: at}
 
 
+def test_a_late_snapshot_changes_the_past(store: Store, filled: Lake, client: TestClient) -> None:
+    at = store.newest.at[CLUSTER] - timedelta(hours=1)
+    path = f"/api/v1/topics?at={at.isoformat().replace('+00:00', 'Z')}"
+    assert client.get(path).json()["items"] == []
+    board_home.add_snapshot(filled, at - timedelta(minutes=1), [group("late", lag=7)])
+    store.refresh()
+    assert [row["groups"] for row in client.get(path).json()["items"]] == [1]
+
+
 def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake) -> None:
     for file in Path(filled.home.warehouse).rglob("*.metadata.json"):
         file.write_text("{")
