@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from board.as_of import Shown
-from board.dependencies import At, TheStore, instant_of, shown
+from board.dependencies import At, TheStore, instant_of, readable, shown
 from board.freshness import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
@@ -92,6 +92,7 @@ class Page:
     """
 
     def __init__(self, request: Request, store: TheStore, at: At = None) -> None:
+        readable(store)
         self.request = request
         self.store = store
         self.at = at or ""

@@ -16,6 +16,14 @@ from settings.home import Home
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, group
 
+HTML = {"Accept": "text/html"}
+PATHS = (
+    *("/", "/groups", "/incidents", "/incident?id=0", "/topics", "/brokers", "/events", "/quality"),
+    f"/group?cluster={CLUSTER}&group=mailer",
+    f"/topic?cluster={CLUSTER}&topic=orders",
+    "/groups?at=2026-11-19T08:00:00Z",
+)
+
 
 def test_a_new_snapshot_replaces_the_rows_before(store: Store, filled: Lake) -> None:
     before = store.newest.at[CLUSTER]
@@ -65,6 +73,12 @@ def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake
         assert response.status_code == 503 and "catalog" in response.json()["reasons"][0]
         assert client.get("/healthz").status_code == 200
         assert client.get("/api/v1/groups").status_code == 200
+        for path in ("/", "/groups", "/topics", "/brokers", "/quality", "/incidents"):
+            page = client.get(path, headers=HTML)
+            assert page.status_code == 200 and "cannot be read" in page.text, path
+        for path in ("/api/v1/events", "/events", f"/group?cluster={CLUSTER}&group=mailer"):
+            answer = client.get(path)
+            assert answer.status_code == 503, f"{path} needs more than the newest rows"
     filled.home.catalog.write_bytes(board_home_catalog)
 
 
@@ -87,10 +101,14 @@ def test_a_stale_home_is_not_ready(lake: Lake) -> None:
         assert row["fresh"] is False
 
 
-@pytest.mark.parametrize("damage", ["no database", "older"])
+@pytest.mark.parametrize("damage", ["no database", "no rows", "older"])
 def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) -> None:
-    """The catalog is damaged, or the tables are of another version."""
-    if damage == "older":
+    """The catalog or a file is damaged, or the tables are of another version."""
+    if damage == "no rows":
+        board_home.add_snapshot(filled, board_home.now() + timedelta(seconds=1))
+        for file in (filled.home.warehouse / "progress" / "groups").rglob("*.parquet"):
+            file.write_bytes(b"no rows" * 100)
+    elif damage == "older":
         table = filled.table(progress.GROUPS.name)
         with table.transaction() as change:
             change.set_properties({VERSION_PROPERTY: "1"})
@@ -101,8 +119,11 @@ def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) 
         answer = client.get("/api/v1/events")
         assert answer.status_code == 503
         assert answer.headers["content-type"] == "application/problem+json"
-        page = client.get("/", headers={"Accept": "text/html"})
-        assert page.status_code == 200 and "cannot be read" in page.text
+        for path in PATHS:
+            page = client.get(path, headers=HTML)
+            assert page.status_code == 503 and "Service Unavailable" in page.text, path
+            assert "Traceback" not in page.text and "<nav" in page.text
+        assert client.get("/as-of", follow_redirects=False).status_code == 303
         assert client.get("/healthz").status_code == 200
 
 
