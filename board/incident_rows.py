@@ -6,7 +6,7 @@ from typing import Any
 
 from alerting.delivery.records import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
-from alerting.incidents.actions import NoSuchIncidentError, one_incident
+from alerting.incidents.actions import NoSuchIncidentError, incident_of
 from alerting.incidents.as_of import notifications_as_of, row_as_of
 from alerting.incidents.details import details, with_evidence
 from alerting.incidents.incident import OPEN
@@ -76,7 +76,7 @@ def incident_details(lake: Lake, incident_id: str, at: datetime | None = None) -
         ProblemError: there is no incident with this id, or it had not opened.
     """
     try:
-        incident = one_incident(lake, incident_id)
+        incident = incident_of(lake, incident_id)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
     row, notifications = plain_rows([incident])[0], notifications_of(lake, incident)

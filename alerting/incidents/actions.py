@@ -8,12 +8,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from pyiceberg.expressions import StartsWith
+from pyiceberg.expressions import BooleanExpression, StartsWith
 
 from alerting.incidents.incident import Incident
 from alerting.incidents.life_cycle import acknowledged, closed
 from alerting.incidents.repository import from_rows, incidents_lease, save
 from lake.catalog import Lake
+from lake.conditions import one_of
 from lake.tables.alerting import INCIDENTS
 
 Clock = Callable[[], datetime]
@@ -28,22 +29,32 @@ class IncidentError(ValueError):
 
 
 class NoSuchIncidentError(IncidentError):
-    """No incident, or more than one, has an id that starts so."""
+    """No incident has this id; or none, or more than one, has an id that starts so."""
 
 
-def one_incident(lake: Lake, incident_id: str) -> Incident:
-    """Return the incident whose id is this or starts so.
+def one_incident(lake: Lake, start: str) -> Incident:
+    """Return the incident whose id is this or starts so, as a person types it.
 
     Raises:
         NoSuchIncidentError: none or more than one does.
     """
-    where = StartsWith("incident_id", incident_id)  # pyright: ignore
+    return _only(lake, StartsWith("incident_id", start), start)  # pyright: ignore
+
+
+def incident_of(lake: Lake, incident_id: str) -> Incident:
+    """Return the incident with an id.
+
+    Raises:
+        NoSuchIncidentError: there is none.
+    """
+    return _only(lake, one_of("incident_id", [incident_id]), incident_id)
+
+
+def _only(lake: Lake, where: BooleanExpression, wanted: str) -> Incident:
     found = from_rows(lake.read(INCIDENTS, where))
     if len(found) != 1:
         what = "no incident" if not found else f"{len(found)} incidents"
-        raise NoSuchIncidentError(
-            f"{what} with id {incident_id!r}: `tidemark incidents list --all`"
-        )
+        raise NoSuchIncidentError(f"{what} with id {wanted!r}: `tidemark incidents list --all`")
     return found[0]
 
 
@@ -54,7 +65,7 @@ def acknowledge(
 
     Args:
         lake: the tables.
-        incident_id: its id, or the first characters of it.
+        incident_id: its id.
         author: who acknowledges it.
         reason: why, in words; may be empty.
         clock: returns the present.
@@ -67,7 +78,7 @@ def acknowledge(
         LeaseError: see `incidents_lease`.
     """
     with incidents_lease(lake):
-        incident = one_incident(lake, incident_id)
+        incident = incident_of(lake, incident_id)
         try:
             after = acknowledged(incident, author, clock(), reason)
         except ValueError as error:
@@ -85,7 +96,7 @@ def resolve(
 
     Args:
         lake: the tables.
-        incident_id: its id, or the first characters of it.
+        incident_id: its id.
         author: who resolves it.
         reason: why, in words; may be empty.
         clock: returns the present.
@@ -98,7 +109,7 @@ def resolve(
         LeaseError: see `incidents_lease`.
     """
     with incidents_lease(lake):
-        incident = one_incident(lake, incident_id)
+        incident = incident_of(lake, incident_id)
         if not incident.is_open:
             raise IncidentError(f"incident {incident.incident_id} is {incident.state} already")
         words = f"by {author}: {reason}" if reason else f"by {author}"

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 
 from alerting.delivery.messages import observed
 from alerting.delivery.silences import KEPT, unsilence
-from alerting.incidents.actions import one_incident
+from alerting.incidents.actions import incident_of
 from alerting.rules.kinds import KINDS
 from board.api.incidents import do, silenced
 from board.dependencies import ThePerson, TheStore
@@ -63,7 +63,7 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        said=observed(one_incident(page.store.lake, id), page.say)
+        said=observed(incident_of(page.store.lake, id), page.say)
         if kind and found["last_true_at"]
         else "",
         runbook=found["evidence"].get("runbook") or "",

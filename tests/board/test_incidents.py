@@ -1,5 +1,6 @@
 """``/incidents`` and ``/silences``: what people do is recorded with who and why."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -116,6 +117,25 @@ def test_resolving_twice_is_a_conflict(firing: str, client: TestClient) -> None:
     assert client.post(path, json={}).json()["state"] == "RESOLVED"
     assert client.post(path, json={}).status_code == 409
     assert client.post("/api/v1/incidents/none/resolve", json={}).status_code == 404
+
+
+@pytest.mark.parametrize("length", [0, 1, 15])
+def test_the_start_of_an_id_is_no_id(firing: str, client: TestClient, length: int) -> None:
+    """Where there is one incident, that of any start would be another one tomorrow."""
+    start = firing[:length]
+    assert client.get("/incident", params={"id": start}).status_code == 404
+    text = client.get("/incident", params={"id": firing}, headers=HTML).text
+    token = re.search(r'name="token" value="(\w+)"', text)
+    assert token
+    form = {"id": start, "action": "resolve", "token": token[1]}
+    # An empty field of a form is one that is missing.
+    assert client.post("/incident/act", data=form).status_code == (404 if start else 400)
+    if start:
+        assert client.get(f"/api/v1/incidents/{start}").status_code == 404
+        for act in ("acknowledge", "resolve"):
+            path = f"/api/v1/incidents/{start}/{act}"
+            assert client.post(path, json={}).status_code == 404
+    assert client.get(f"/api/v1/incidents/{firing}").json()["state"] == "FIRING"
 
 
 def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:

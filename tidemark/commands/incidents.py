@@ -100,8 +100,10 @@ def ack(
     """Acknowledge a firing incident."""
     from alerting.incidents.actions import IncidentError, acknowledge
 
+    lake = _lake()
+    incident = _one(lake, incident_id)
     try:
-        after = acknowledge(_lake(), incident_id, author or me(), reason)
+        after = acknowledge(lake, incident.incident_id, author or me(), reason)
     except IncidentError as error:
         raise CommandError(str(error)) from error
     echo(
@@ -122,8 +124,10 @@ def close(
     """
     from alerting.incidents.actions import IncidentError, resolve
 
+    lake = _lake()
+    incident = _one(lake, incident_id)
     try:
-        after = resolve(_lake(), incident_id, author or me(), reason)
+        after = resolve(lake, incident.incident_id, author or me(), reason)
     except IncidentError as error:
         raise CommandError(str(error)) from error
     echo(f"{after.incident_id} {after.rule} {after.subject}: closed")
