@@ -18,9 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from board.passwords import NOBODY, is_password
 from board.responses import problem
 
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""Names under which a browser of this machine reaches the loopback interface."""
-
 OPEN_PATHS = ("/healthz",)
 """What needs no login: it states only that the process is up."""
 
@@ -154,8 +151,9 @@ class AccessMiddleware:
 
 
 def _is_local(host: str) -> bool:
+    """Return whether a browser of this machine names the loopback interface so."""
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return name.lower() in LOCAL_NAMES
+    return is_loopback(name.lower())
 
 
 def _is_of_same_site(headers: Headers) -> bool:

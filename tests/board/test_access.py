@@ -19,7 +19,7 @@ from tests.board.test_pages import form_of
 from tests.board.test_parameters import routes
 from tests.support.homes import run
 from tests.support.lake_copies import copied
-from tidemark.commands.serve import login_of
+from tidemark.commands.serve import address_of, login_of
 
 GROUPS = "/api/v1/groups"
 SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
@@ -181,10 +181,22 @@ def test_the_api_takes_json_alone(reader: TestClient) -> None:
 
 
 def test_without_a_login_only_names_of_this_machine_work(reader: TestClient) -> None:
-    assert reader.get(GROUPS, headers={"Host": "127.0.0.1:8080"}).status_code == 200
-    assert reader.get(GROUPS, headers={"Host": "localhost"}).status_code == 200
-    assert reader.get(GROUPS, headers={"Host": "[::1]:80"}).status_code == 200
-    assert reader.get(GROUPS, headers={"Host": "evil.example"}).status_code == 421
+    for host in ("127.0.0.1:8080", "127.0.0.2:8080", "localhost", "LocalHost:80", "[::1]:80"):
+        assert reader.get(GROUPS, headers={"Host": host}).status_code == 200, host
+    for host in ("evil.example", "127.0.0.1.evil.example:80", "10.0.0.1", "[2001:db8::1]", ""):
+        assert reader.get(GROUPS, headers={"Host": host}).status_code == 421, host
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080"),
+        ("localhost", "http://localhost:8080"),
+        ("::1", "http://[::1]:8080"),
+    ],
+)
+def test_the_printed_address_can_be_opened(host: str, address: str) -> None:
+    assert address_of(host, 8080) == address
 
 
 def test_every_answer_is_strict(reader: TestClient, guarded: TestClient) -> None:

@@ -61,7 +61,7 @@ def serve(
         lambda: configured(basics.home, basics.namesrv, basics.cluster, basics.clusters),
         me(),
     )
-    typer.echo(f"serve: the board is at http://{host}:{port}", err=True)
+    typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
     uvicorn.run(
         board,
         host=host,
@@ -74,6 +74,11 @@ def serve(
         # The trusted proxy is known by its own address, whatever it forwards.
         proxy_headers=False,
     )
+
+
+def address_of(host: str, port: int) -> str:
+    """Return where a browser finds the board; a host of IPv6 stands in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def login_of(settings: "Settings") -> "Login":
