@@ -33,6 +33,7 @@ class Memory:
         cluster: the name the cluster was last seen under, None before the first snapshot.
         brokers: when each (broker, broker id, address) last responded.
         deep_at: when its last deep snapshot started, None before.
+        deep_turns: how many deep snapshots there were; each requests what the one before left out.
         collected_at: when its last snapshot started, None before.
         every: seconds between the snapshots of whoever took the last; None for a single one.
         collector: who took it, where it takes more than one.
@@ -43,6 +44,7 @@ class Memory:
     cluster: str | None = None
     brokers: dict[Remembered, datetime] = field(default_factory=dict)
     deep_at: datetime | None = None
+    deep_turns: int = 0
     collected_at: datetime | None = None
     every: float | None = None
     collector: str | None = None
@@ -68,7 +70,8 @@ class Memory:
                 for at in ("deep_at", "collected_at")
             )
             taken = (collected_at, found.get("every"), found.get("collector"))
-            return cls(state, name, found["cluster"], brokers, deep_at, *taken)
+            turns = int(found.get("deep_turns", 0))
+            return cls(state, name, found["cluster"], brokers, deep_at, turns, *taken)
         except (ValueError, KeyError, TypeError):
             return cls(state, name)
 
@@ -110,6 +113,7 @@ class Memory:
         if responded:
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
+            self.deep_turns += is_deep
         self.collected_at, self.every = snapshot.observed_at.astimezone(UTC), every
         self.collector = collector
         known = {(broker, address) for broker, _, address in self.brokers}
@@ -136,6 +140,7 @@ class Memory:
         found = {
             "cluster": self.cluster,
             "deep_at": self.deep_at.isoformat() if self.deep_at else None,
+            "deep_turns": self.deep_turns,
             "collected_at": self.collected_at.isoformat() if self.collected_at else None,
             "every": self.every,
             "collector": self.collector,

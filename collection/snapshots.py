@@ -129,7 +129,7 @@ async def _take_snapshot(
     **taken: Any,
 ) -> Snapshot:
     memory = await asyncio.to_thread(Memory.of, state, cluster.key)
-    deep = cluster.deep(memory.deep_at, datetime.now(UTC))
+    deep = cluster.deep(memory.deep_at, datetime.now(UTC), memory.deep_turns)
     deep = deep and replace(deep, priority_groups=tuple(priority_groups))
     snapshot = await _collect(cluster, memory, seconds, deep, read)
     if snapshot.status == "FAILED":

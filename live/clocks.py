@@ -1,6 +1,6 @@
 """Snapshots by our clock: without the measured skew of brokers' clocks."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from rocketmq.records import Snapshot
 
@@ -17,10 +17,18 @@ def remove_skew(snapshot: Snapshot) -> None:
     }
     for queue in snapshot.queue_offsets:
         if queue.newest_stored_at and queue.broker in skews:
-            queue.newest_stored_at -= skews[queue.broker]
+            queue.newest_stored_at = _by_our_clock(queue.newest_stored_at, skews[queue.broker])
     for row in snapshot.consumer_offsets:
         if row.first_unconsumed_at and row.broker in skews:
-            row.first_unconsumed_at -= skews[row.broker]
+            row.first_unconsumed_at = _by_our_clock(row.first_unconsumed_at, skews[row.broker])
+
+
+def _by_our_clock(instant: datetime, skew: timedelta) -> datetime | None:
+    """Return an instant without a skew; None where no calendar has it."""
+    try:
+        return instant - skew
+    except OverflowError:
+        return None
 
 
 def clock_errors(snapshot: Snapshot) -> dict[str, int]:

@@ -18,6 +18,7 @@ from live.queue_lag import advanced, is_measurement, queue_row
 from live.store_times import AT_LEAST, StoreTimes
 from rocketmq import names
 from rocketmq.records import Client, Snapshot
+from rocketmq.wire.codes import RequestCode
 
 SUMS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
@@ -104,9 +105,16 @@ class _Missing:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
-        failed = {problem.endpoint for problem in snapshot.problems}
-        incomplete = {row.broker for row in snapshot.brokers if row.address in failed}
-        without_progress = incomplete - {row.broker for row in snapshot.consumer_offsets}
+        failed = {
+            problem.endpoint
+            for problem in snapshot.problems
+            if problem.operation.startswith(RequestCode.GET_ALL_CONSUMER_OFFSET.name)
+        }
+        brokers = {row.broker for row in snapshot.brokers}
+        unread = {row.broker for row in snapshot.brokers if row.address in failed}
+        responded = {row.broker for row in snapshot.brokers if row.version or row.config}
+        silent = brokers - responded - {row.broker for row in snapshot.queue_offsets}
+        with_progress = {row.broker for row in snapshot.consumer_offsets}
         groups = (
             problem.operation.removeprefix(names.CONNECTIONS).split(" ")
             for problem in snapshot.problems
@@ -115,7 +123,9 @@ class _Missing:
         proxy = snapshot.proxies_answered is None and any(
             row.topic == names.PROXY_TOPIC for row in snapshot.topics
         )
-        return cls(bool(without_progress), frozenset(chain.from_iterable(groups)), proxy)
+        return cls(
+            bool((unread | silent) - with_progress), frozenset(chain.from_iterable(groups)), proxy
+        )
 
 
 def _of_users(group: str, topic: str) -> bool:
@@ -149,6 +159,9 @@ class _Groups:
         is_unknown = unreachable or group in self.missing.groups or self.missing.proxy
         modes = _known(row["consume_mode"] for row in known)
         bounds = _known(row["lag_is_lower_bound"] for row in known)
+        # Offsets that brokers keep for clients, or clients for themselves, are of broadcasting.
+        is_shadow = any(row["offset_store"] != "broker" for row in known)
+        shadow = "BROADCASTING" if is_shadow else None
         is_online = True if online else None if is_unknown else False
         return {
             "cluster": self.snapshot.cluster,
@@ -166,7 +179,7 @@ class _Groups:
             "lag_is_lower_bound": max(bounds, default=None),
             "clients": None if is_online is None else len(self.members.get(pair, ())),
             "online": is_online,
-            "message_model": min(_known(item.message_model for item in online), default=None),
+            "message_model": min(_known(item.message_model for item in online), default=shadow),
             "consume_type": min(_known(item.consume_type for item in online), default=None),
             "client_version": min(
                 _known(item.version for item in online), key=names.version_order, default=None
@@ -221,6 +234,10 @@ def _known(values: Iterable[Any]) -> list[Any]:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """Return the sum of the known values; a negative count, a broken invariant, counts as 0."""
+    """Return the sum of the known values; a negative count, a broken invariant, counts as 0.
+
+    A sum that 64 bits do not hold is unknown.
+    """
     found = _known(values)
-    return sum(max(0, value) for value in found) if found else None
+    total = sum(max(0, value) for value in found) if found else None
+    return total if total is None or total < 2**63 else None

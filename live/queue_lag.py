@@ -4,7 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from live.store_times import AT_LEAST, EXACT, MILLISECOND, StoreTime, StoreTimes, group_queue
+from live.store_times import (
+    AT_LEAST,
+    EXACT,
+    INTERPOLATED,
+    MILLISECOND,
+    StoreTime,
+    StoreTimes,
+    group_queue,
+)
 from rocketmq.records import ConsumerOffset, QueueOffset
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,15 +60,19 @@ def queue_row(
         pull_at = first.at if first and lost == 0 and pulled == committed else None
     if pulled is not None and pulled < maximum and pull_at is None:
         of_pulled = _bound(pulled, queue, now, newest)
-        pull_at = of_pulled.at if of_pulled else None
+        # Beside a known first message the bound of the next one would look as well known.
+        is_bound = first is None or first.source == AT_LEAST
+        if of_pulled and (of_pulled.source == EXACT or is_bound):
+            pull_at = of_pulled.at
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
-    delay_ms = 0 if nothing_left else _milliseconds(first.at, now) or None if first else None
+    delay_ms = 0 if nothing_left else _age(first, now)
     source, error_ms = (EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
     handed_out = newest if available == 0 else pull_at
     first_at = first.at if first else None
     return {
         "broker": row.broker,
+        "offset_store": row.offset_store,
         "queue_id": row.queue_id,
         "lag": lag,
         "inflight": inflight,
@@ -101,6 +113,13 @@ def _first_unconsumed(
     if found.source == AT_LEAST and bound:
         at = min(at, bound.at)
     return StoreTime(at, found.source, found.error_ms)
+
+
+def _age(first: StoreTime | None, now: datetime) -> int | None:
+    """Return the age of a message; one of 0 ms is known only where it was interpolated."""
+    age = _milliseconds(first.at, now) if first else None
+    is_known = age or (first is not None and first.source == INTERPOLATED)
+    return age if is_known else None
 
 
 def _bound(

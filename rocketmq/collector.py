@@ -19,6 +19,7 @@ from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.proxies import ProxyMembers, read_proxies
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.codes import RequestCode
 
 
 async def collect(target: ClusterTarget) -> Snapshot:
@@ -48,6 +49,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
     for reading in readings:
         for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
+        _add_unknown_parts(reading, problems)
         _add_unknown_members(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.responded]
     online = merged_online([online_at(masters), proxied.online])
@@ -122,6 +124,25 @@ async def _read_all(
         )
     )
     return groups
+
+
+def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
+    """Add a problem for each part of a master that is missing and that no problem names.
+
+    Of requests that fail together the problems keep only the first. A broker without progress must
+    not look like one whose progress was read.
+    """
+    if not (reading.is_master and reading.responded):
+        return
+    named = {each.operation for each in problems.rows() if each.endpoint == reading.address}
+    parts = {
+        RequestCode.GET_ALL_CONSUMER_OFFSET: reading.offsets,
+        RequestCode.GET_ALL_TOPIC_CONFIG: reading.topics,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: reading.groups,
+    }
+    for code, part in parts.items():
+        if part is None and code.name not in named:
+            problems.add(Problem(reading.address, code.name, None, "failed with other requests"))
 
 
 def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Problems) -> None:

@@ -103,12 +103,13 @@ class Cluster:
         """What distinguishes this cluster from all others that are configured."""
         return self.name or ";".join(self.namesrv)
 
-    def deep(self, last: datetime | None, now: datetime) -> DeepOptions | None:
+    def deep(self, last: datetime | None, now: datetime, turn: int) -> DeepOptions | None:
         """Return how deep a snapshot is now, None where it is not deep.
 
         Args:
             last: when the last deep snapshot started, None before the first.
             now: when this snapshot starts.
+            turn: how many deep snapshots there were.
         """
         if not self.deep_every:
             return None
@@ -116,7 +117,6 @@ class Cluster:
         # A clock that was set back must not delay deep snapshots until it has caught up.
         if last is not None and 0 <= (now - last).total_seconds() < due_after:
             return None
-        turn = int(now.timestamp() / self.deep_every)
         options = DeepOptions(
             client_reports=self.client_reports, broker_metrics=self.broker_metrics, turn=turn
         )

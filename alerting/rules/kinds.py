@@ -62,7 +62,7 @@ def _health(
     return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
 
 
-_OF_RETRY_TOPIC = "topic = concat('%RETRY%', consumer_group)"
+_OF_GROUP = "speaks_for_group"
 """Numbers of the whole group are in the rows of all its topics, so only one is evaluated."""
 
 KINDS = {
@@ -159,10 +159,10 @@ KINDS = {
     ),
     "retry_growth": Kind(
         GROUPS,
-        "readable_lag_growth",
+        "retry_lag_growth",
         "messages",
         "{value} more wait for another attempt",
-        condition=_OF_RETRY_TOPIC,
+        condition=_OF_GROUP,
         hint="Handling fails again and again: check the clients' log and the services they "
         "depend on, before the messages go to the dead-letter topic.",
         for_observations=3,
@@ -172,7 +172,7 @@ KINDS = {
         "dlq_messages_growth",
         "messages",
         "{value} more went to the dead-letter topic",
-        condition=_OF_RETRY_TOPIC,
+        condition=_OF_GROUP,
         about_backlog=False,
         certain=True,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",

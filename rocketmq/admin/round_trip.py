@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from rocketmq.typed_values import integer
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
 from rocketmq.wire.errors import BadResponseError, ResponseError
@@ -65,7 +66,7 @@ async def request_offset(
 ) -> int:
     """Send a request whose response carries one offset in its header fields."""
     frame = await client.call(endpoint, code, fields, subject=subject)
-    return _decoded(lambda: int(frame.fields["offset"]), endpoint, code, subject)
+    return _decoded(lambda: integer(int(frame.fields["offset"])), endpoint, code, subject)
 
 
 def _decoded(read: Callable[[], T], endpoint: str, code: RequestCode, subject: str) -> T:

@@ -60,7 +60,7 @@ def broker_row(reading: BrokerReading) -> Broker:
         broker=reading.broker,
         broker_id=reading.broker_id,
         address=reading.address,
-        version=runtime.get("brokerVersionDesc"),
+        version=reading.version if reading.responded else None,
         role=config.get("brokerRole"),
         disk_ratio=_not_negative(_ratio(runtime, "commitLogDiskRatio")),
         dispatch_behind_bytes=_whole(runtime, "dispatchBehindBytes"),

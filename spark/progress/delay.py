@@ -51,8 +51,8 @@ def _with_store_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
     mixed = rows.unionByName(grown, allowMissingColumns=True)
     above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
     store_times = {
-        "of_first": _stored("above_first", F.col("first")),
-        "of_next": _stored("above_next", F.col("next")),
+        "of_first": _stored("above_first", F.col("first"), F.col("observed_at")),
+        "of_next": _stored("above_next", F.col("next"), F.col("observed_at")),
     }
     dated = with_new(mixed, above).where(F.col("step").isNull())
     return with_new(dated, store_times)
@@ -74,7 +74,7 @@ def _step_above(offset: str) -> Column:
     return F.last("step", ignorenulls=True).over(above)
 
 
-def _stored(step: str, offset: Column) -> Column:
+def _stored(step: str, offset: Column, now: Column) -> Column:
     """Return ``at``, ``source`` and ``error_ms`` of the message at an offset, from its step.
 
     The contract's ``m0, t0``, ``m1, t1`` and ``s1``, instants in microseconds.
@@ -89,8 +89,8 @@ def _stored(step: str, offset: Column) -> Column:
     s1 = F.when(is_reported, F.least(reported, t1)).otherwise(t1)
     # In floating point: microseconds of days times offsets do not fit into 64 bits.
     share = (offset - m0 + 1).cast("double") / (m1 - m0)
-    # At the instant of the row itself s1 may have been cut, so it shows no more than its step.
-    is_past = t0.isNull() | (s1 < F.unix_micros("observed_at"))
+    # At this very instant s1 may have been cut: then it shows no more than its step.
+    is_past = t0.isNull() | (s1 < F.unix_micros(now))
     is_exact = is_reported & (offset == m1 - 1) & is_past
     is_end_of_step = is_exact | t0.isNull()
     at = F.when(is_end_of_step, s1).otherwise(t0 + F.floor((s1 - t0) * share))

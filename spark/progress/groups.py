@@ -80,12 +80,11 @@ def groups(
         raw.topics,
     )
     broadcast = queues_of_broadcasting_groups(members, raw.queue_offsets.where(inside(window)))
+    topics, brokers = (each.where(inside(window)) for each in (raw.topics, raw.brokers))
     missing = hidden
     if listed is not None:
         named = raw.consumer_offsets.where(inside(window))
-        invalid = queues_with_invalid_rows_only(
-            named, queues, listed.where(inside(window)), raw.topics.where(inside(window))
-        )
+        invalid = queues_with_invalid_rows_only(named, queues, listed.where(inside(window)), topics)
         missing = hidden.unionByName(invalid)
     unknown = (
         missing.unionByName(broadcast, allowMissingColumns=True)
@@ -104,7 +103,7 @@ def groups(
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(
-            F.broadcast(_coverage(raw.snapshots, raw.topics.where(inside(window)))),
+            F.broadcast(_coverage(raw.snapshots, topics, brokers)),
             on="snapshot_id",
             how="left",
         )
@@ -227,21 +226,29 @@ def _over_topics() -> dict[str, Column]:
     }
 
 
-def _coverage(snapshots: DataFrame, topics: DataFrame) -> DataFrame:
+def _coverage(snapshots: DataFrame, topics: DataFrame, brokers: DataFrame) -> DataFrame:
     """Return one row per snapshot with what it covers.
 
-    ``has_all_topics``: it holds every topic, so one that is missing does not exist. ``from_files``:
-    it was read from files, without requests for clients. ``proxy_may_know``: a proxy that nobody
-    requested may know members that brokers do not report.
+    ``has_all_topics``: every broker named its topics, so one that is missing does not exist,
+    whatever else failed. ``from_files``: it was read from files, without requests for clients.
+    ``proxy_may_know``: a proxy that nobody requested may know members that brokers do not report.
     """
-    shared = topics.where(F.col("topic") == names.PROXY_TOPIC).select(
-        "snapshot_id", F.lit(True).alias("behind_proxy")
+    shared = F.when(F.col("topic") == names.PROXY_TOPIC, F.lit(True)).alias("behind_proxy")
+    snapshots = snapshots.unionByName(
+        topics.select("snapshot_id", shared, F.col("broker").alias("with_topics")),
+        allowMissingColumns=True,
+    ).unionByName(
+        brokers.select("snapshot_id", F.col("broker").alias("expected")), allowMissingColumns=True
     )
-    snapshots = snapshots.unionByName(shared, allowMissingColumns=True)
     source = F.coalesce("source", F.lit("remote"))
-    with_topics = ~source.isin(*WITHOUT_QUEUES)
+    holds_queues = F.max(~source.isin(*WITHOUT_QUEUES) & F.col("status").isNotNull())
+    expected, with_topics = F.collect_set("expected"), F.collect_set("with_topics")
+    named = (F.size(expected) > 0) & (F.size(F.array_except(expected, with_topics)) == 0)
+    status = F.max("status")
     return snapshots.groupBy("snapshot_id").agg(
-        F.max((F.col("status") == "COMPLETE") & with_topics).alias("has_all_topics"),
+        (holds_queues & ((status == "COMPLETE") | (named & (status == "PARTIAL")))).alias(
+            "has_all_topics"
+        ),
         F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
         F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
     )

@@ -56,6 +56,15 @@ def test_the_last_deep_snapshot_is_remembered(state):
     assert Memory.of(state, TARGET).deep_at == START
 
 
+def test_deep_snapshots_are_counted_however_rare_they_are(state):
+    """By the count each requests what the one before left out; by the clock, turns are skipped."""
+    for at in (0, 10, 20):
+        memory = Memory.of(state, TARGET)
+        assert memory.deep_turns == at / 10
+        memory.learn(snapshot(START, Minute(at)), is_deep=True)
+        memory.learn(snapshot(START, Minute(at + 1)))
+
+
 def test_a_failed_snapshot_changes_no_memory(state):
     memory = Memory.of(state, TARGET)
     memory.learn(snapshot(START, Minute(0)))

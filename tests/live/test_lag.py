@@ -89,3 +89,31 @@ def test_system_groups_and_topics_have_no_row():
     snapshot = taken(60)
     snapshot.consumer_offsets[0].consumer_group = "CID_ONSAPI_OWNER"
     assert group_rows(snapshot) == []
+
+
+def broker(name: str, number: int = 0, address: str = ADDRESS) -> Broker:
+    return Broker(broker=name, broker_id=number, address=address)
+
+
+def test_a_slave_that_fails_hides_nothing_of_a_broker_without_progress():
+    snapshot = taken(60)
+    snapshot.queue_offsets.append(QueueOffset("broker-b", "other", 0, 0, 9, None))
+    snapshot.brokers = [broker("broker-a"), broker("broker-b"), broker("broker-b", 1, "b:1")]
+    snapshot.problems.append(Problem("b:1", "GET_BROKER_RUNTIME_INFO", None, "refused"))
+    (row,) = group_rows(snapshot)
+    assert (row["complete"], row["queues"], row["online"]) == (True, 1, False)
+    snapshot.brokers[1].address = "b:0"
+    snapshot.problems.append(Problem("b:0", "GET_ALL_CONSUMER_OFFSET", None, "timed out"))
+    (row,) = group_rows(snapshot)
+    assert (row["complete"], row["queues"], row["online"]) == (False, None, None)
+
+
+def test_a_broadcasting_group_is_known_by_its_shadow_offsets():
+    snapshot = taken(60)
+    snapshot.consumer_offsets[0].offset_store = "broker_broadcast"
+    assert group_rows(snapshot)[0]["message_model"] == "BROADCASTING"
+
+
+def test_a_sum_beyond_64_bits_is_unknown():
+    (row,) = group_rows(taken(0, 0, 0, ends=2**63 - 1))
+    assert (row["lag"], row["max_queue_lag"]) == (None, 2**63 - 1)

@@ -79,7 +79,7 @@ def test_store_times_are_those_of_spark(spark):
         for number, (grown, offset) in enumerate(cases)
     ]
     frame = spark.createDataFrame(rows, kind).select(
-        "id", _stored("step", F.col("offset")).alias("found")
+        "id", _stored("step", F.col("offset"), F.lit(minute(1000))).alias("found")
     )
     found = {row["id"]: row["found"] for row in frame.collect()}
     assert {row["source"] for row in found.values()} == {"exact", "interpolated", "at_least"}

@@ -1,6 +1,5 @@
 """The settings file of the clusters: what it gives, and the line of a mistake in it."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -74,7 +73,7 @@ def test_a_whole_file(home):
     assert (orders.every, billing.every) == (10, None)
     assert (orders.deep_every, billing.deep_every) == (600, 300)
     assert (orders.client_reports, billing.client_reports) == (False, True)
-    deep = [cluster.deep(None, datetime.now(UTC)) for cluster in (orders, billing)]
+    deep = [cluster.deep(None, datetime.now(UTC), 0) for cluster in (orders, billing)]
     assert [options and options.broker_metrics for options in deep] == [True, False]
     # RocketMQ's own example of a secret looks like a number.
     assert billing.target().security == Security(Credentials("rocketmq2", "0123"))
@@ -115,9 +114,8 @@ def test_how_often_snapshots_are_deep(home, written, expected):
 def test_a_deep_snapshot_is_due(deep_every, minutes_ago, expected):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)
     last = None if minutes_ago is None else now - timedelta(minutes=minutes_ago)
-    deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now)
-    without_turn = deep and replace(deep, turn=0)
-    assert without_turn == (DeepOptions(client_reports=False) if expected else None)
+    deep = Cluster(("a:1",), deep_every=deep_every, client_reports=False).deep(last, now, 3)
+    assert deep == (DeepOptions(client_reports=False, turn=3) if expected else None)
 
 
 def test_which_clusters_of_the_file(home):
@@ -273,11 +271,9 @@ def test_limits_of_deep_snapshots(tmp_path):
     file.write_text(f"clusters:\n- {{name: a, namesrv: 'h:1', deep_limits: {limits}}}\n")
     (cluster,) = load_clusters(file)
     at = datetime(2026, 11, 19, 12, tzinfo=UTC)
-    options = cluster.deep(None, at)
+    options = cluster.deep(None, at, 7)
     assert (options.max_clients, options.max_stats, options.max_tag_requests) == (300, 0, 9)
-    assert (options.max_consume_stats, options.max_store_times) == (20, 2)
-    later = cluster.deep(None, at + timedelta(seconds=cluster.deep_every))
-    assert later.turn == options.turn + 1
+    assert (options.max_consume_stats, options.max_store_times, options.turn) == (20, 2, 7)
 
 
 def test_an_unknown_limit_of_deep_snapshots_is_named(tmp_path):

@@ -14,7 +14,8 @@ from functools import partial
 
 import pytest
 
-from lake.landing import land
+from lake.landing import land, landed
+from lake.loading import read_landed
 from rocketmq.collector import collect
 from rocketmq.records import SHALLOW
 from rocketmq.snapshot.target import ClusterTarget
@@ -29,7 +30,7 @@ BOUND = 10.0
 
 TOPICS_OF, CONFIG, RUNTIME, OFFSETS, GROUPS, TOPIC_STATS, MEMBERS = 21, 26, 28, 43, 201, 202, 203
 CONSUME_STATS = 208  # requested where the version is unknown
-CLOCK = 303
+CLOCK, MAX_OFFSET, MIN_OFFSET = 303, 30, 31
 NAMES = {
     TOPIC_STATS: "GET_TOPIC_STATS_INFO",
     OFFSETS: "GET_ALL_CONSUMER_OFFSET",
@@ -71,6 +72,8 @@ def body_of(broker, code, fields):
             GROUPS: {"subscriptionGroupTable": {"g": {"consumeEnable": True, "brokerId": 0}}},
             CONSUME_STATS: {"offsetTable": {}},
             CLOCK: {"consumeTimeSpanSet": []},
+            MAX_OFFSET: {},
+            MIN_OFFSET: {},
             RUNTIME: {"table": {"brokerVersionDesc": "V4_9_7", "putTps": "1.0 2.0"}},
         }[code]
     )
@@ -324,6 +327,29 @@ def test_every_group_with_unknown_members_is_named(scripted, fault):
     assert {name for name, *_ in requested} == {"GET_CONSUMER_CONNECTION_LIST"}
     assert sorted(group for _, *groups in requested for group in groups) == ["g", "h", "i"]
     assert len(requested) == 2
+
+
+def test_progress_that_failed_with_other_requests_is_named(scripted, tmp_path):
+    """The first failure must not hide that nothing is known of any group on this broker."""
+    snapshot, endpoint = taken(scripted, {RUNTIME: silence, OFFSETS: silence})
+    assert "GET_ALL_CONSUMER_OFFSET" in {each.operation for each in snapshot.problems}
+    assert {each.endpoint for each in snapshot.problems} == {endpoint}
+    land(Home.of(tmp_path), snapshot)
+    (item,) = landed(Home.of(tmp_path))
+    (header,) = read_landed(item)["raw.snapshots"].to_pylist()
+    assert header["brokers_read"] == ["a"]
+
+
+def test_an_offset_in_a_header_beyond_64_bits_is_one_problem(scripted, tmp_path):
+    """Queues that 202 leaves out are requested one by one (30 and 31)."""
+    first = b'"maxOffset":100,"minOffset":0}'
+    alone = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T0"}:{' + first + b"}}"
+    beyond = sent(lambda opaque, body: frame(opaque, extFields={"offset": str(2**63)}))
+    wrong = {TOPIC_STATS: replaced(b"", alone), MAX_OFFSET: beyond, MIN_OFFSET: beyond}
+    snapshot, _ = taken(scripted, wrong)
+    named = {each.operation.split()[0] for each in snapshot.problems}
+    assert named & {"GET_MAX_OFFSET", "GET_MIN_OFFSET"}
+    land(Home.of(tmp_path), snapshot)  # every value has the type of its column
 
 
 @pytest.mark.parametrize("header", [frame, binary])

@@ -355,7 +355,7 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
     retry = "%RETRY%billing"
     numbers = {-1: 3, 0: None, 1: 5, 2: 5, 3: 4, 4: 6, 20: 90}
     rows = [
-        group(at, n, topic=topic, dlq_messages=n, complete=n is not None)
+        group(at, n, topic=topic, dlq_messages=n, retry_lag=n, complete=n is not None)
         for at, n in numbers.items()
         for topic in (retry, "orders")
     ]
@@ -375,12 +375,24 @@ def test_growth_counts_from_the_last_known_value(spark: SparkSession) -> None:
     )
 
 
+def test_growth_of_a_group_that_pops_and_has_no_retry_topic_row(spark: SparkSession) -> None:
+    rows = [
+        group(at, 1, topic=topic, dlq_messages=number, retry_lag=number, complete=True)
+        for at, number in ((0, 0), (1, 5))
+        for topic in ("%RETRY%billing_orders", "%RETRY%billing_stock", "orders")
+    ]
+    rules = [*named("dlq_growth"), *named("retry_growth", 1.0)]
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    subject = "lab/billing/orders"
+    assert_alerts(found, [(1, "dlq_growth", subject, 5.0), (1, "retry_growth", subject, 5.0)])
+
+
 def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
     """60 of 100 are on the broker that is unreachable at 1 and 2, when 5 come to the other."""
     retry, unreachable = "%RETRY%billing", (1, 2, 5, 6)
     numbers = {0: 100, 1: 40, 2: 45, 3: 105, 4: 105, 5: 45, 6: 200}
     rows = [
-        group(at, n, topic=retry, dlq_messages=n, complete=at not in unreachable)
+        group(at, n, topic=retry, dlq_messages=n, retry_lag=n, complete=at not in unreachable)
         for at, n in numbers.items()
     ]
     rules, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
@@ -597,6 +609,7 @@ def test_ticks_and_one_window_give_the_same_rows(spark: SparkSession) -> None:
             topic=f"topic-{series}" if series % 2 else f"%RETRY%g-{series}",
             consumer_group=f"g-{series}",
             lost=lag,
+            retry_lag=lag,
             complete=chance.random() < 0.7,
             online=chance.choice([True, False, False, None]),
         )

@@ -475,6 +475,22 @@ def test_a_partial_snapshot_has_no_zero_retries(spark):
     assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
 
 
+@pytest.mark.parametrize(("silent", "expected"), [((), 0), (("broker-b",), None)])
+def test_a_topic_that_every_broker_would_name_is_empty_whatever_else_failed(
+    spark, silent, expected
+):
+    """With a slave or a name server down each snapshot is partial."""
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT | {"status": "PARTIAL"}],
+        brokers=[{"at": 0, "broker": name, "broker_id": 0} for name in ("broker-a", *silent)],
+        topics=existing("orders"),
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+    )["billing", "orders"]
+    assert (row["retry_lag"], row["dlq_messages"]) == (expected, expected)
+
+
 def test_a_broadcasting_group_has_its_worst_clients_progress(spark):
     clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
     rows = compute(

@@ -1,0 +1,18 @@
+"""Snapshots by our clock."""
+
+from datetime import UTC, datetime, timedelta
+
+from live.clocks import remove_skew
+from rocketmq.records import Broker, QueueOffset, Snapshot
+
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def test_an_instant_that_no_calendar_has_is_unknown():
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    snapshot = Snapshot("lab", "remote", NOON)
+    snapshot.brokers = [Broker("broker-a", 0, "a:1", clock_skew_ms=-5000)]
+    snapshot.queue_offsets = [QueueOffset("broker-a", "t", 0, 0, 9, at) for at in (NOON, last)]
+    remove_skew(snapshot)
+    found = [queue.newest_stored_at for queue in snapshot.queue_offsets]
+    assert found == [NOON + timedelta(seconds=5), None]
