@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from assets.caught_up import caught_up
 from assets.metadata import described, key_of, written
@@ -242,8 +243,10 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
         )
         computed_events = computed_events.unionByName(of_clients)
     if plan.has_rows(raw.BROKER_STATS):
+        logs = [each.snapshot_id for each in plan.known if not each.is_of_groups]
+        counters = read_valid(session, raw.BROKER_STATS, plan, plan.before(SLAVE_HISTORY))
         of_slaves = slave_read_events(
-            read_valid(session, raw.BROKER_STATS, plan, plan.before(SLAVE_HISTORY)),
+            counters.where(~F.col("snapshot_id").isin(logs)) if logs else counters,
             read_valid(session, raw.BROKERS, plan),
             queue_rows,
             plan.window,

@@ -104,14 +104,8 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
     "progress.queues": (
         ordered("min_offset", "max_offset"),
         ordered("consumer_offset", "max_offset", show=("condition",), own_check=True),
-        # Request 208 returns max(consumerOffset, pullOffset), so there the condition always holds
-        # and proves nothing (AdminBrokerProcessor.getConsumeStats). It applies to other sources.
         ordered(
-            "consumer_offset",
-            "pull_offset",
-            where="NOT pull_source <=> 'consume_stats'",
-            show=("pull_source", "condition"),
-            own_check=True,
+            "consumer_offset", "pull_offset", show=("pull_source", "condition"), own_check=True
         ),
         ordered("pull_offset", "max_offset", show=("pull_source", "condition"), own_check=True),
         Expectation(

@@ -75,6 +75,7 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
             F.max_by(commit, "ago").alias("first_commit"),
             F.min("pull_offset").alias("lowest_pull"),
             F.min("max_offset").alias("lowest_written"),
+            F.max("max_offset").alias("highest_written"),
             F.min("lost").alias("lowest_lost"),
             F.count(lags_at).alias("lagged"),
             F.min(lags_at).alias("lags_since"),
@@ -112,9 +113,12 @@ def _stands(threshold: Threshold) -> Column:
     Whatever it did between: a consumer that starts over again and again makes no progress.
     """
     lagging_for = milliseconds("lags_since", "observed_at")
+    # The commits of a recreated queue before it fell were those of another one.
+    is_same_queue = F.col("max_offset") >= F.col("highest_written")
     return (
         (F.col("lag_upper") > 0)
         & (F.col("commit") <= F.col("first_commit"))
+        & (is_same_queue | (F.coalesce("stepped", F.lit(0)) == 0))
         & (F.col("lagged") >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )

@@ -75,7 +75,8 @@ def slave_read_events(
     """Compute the ``SERVED_BY_SLAVE`` events of a window, one where a slave begins to serve.
 
     Args:
-        stats: ``raw.broker_stats`` of the window and of `HISTORY` before it.
+        stats: ``raw.broker_stats`` of the window and of `HISTORY` before it, from snapshots of
+            whole clusters: a line of one replica's log does not show that others stopped serving.
         brokers: ``raw.brokers`` of the window.
         queues: ``progress.queues`` of the window.
         window: the window to compute.
@@ -125,6 +126,7 @@ def _masters(brokers: DataFrame) -> DataFrame:
         "commit_log_max_offset",
         "earliest_stored_at",
         "slave_read_enabled",
+        F.lit(True).alias("is_listed"),
         F.coalesce(percent, F.lit(DEFAULT_MEMORY_RATIO)).alias("memory_percent"),
     )
 
@@ -137,8 +139,10 @@ def _behind_bytes() -> Column:
 
 
 def _likely_cause() -> Column:
+    # A line of a slave's log tells nothing of the master; a snapshot lists the silent one too.
+    is_silent = F.col("is_listed") & F.col("commit_log_max_offset").isNull()
     return (
-        F.when(F.col("commit_log_max_offset").isNull(), MASTER_UNREACHABLE)
+        F.when(is_silent, MASTER_UNREACHABLE)
         .when(~F.col("slave_read_enabled"), SLAVE_PREFERRED)
         .when(F.col("behind_ms") > 0, BEYOND_MEMORY)
     )

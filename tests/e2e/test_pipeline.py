@@ -477,8 +477,8 @@ def test_hours_without_raw_rows_are_not_recomputed(ticked):
         done = run(ticked.home, ["recompute", *hours])
     finally:
         (ticked.home.path / "raw_since").unlink()
-    assert done.returncode == 1
-    assert f"raw rows before {HOURS.start + HOUR:%Y-%m-%dT%H:%MZ} have been removed" in done.stderr
+    assert done.returncode == 2
+    assert f"is before {HOURS.start + HOUR:%Y-%m-%dT%H:%MZ}: older raw rows" in done.stderr
     assert computed(ticked) == before
 
 

@@ -131,10 +131,9 @@ CASES: dict[str, dict[str, tuple[Row, list[Row], list[Row]]]] = {
             [
                 {"consumer_offset": 5, "pull_offset": 4, "pull_source": "consumer_offset_table"},
                 {"consumer_offset": 5, "pull_offset": 4, "pull_source": None},
+                {"consumer_offset": 5, "pull_offset": 4, "pull_source": "consume_stats"},
             ],
             [
-                {"consumer_offset": 4, "pull_offset": 4, "pull_source": "consume_stats"},
-                {"consumer_offset": 5, "pull_offset": 4, "pull_source": "consume_stats"},
                 {"consumer_offset": 5, "pull_offset": None, "pull_source": "client_cache"},
                 {"consumer_offset": None, "pull_offset": 4, "pull_source": "client_cache"},
             ],
