@@ -85,7 +85,7 @@ def test_unreachable_broker_fails_the_check_and_is_named(spark: SparkSession) ->
 
 
 @pytest.mark.spark
-def test_offset_invariant_applies_only_where_it_can_break(spark: SparkSession) -> None:
+def test_offset_invariant_applies_wherever_both_offsets_are_known(spark: SparkSession) -> None:
     def queue(queue_id: int, pull_source: str | None, pull_offset: int | None) -> Row:
         return {
             "at": 0,
@@ -104,16 +104,17 @@ def test_offset_invariant_applies_only_where_it_can_break(spark: SparkSession) -
         queue(2, "consume_stats", 10),
         queue(3, "consume_stats", 12),
         queue(4, None, None),
+        queue(5, "consume_stats", 8),
     ]
     name = "progress.queues"
 
     found = by_name(validate(frame(spark, TABLES[name], rows), name))
 
     pulled = found["consumer_offset_le_pull_offset"]
-    assert (pulled.success, pulled.unexpected, pulled.elements) == (False, 1, 2)
-    assert [row["queue_id"] for row in pulled.sample] == [1]
-    assert found["pull_offset_le_max_offset"].elements == 4
-    assert found["consumer_offset_le_max_offset"].elements == 5
+    assert (pulled.success, pulled.unexpected, pulled.elements) == (False, 2, 5)
+    assert sorted(row["queue_id"] for row in pulled.sample) == [1, 5]
+    assert found["pull_offset_le_max_offset"].elements == 5
+    assert found["consumer_offset_le_max_offset"].elements == 6
 
 
 @pytest.mark.spark
