@@ -19,7 +19,7 @@ from board.store import Store
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Between these lies every instant that is looked for, with room for any reach around one."""
+"""Between these lies every instant that is searched, with room for any reach around one."""
 
 
 def the_store(request: Request) -> Store:

@@ -147,19 +147,17 @@ def ordered(
     high: str,
     severity: Severity = "warn",
     *,
-    where: str | None = None,
     show: tuple[str, ...] = (),
     name: str = "",
     strictly: bool = False,
     own_check: bool = False,
 ) -> Expectation:
-    """Expect ``low <= high`` in the rows where `where` is true.
+    """Expect ``low <= high``.
 
     Args:
         low: a column.
         high: another.
         severity: of the expectation.
-        where: Spark SQL that is never NULL; all rows unless given.
         show: further columns that a sample shows.
         name: of the expectation, unless it is ``low_le_high``.
         strictly: whether equal values violate it too.
@@ -169,13 +167,11 @@ def ordered(
     condition, violation = f"{low} {met} {high}", f"{low} {violated} {high}"
     arguments: dict[str, Any] = {"column_A": high, "column_B": low, "or_equal": not strictly}
     arguments["ignore_row_if"] = "either_value_is_missing"
-    if where:
-        arguments["row_condition"] = where
     return Expectation(
         name or f"{low}_le_{high}",
         severity,
-        f"CASE WHEN {where} THEN {condition} END" if where else condition,
-        f"{violation} and {where}" if where else violation,
+        condition,
+        violation,
         (low, high, *show),
         built_in=BuiltIn("expect_column_pair_values_a_to_be_greater_than_b", arguments),
         own_check=own_check,

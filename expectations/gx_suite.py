@@ -9,7 +9,6 @@ from typing import Any
 
 from great_expectations.expectations.expectation import Expectation as GxExpectation
 from great_expectations.expectations.registry import get_expectation_impl
-from great_expectations.expectations.row_conditions import PassThroughCondition
 
 from expectations.declarations import NAME, Expectation
 from expectations.gx_built_in import CONDITION
@@ -34,11 +33,8 @@ def _gx_expectation(declared: Expectation) -> GxExpectation:
     if declared.built_in is None:
         described = {"description": declared.description, "meta": meta}
         return ExpectRowsToHold(condition=declared.condition, **described, **shared)
-    arguments = dict(declared.built_in.arguments)
-    if where := arguments.pop("row_condition", None):
-        arguments["row_condition"] = PassThroughCondition(pass_through_filter=where)
     return get_expectation_impl(declared.built_in.type)(
-        **arguments,
+        **declared.built_in.arguments,
         **shared,
         meta={**meta, CONDITION: declared.condition},
         # Data Docs show the description in place of the type's own sentence.

@@ -99,7 +99,7 @@ def _computable_since(settings: Settings) -> datetime:
         lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))
         return computable_since(lake.shared.state, settings.history_days)
     except (OSError, SettingsError):
-        # Nothing may keep the code from loading. A run of an hour without raw rows says so itself.
+        # Nothing may keep the code from loading. A run of an hour without raw rows reports that.
         return first_hour(settings.history_days)
 
 

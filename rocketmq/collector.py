@@ -134,7 +134,7 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     """
     if not (reading.is_master and reading.responded):
         return
-    named = {each.operation for each in problems.rows() if each.endpoint == reading.address}
+    named = problems.operations_at(reading.address)
     parts = {
         RequestCode.GET_ALL_CONSUMER_OFFSET: reading.offsets,
         RequestCode.GET_ALL_TOPIC_CONFIG: reading.topics,
@@ -154,7 +154,7 @@ def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Pro
     missing = groups - reading.connections.keys()
     if not (missing and reading.is_master and reading.responded):
         return
-    named = {each.operation for each in problems.rows() if each.endpoint == reading.address}
+    named = problems.operations_at(reading.address)
     unnamed = [group for group in sorted(missing) if CONNECTIONS + group not in named]
     if unnamed:
         message = f"the online members of {len(unnamed)} groups are unknown"

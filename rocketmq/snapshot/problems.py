@@ -51,6 +51,10 @@ class Problems:
         """Record one problem."""
         self._add(problem, (problem,))
 
+    def operations_at(self, endpoint: str) -> set[str]:
+        """Return the operations that problems of an endpoint name."""
+        return {each.operation for each in self._found.values() if each.endpoint == endpoint}
+
     def rows(self) -> list[Problem]:
         """Return all problems, in order."""
         return [

@@ -270,7 +270,7 @@ def _completeness() -> dict[str, Column]:
     has_all_topics = F.coalesce("has_all_topics", F.lit(False)) & F.col("hidden").isNull()
     zero = F.lit(0).cast("bigint")
     none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
-    # Messages wait in a retry topic, and nothing tells how many of them the group has read.
+    # Messages wait in a retry topic, and how many of them the group has read is unknown.
     unread = F.size(F.array_except("retries_waiting", "retries_read")) > 0
     retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
     no_dlq = F.col("has_dlq").isNull()

@@ -63,8 +63,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
     )
     stored = (F.col("max_offset") - F.col("min_offset")).alias("stored")
     owner = F.regexp_replace("topic", _PREFIX, "")
-    group = F.struct(owner.alias("consumer_group"), F.lit(None).cast("string").alias("topic"))
-    readings = F.coalesce(F.when(F.col("is_pop"), pop_retry_readings()), F.array(group))
+    of_pop = F.when(F.col("is_pop"), pop_retry_readings()["consumer_group"])
     return (
         queue_offsets.select("snapshot_id", "topic", stored)
         .unionByName(topics.select("snapshot_id", "topic", "kind"), allowMissingColumns=True)
@@ -76,9 +75,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
         )
         .select(
             "snapshot_id",
-            F.explode(F.transform(readings, lambda read: read["consumer_group"])).alias(
-                "consumer_group"
-            ),
+            F.explode(F.coalesce(of_pop, F.array(owner))).alias("consumer_group"),
             F.when(is_retry & ~F.col("stored").eqNullSafe(0), F.col("topic")).alias("waiting"),
             F.when(is_dlq, F.lit(True)).alias("has_dlq"),
             F.when(is_dlq, F.col("stored")).alias("dead_letters"),

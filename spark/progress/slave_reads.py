@@ -139,7 +139,7 @@ def _behind_bytes() -> Column:
 
 
 def _likely_cause() -> Column:
-    # A line of a slave's log tells nothing of the master; a snapshot lists the silent one too.
+    # A line of a slave's log holds nothing of the master; a snapshot lists an unreachable one too.
     is_silent = F.col("is_listed") & F.col("commit_log_max_offset").isNull()
     return (
         F.when(is_silent, MASTER_UNREACHABLE)

@@ -268,7 +268,7 @@ def test_a_mistake_at_a_page_is_a_page(reader: TestClient) -> None:
 
 
 def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
-    """Also where the window that a page shows without being asked holds no data."""
+    """Also where the window of a page without parameters holds no data."""
     add_snapshot(lake, board_home.now() - timedelta(hours=2))
     with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
         for path in PATHS:

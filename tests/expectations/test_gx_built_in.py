@@ -40,7 +40,6 @@ DECLARED = (
     ),
     ordered("queues", "lag"),
     ordered("queues", "lag", name="below", strictly=True),
-    ordered("queues", "lag", where="NOT health <=> 'OK'", name="where"),
     unique(GROUPS, "warn"),
 )
 

@@ -348,7 +348,7 @@ def test_retry_lag_holds_pop_retry_topics(spark):
 
 @pytest.mark.parametrize("topic", ["%RETRY%billing_orders", "%RETRY%billing+orders"])
 def test_messages_in_an_unread_pop_retry_topic_are_not_zero(spark, topic):
-    """The group is gone and never committed there, so nothing tells what it has read."""
+    """The group is gone and never committed there, so what it has read is unknown."""
 
     def retry_lag(stored, read_there):
         kind = {"snapshot_id": snapshot_id(0), "kind": "pop_retry"}
@@ -475,15 +475,15 @@ def test_a_partial_snapshot_has_no_zero_retries(spark):
     assert (row["retry_lag"], row["dlq_messages"]) == (None, None)
 
 
-@pytest.mark.parametrize(("silent", "expected"), [((), 0), (("broker-b",), None)])
+@pytest.mark.parametrize(("unreachable", "expected"), [((), 0), (("broker-b",), None)])
 def test_a_topic_that_every_broker_would_name_is_empty_whatever_else_failed(
-    spark, silent, expected
+    spark, unreachable, expected
 ):
     """With a slave or a name server down each snapshot is partial."""
     row = compute(
         spark,
         snapshots=[SNAPSHOT | {"status": "PARTIAL"}],
-        brokers=[{"at": 0, "broker": name, "broker_id": 0} for name in ("broker-a", *silent)],
+        brokers=[{"at": 0, "broker": name, "broker_id": 0} for name in ("broker-a", *unreachable)],
         topics=existing("orders"),
         queue_offsets=[written(100)],
         consumer_offsets=[read(60)],
