@@ -192,7 +192,14 @@ class SparkResource(LazyPySparkResource):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         packages = self.spark_config.get("spark.jars.packages")
         with fetched_once(packages.split(",")) if packages else nullcontext(), admitted():
-            return impatient(super().spark_session)
+            return super().spark_session
+
+    def _init_session(self) -> None:
+        """Open the session, once; one of a server is impatient before its first request."""
+        remote = self.spark_config.get("spark.remote")
+        if remote and self._spark_session is None:
+            impatient(SparkSession.builder.remote(remote).getOrCreate())
+        super()._init_session()
 
     def session_for(self, rows: int) -> SparkSession:
         """The session, set for work on about that many rows of offsets.

@@ -85,16 +85,8 @@ def admitted() -> Iterator[None]:
         ) from None
 
 
-def impatient(session: Any) -> Any:
-    """Make a Connect session fail within seconds when its server is gone; return the session."""
-    client = getattr(session, "client", None) if is_remote(session) else None
-    if client is not None:
-        from pyspark.sql.connect.client.retries import DefaultPolicy
+def impatient(session: Any) -> None:
+    """Make a Connect session fail within seconds when its server is gone."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
-        client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])
-    return session
-
-
-def is_remote(session: Any) -> bool:
-    """Return whether the session belongs to a Spark Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
+    session.client.set_retry_policies([DefaultPolicy(max_retries=ENGINE_RETRIES)])

@@ -1,6 +1,8 @@
 """What a person reads when no Spark can be reached, or none that lets them in."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +20,31 @@ def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnreachableError, match=r"no java .* install a JDK 17"):
         _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
+
+
+ENDS = """
+import socket, threading
+from spark.session.configuration import SparkResource
+
+listening = socket.create_server(("127.0.0.1", 0))
+
+def close_each():
+    while True:
+        listening.accept()[0].close()
+
+threading.Thread(target=close_each, daemon=True).start()
+remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+SparkResource(spark_config={"spark.remote": remote, "spark.sql.ansi.enabled": "true"}).spark_session
+"""
+
+
+def test_a_spark_that_ends_while_a_session_opens_is_reported_within_seconds():
+    """By pyspark's own patience the first request would be repeated for ten minutes."""
+    opening = subprocess.run(
+        [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert opening.returncode == 1
+    assert "StatusCode.UNAVAILABLE" in opening.stderr
 
 
 @pytest.mark.spark
