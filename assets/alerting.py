@@ -21,7 +21,7 @@ from assets.rule_evaluation import (
 )
 from assets.run import CurrentRun, replaced, window_asset
 from lake.catalog import Lake
-from lake.history import LoadedSnapshot, window_of
+from lake.history import LoadedSnapshot, whole_clusters, window_of
 from lake.tables import alerting
 from lake.typed_rows import typed_rows
 from spark.alerts.evaluation import evaluate
@@ -45,8 +45,9 @@ def alerts(
     for mistake in mistakes:
         context.log.error(f"left out: {mistake}")
     evaluated = evaluated_rules(rules)
-    outages = outages_before(plan.known, evaluated, plan.window)
-    rows = read_rows(run.session, run.lake, evaluated, plan.window, plan.known, outages)
+    known = whole_clusters(plan.known)
+    outages = outages_before(known, evaluated, plan.window)
+    rows = read_rows(run.session, run.lake, evaluated, plan.window, known, outages)
     return replaced(
         run,
         alerting.ALERTS,
@@ -63,15 +64,17 @@ def incidents(run: CurrentRun, alert_rules: RulesResource) -> dg.MaterializeResu
     past changes ``alerting.alerts`` and no incident.
     """
     plan = run.plan
-    if not plan.new:
+    known = whole_clusters(plan.known)
+    new = [each for each in known if each in plan.new]
+    if not new:
         return dg.MaterializeResult(metadata=written(0, plan.window))
     declared = alert_rules.rule_set()
     changed, still_open = advance_by(
         run.lake,
         run.session,
         declared.rules,
-        plan.new,
-        plan.known,
+        new,
+        known,
         all_rules=not declared.rule_mistakes,
         inhibitions=declared.inhibitions,
     )

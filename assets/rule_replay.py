@@ -39,9 +39,9 @@ def replay(
     computed = set(
         lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))["snapshot_id"].to_pylist()
     )
-    snapshots = [
-        each for each in history.loaded_snapshots(lake, window) if each.snapshot_id in computed
-    ]
+    known = history.whole_clusters(history.loaded_snapshots(lake, history.remembered(window)))
+    inside = [each for each in known if each.observed_at in window]
+    snapshots = [each for each in inside if each.snapshot_id in computed]
     evaluated = evaluated_rules(rules)
     if not snapshots or not evaluated:
         return []
@@ -50,7 +50,6 @@ def replay(
     by_name = {rule.name: rule for rule in rules}
     standing: list[Incident] = []
     finished: list[Incident] = []
-    known = history.loaded_snapshots(lake, history.remembered(history.window_of(snapshots)))
     for mine in batches(snapshots, rows_of_groups):
         part = history.window_of(mine)
         outages = outages_before(known, evaluated, part)

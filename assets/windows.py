@@ -56,6 +56,8 @@ def read_loaded(
     session: SparkSession, table: Table, snapshots: Sequence[LoadedSnapshot]
 ) -> DataFrame:
     """Read the rows of a table that belong to given snapshots, which are in order of time."""
+    if not snapshots:
+        return session.table(table.name).where(F.lit(False))
     rows = read_hours(session, table, window_of(snapshots))
     return rows.where(F.col("snapshot_id").isin([each.snapshot_id for each in snapshots]))
 

@@ -195,6 +195,17 @@ def loaded_snapshots(lake: Lake, window: Window) -> list[LoadedSnapshot]:
     )
 
 
+def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:
+    """Return the snapshots whose observations follow each other as those of whole clusters.
+
+    Files hold one broker, so their sums are smaller and have never grown. They count only where
+    nobody observes their cluster as a whole.
+    """
+    found = list(snapshots)
+    observed = {each.cluster for each in found if each.is_of_all_brokers}
+    return [each for each in found if each.is_of_all_brokers or each.cluster not in observed]
+
+
 def window_of(snapshots: Sequence[LoadedSnapshot]) -> Window:
     """Return the smallest window with all given snapshots, which are in order of time."""
     return Window.through(snapshots[0].observed_at, snapshots[-1].observed_at)

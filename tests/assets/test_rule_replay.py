@@ -151,6 +151,44 @@ def test_incidents_catch_up_with_a_past_in_parts(
     assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
 
 
+DAY_OF_FILES = -8 * 1440
+
+
+@pytest.fixture
+def with_files(session_home) -> Lake:
+    """Ten minutes of one late group; a store's file of one broker after each snapshot."""
+    lake = Lake(session_home)
+    observed = [
+        (DAY_OF_FILES + number + after, source, lag)
+        for number in range(10)
+        for after, source, lag in ((0, "remote", 500), (0.5, "store", 5))
+    ]
+    group = {"consumer_group": "late", "topic": "orders", "message_model": "CLUSTERING"}
+    rows = {
+        raw.SNAPSHOTS: [
+            {"at": at, "source": source, "status": "COMPLETE"} for at, source, _ in observed
+        ],
+        progress.GROUPS: [
+            group | {"at": at, "readable_lag": lag, "complete": True} for at, _, lag in observed
+        ],
+        progress.SNAPSHOTS: [{"at": at} for at, *_ in observed],
+    }
+    for table, of_table in rows.items():
+        lake.append(table, arrow(table, of_table))
+    return lake
+
+
+def test_files_of_one_broker_say_nothing_of_a_cluster_that_is_observed(with_files, spark, rules):
+    """The part of the lag that a store's file shows does not interrupt a rule's time."""
+    given = SimpleNamespace(session_for=lambda rows: spark)
+    window = Window(minute(DAY_OF_FILES), minute(DAY_OF_FILES + 10))
+    (found,) = rule_replay.replay(with_files, given, rules, window)
+    assert [(one.transition, one.at) for one in found.transitions] == [
+        ("FIRING", minute(DAY_OF_FILES + 2))
+    ]
+    assert found.observations == 10
+
+
 def test_a_replay_skips_rows_older_than_the_computed(tmp_path):
     """An hour that is computed for the first time when the one after it already was."""
     lake = Lake(Home.of(tmp_path))

@@ -3,10 +3,20 @@
 import pytest
 
 from lake import parts
-from lake.history import pending_after, pending_window
+from lake.history import loaded_snapshots, pending_after, pending_window, whole_clusters
 from lake.tables import raw
 from lake.window import HOUR, Window
-from tests.support.loaded_snapshots import NOON, TICK, at, load, mark_computed, snapshot
+from tests.support.loaded_snapshots import (
+    NOON,
+    TICK,
+    at,
+    load,
+    mark_computed,
+    name,
+    of_files,
+    snapshot,
+    window,
+)
 
 
 def pending(lake):
@@ -123,3 +133,10 @@ def test_a_part_leaves_clusters_that_miss_nothing_in_it(rows_of_three_hours):
     load(rows_of_three_hours, *(snapshot(minute, cluster="other") for minute in (1, 119, 121)))
     mark_computed(rows_of_three_hours, 1, 119, cluster="other")
     assert pending(rows_of_three_hours) == Window(at(0), at(60))
+
+
+def test_files_of_one_broker_count_where_nobody_observes_the_cluster(lake):
+    alone = of_files(2, "store", "a") | {"cluster": "files", "snapshot_id": "alone"}
+    load(lake, snapshot(1), of_files(1.5, "store", "a"), snapshot(2, []), alone)
+    found = whole_clusters(loaded_snapshots(lake, window(0, 5)))
+    assert {each.snapshot_id for each in found} == {name(1), name(2), "alone"}
