@@ -20,6 +20,9 @@ from lake.typed_rows import dict_rows, plain_rows
 
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
+PLACES = {"PENDING": 1, "RESOLVED": 2}
+"""Where incidents of a state stand among the others, which come first."""
+
 SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")
 
 EVIDENCE = Column("evidence", STRING_MAP, "snapshots and row for which the rule was true last")
@@ -35,7 +38,10 @@ INCIDENTS = replace(
 
 
 def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
-    """Return incidents, open ones first, then the worst, then the newest.
+    """Return incidents by state, then the worst, then the newest.
+
+    Pending ones follow those that are true for long enough: nobody is notified of them yet, and
+    most of them pass.
 
     Args:
         rows: what is shown.
@@ -56,7 +62,7 @@ def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict
         if row["state"] in wanted and severity in ("", row["severity"])
     ]
     found.sort(key=lambda row: (row["opened_at"], row["incident_id"]), reverse=True)
-    found.sort(key=lambda row: (row["state"] not in OPEN, SEVERITIES.index(row["severity"])))
+    found.sort(key=lambda row: (PLACES.get(row["state"], 0), SEVERITIES.index(row["severity"])))
     return found
 
 

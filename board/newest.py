@@ -22,7 +22,7 @@ from lake.conditions import (
     one_of,
     window_filter,
 )
-from lake.history import WITHOUT_QUEUES
+from lake.history import REMOTE, WITHOUT_QUEUES
 from lake.schema import Table
 from lake.tables import alerting, progress, quality, raw
 from lake.window import MICROSECOND, Window
@@ -152,8 +152,14 @@ def clusters_at(
     )
     found = loaded.filter(is_shown).sort_by([("observed_at", "descending")])
     first: dict[str, int] = {}
-    for place, cluster in enumerate(found["cluster"].to_pylist()):
+    of_brokers: dict[str, int] = {}
+    pairs = zip(found["cluster"].to_pylist(), found["source"].to_pylist(), strict=True)
+    for place, (cluster, source) in enumerate(pairs):
         first.setdefault(cluster, place)
+        if source in (None, REMOTE):
+            of_brokers.setdefault(cluster, place)
+    # A store's file holds one broker: it is shown where nobody observes the cluster as a whole.
+    first |= of_brokers
     rows = found.take(pa.array(list(first.values()), type=pa.int64()))
     pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
     return dict(sorted(pairs)), rows

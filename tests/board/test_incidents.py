@@ -26,18 +26,20 @@ def firing(filled: Lake) -> str:
     return board_home.add_incident(filled, board_home.now())
 
 
-def test_incidents_open_ones_first(filled: Lake, firing: str, client: TestClient) -> None:
+def test_incidents_by_what_is_to_do(filled: Lake, firing: str, client: TestClient) -> None:
     at = board_home.now() - timedelta(hours=1)
     done = board_home.add_incident(filled, at, rule="late", state="RESOLVED", resolved_at=at)
+    pending = board_home.add_incident(filled, board_home.now(), rule="new", state="PENDING")
+    mild = board_home.add_incident(filled, at, rule="mild", severity="info")
     client.app.state.store.refresh()  # pyright: ignore
     rows = client.get("/api/v1/incidents").json()["items"]
-    assert [row["incident_id"] for row in rows] == [firing, done]
+    assert [row["incident_id"] for row in rows] == [firing, mild, pending, done]
     assert rows[0]["labels"] == {"team": "mail"} and rows[0]["row"]["lag"] == 90_000
-    (only,) = client.get("/api/v1/incidents?state=open&severity=critical").json()["items"]
-    assert only["incident_id"] == firing
+    found = client.get("/api/v1/incidents?state=open&severity=critical").json()["items"]
+    assert [row["incident_id"] for row in found] == [firing, pending]
     first = client.get("/api/v1/incidents?limit=1").json()
     then = client.get(f"/api/v1/incidents?limit=1&cursor={first['next_cursor']}").json()
-    assert [row["incident_id"] for row in then["items"]] == [done]
+    assert [row["incident_id"] for row in then["items"]] == [mild]
     assert client.get("/api/v1/incidents?state=bad").status_code == 400
 
 

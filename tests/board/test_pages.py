@@ -72,6 +72,8 @@ def test_the_overview_marks_what_nobody_was_notified_of(
     store.refresh()
     text = client.get("/", headers=HTML).text
     assert ('<span class="tag unknown">PENDING</span>' in text) == (state == "PENDING")
+    counted = {"PENDING": "0<small> + 1 PENDING</small>", "FIRING": "1"}[state]
+    assert f'<p class="big">{counted}</p>' in text
 
 
 def test_unknown_is_a_dash(reader: TestClient) -> None:

@@ -51,6 +51,19 @@ def test_a_snapshot_without_queues_hides_no_group(store: Store, filled: Lake) ->
     assert store.newest.at == {CLUSTER: at}
 
 
+def test_the_file_of_a_broker_hides_no_cluster(store: Store, filled: Lake) -> None:
+    """Files of one broker are shown where nobody observes their cluster as a whole."""
+    at = board_home.now() + timedelta(seconds=30)
+    one = [board_home.group("mailer", lag=7)]
+    board_home.add_snapshot(filled, at, one, source="store")
+    board_home.add_snapshot(filled, at, one, cluster="files", source="store")
+    store.refresh()
+    shown = [(row["cluster"], row["lag"]) for row in store.newest.of(progress.GROUPS).to_pylist()]
+    assert ("lab", 7) not in shown
+    assert ("files", 7) in shown
+    assert len(shown) == len(board_home.GROUPS) + 1
+
+
 def test_a_late_snapshot_changes_the_past(store: Store, filled: Lake, client: TestClient) -> None:
     at = store.newest.at[CLUSTER] - timedelta(hours=1)
     path = f"/api/v1/topics?at={at.isoformat().replace('+00:00', 'Z')}"
