@@ -37,6 +37,8 @@ SHOWN = (
 EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
 """Columns that are shown only where a group has something else than 0 in them."""
 
+NO_GROUPS = "no consumer group that is connected or has committed an offset was found"
+
 LEGEND = {">": "> at least", "~": "~ estimated"}
 
 VISIBLE = 20
@@ -75,7 +77,7 @@ def lag(
         else:
             shown = _worth_showing(rows, all_topics)
             typer.echo(table_text(shown, _columns(shown), _title(snapshot)))
-            if legend := _legend(shown):
+            if legend := _legend(shown) if rows else NO_GROUPS:
                 typer.echo(legend)
         for line in problems:
             typer.echo(f"delay: {line}", err=True)
@@ -158,7 +160,8 @@ def _watch(namesrv: str, every: float, all_topics: bool, delay: bool) -> None:
             try:
                 snapshot, rows, _ = _measure(namesrv, delay)
                 shown = _worth_showing(rows, all_topics)
-                title = "   ".join(filter(None, (_title(snapshot), _legend(shown))))
+                legend = _legend(shown) if rows else NO_GROUPS
+                title = "   ".join(filter(None, (_title(snapshot), legend)))
                 width = live.console.width
                 live.update(table(shown, _columns(shown), title, width), refresh=True)
             except CommandError as error:

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from bench import standin
+from lab.large import Large
 from live.lag import group_rows
 from rocketmq.records import Broker, ConsumerOffset, Problem, QueueOffset, Snapshot
-from tidemark.commands.lag import SHOWN, _worth_showing
+from settings.home import Home
+from tests.support.homes import run
+from tidemark.commands.lag import NO_GROUPS, SHOWN, _worth_showing
 from tidemark.output import duration, table_text
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -127,3 +131,11 @@ def test_durations(milliseconds, text):
 def test_a_delay_is_the_difference_of_whole_milliseconds(milliseconds):
     (row,) = group_rows(snapshot((9, 10, NOW - timedelta(milliseconds=milliseconds))))
     assert row["delay_ms"] == milliseconds
+
+
+def test_a_cluster_without_groups_is_not_an_empty_table_alone(tmp_path):
+    size = Large(topics=1, queues=1, groups=0, topics_per_group=0)
+    with standin.serve(size, brokers=1) as namesrv:
+        done = run(Home.of(tmp_path), ["lag", "--namesrv", namesrv], timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == NO_GROUPS
