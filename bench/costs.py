@@ -86,9 +86,16 @@ class Side:
 
     def tidemark(self, *arguments: str) -> Cost:
         """Run the command and return what it cost."""
+        return self._cost("tidemark", arguments)
+
+    def dagster(self, *arguments: str) -> Cost:
+        """Run Dagster's command and return what it cost."""
+        return self._cost("dagster", arguments)
+
+    def _cost(self, program: str, arguments: Sequence[str]) -> Cost:
         before, children = self._services(), _of_children()
         started = time.perf_counter()
-        self._run([self._bin("tidemark"), *arguments])
+        self._run([self._bin(program), *arguments])
         wall = time.perf_counter() - started
         services = sum(
             spent - before.get(pid, 0.0) for pid, spent in self._services().items()

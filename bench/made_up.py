@@ -70,9 +70,17 @@ class MadeUp:
                 lake.append(table, rows)
         lake.append(progress.EVENTS, self._events())
         lake.append(quality.RESULTS, self._results())
-        columns = "SELECT snapshot_id, observed_at, cluster FROM instants"
-        for rows in self._rows(progress.SNAPSHOTS, columns, int(self.days * DAY)):
+        for rows in self._rows(progress.SNAPSHOTS, _COMPUTED, int(self.days * DAY)):
             lake.append(progress.SNAPSHOTS, rows)
+
+    def history(self, first: int, last: int) -> Iterator[tuple[Table, pa.Table]]:
+        """Yield the rows of snapshots and of groups from `first` to before `last` minutes ago."""
+        for table, text in (
+            (raw.SNAPSHOTS, _SNAPSHOTS),
+            (progress.GROUPS, made.GROUPS),
+            (progress.SNAPSHOTS, _COMPUTED),
+        ):
+            yield table, pa.concat_tables(self._rows(table, text, last - first, first))
 
     def lag(self, group: int) -> int:
         """Return the lag of a group on its first topic at the end."""
@@ -227,6 +235,8 @@ def now() -> datetime:
     """Return the present minute."""
     return datetime.now(UTC).replace(second=0, microsecond=0)
 
+
+_COMPUTED = "SELECT snapshot_id, observed_at, cluster FROM instants"
 
 _SNAPSHOTS = """
     SELECT snapshot_id, observed_at, cluster, 'remote' AS source,
