@@ -129,7 +129,7 @@ def _spreads(costs: Sequence[Cost], form: str = ".1f") -> list[str]:
 
 def _maintained(old: Side) -> list[str]:
     """Run maintenance once; return what it cost."""
-    cost = old.dagster("job", "execute", "-m", "orchestration.definitions", "-j", "maintenance")
+    cost = old.dagster("job", "execute", "-m", "orchestration.definitions", "-j", "maintain")
     return ["maintenance", f"{cost.cpu:.1f}", f"{cost.wall:.1f}"]
 
 
