@@ -17,7 +17,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from lake.catalog_config import CatalogConfig
 from lake.conditions import any_of, window_filter
-from lake.damaged_files import usable
+from lake.damaged_files import FREE, usable
 from lake.landing_places import Disk
 from lake.leases import TABLES
 from lake.pyiceberg_patches import transaction
@@ -97,11 +97,7 @@ class Lake:
         """
         self.home.make()
         of_home = "sqlite" in self.config.drivers
-        advice = (
-            "free it, or put back a copy of it"
-            if of_home
-            else "start it, or mend TIDEMARK_CATALOG_URI"
-        )
+        advice = FREE if of_home else "start it, or mend TIDEMARK_CATALOG_URI"
         with usable(f"the catalog, {self.config.place},", advice):
             return _opened(self.config.python)
 

@@ -20,6 +20,9 @@ OBJECT_STORE = (
 )
 DATABASE = "check PostgreSQL, and TIDEMARK_CATALOG_URI"
 NO_BUCKET = "create the bucket, or mend TIDEMARK_WAREHOUSE and TIDEMARK_LANDING"
+FREE = "free it, or put back a copy of it"
+"""Of the catalog of a home, a file that another program may have locked."""
+
 PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 
 
@@ -40,7 +43,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         raise
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
-        if advice == PUT_BACK and isinstance(error, OperationalError) and "psycopg2" in why:
+        if advice in (FREE, PUT_BACK) and isinstance(error, OperationalError) and "psycopg2" in why:
             advice = DATABASE
         if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
             advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE

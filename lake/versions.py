@@ -4,7 +4,7 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from sqlalchemy import select
 
 from lake.catalog import Lake
-from lake.damaged_files import usable
+from lake.damaged_files import FREE, usable
 from lake.tables import TABLES
 
 
@@ -24,7 +24,6 @@ def versions(lake: Lake) -> dict[str, str]:
         IcebergTables.table_name,
         IcebergTables.metadata_location,
     ).where(IcebergTables.catalog_name == catalog.name)
-    advice = "free it, or put back a copy of it"
-    with usable("the catalog", advice), catalog.engine.connect() as connection:
+    with usable("the catalog", FREE), catalog.engine.connect() as connection:
         rows = connection.execute(places).all()
     return {f"{namespace}.{name}": str(place) for namespace, name, place in rows}
