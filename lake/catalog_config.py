@@ -7,6 +7,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from lake.landing_places import Landing
+from lake.postgresql import CONNECTION
 from lake.shared import Shared
 from settings.catalog import OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
 from settings.errors import SettingsError
@@ -64,12 +65,12 @@ class CatalogConfig:
         elif settings.type == POSTGRESQL:
             url = make_url(settings.uri)
             # The ping finds connections that a restart of the database has ended.
-            python |= {"type": "sql", "uri": _with_driver(url), "pool_pre_ping": "true"}
+            python |= {"type": "sql", "uri": _bounded(url), "pool_pre_ping": "true"}
             spark |= {**_JDBC, "uri": _jdbc(url), "jdbc.user": url.username or ""}
             drivers.append("postgresql")
             password = _password_line(url)
             place = place_of(url)
-            database = database or python["uri"]
+            database = database or _with_driver(url)
         else:
             python |= {
                 "type": "sql",
@@ -150,6 +151,12 @@ def _with_driver(url: URL) -> str:
     # SQLAlchemy 2.1 takes psycopg 3 where no driver is named; the extra installs psycopg2.
     named = url.set(drivername="postgresql+psycopg2")
     return named.render_as_string(hide_password=False)
+
+
+def _bounded(url: URL) -> str:
+    """Return the address for PyIceberg, which by itself waits for a server without end."""
+    bounds = {name: str(value) for name, value in CONNECTION.items()}
+    return _with_driver(url.set(query={**bounds, **url.query}))
 
 
 def _jdbc(url: URL) -> str:

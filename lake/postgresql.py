@@ -22,8 +22,14 @@ from lake.failures import essence
 from lake.leases import Lease, Leases, LostError, UnreachableError
 from lake.state import State, StateError
 
-CONNECT_SECONDS = 10
-"""Longest wait for a server that does not respond."""
+CONNECTION = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Longest waits for a server that does not respond, in the words of its client library."""
 
 _NAME_LENGTH = 63
 """Of ``application_name``; the server cuts it there."""
@@ -183,10 +189,6 @@ def key_of(name: str) -> int:
 def _engine_of(uri: str, **pool: object) -> Engine:
     arguments = {
         "application_name": f"process {os.getpid()} on {socket.gethostname()}"[:_NAME_LENGTH],
-        "connect_timeout": CONNECT_SECONDS,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
+        **CONNECTION,
     }
     return sa.create_engine(uri, isolation_level="AUTOCOMMIT", connect_args=arguments, **pool)

@@ -1,9 +1,13 @@
 """Each catalog in the words of PyIceberg and of Spark."""
 
+import socket
 import sys
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
 
 from lake.catalog_config import CatalogConfig
 from lake.postgresql import PostgresqlLeases
@@ -19,7 +23,9 @@ def test_a_password_reaches_python_and_the_password_file_only():
     made = CatalogConfig.of(
         HOME, CatalogSettings("sql", "postgresql://me:a%3Ab@db/ice?sslmode=require", "file:///w")
     )
-    assert made.python["uri"] == "postgresql+psycopg2://me:a%3Ab@db/ice?sslmode=require"
+    address, _, options = made.python["uri"].partition("?")
+    assert address == "postgresql+psycopg2://me:a%3Ab@db/ice"
+    assert "sslmode=require" in options.split("&")
     assert made.spark["uri"] == "jdbc:postgresql://db:5432/ice?sslmode=require"
     assert made.spark["jdbc.user"] == "me"
     assert made.password == "db:5432:ice:me:a\\:b"
@@ -118,3 +124,15 @@ def test_a_password_among_the_options_of_an_address_is_refused(tmp_path):
     with pytest.raises(SettingsError) as wrong:
         CatalogConfig.of(Home.of(tmp_path), settings)
     assert "PGPASSFILE" in str(wrong.value) and "s3cret" not in str(wrong.value)
+
+
+def test_a_database_that_never_responds_is_given_up(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as unresponsive:
+        port = unresponsive.getsockname()[1]
+        settings = CatalogSettings("sql", f"postgresql://u@127.0.0.1:{port}/x", "file:///w")
+        uri = make_url(CatalogConfig.of(Home.of(tmp_path), settings).python["uri"])
+        assert int(str(uri.query["connect_timeout"])) <= 10
+        # As long as PostgreSQL's client lets anybody wait at least.
+        soon = uri.update_query_dict({"connect_timeout": "2"})
+        with pytest.raises(OperationalError, match="timeout expired"):
+            create_engine(soon).connect()
