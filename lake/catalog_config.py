@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -9,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 from lake.landing_places import Landing
 from lake.postgresql import CONNECTION
 from lake.shared import Shared
-from settings.catalog import OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
+from settings.catalog import FILE, HTTP, OF_HOME, POSTGRESQL, REST, S3, CatalogSettings, ObjectStore
 from settings.errors import SettingsError
 from settings.home import Home
 
@@ -102,6 +103,22 @@ def place_of(url: URL) -> str:
 
 def _mistakes(settings: CatalogSettings) -> list[str]:
     """Return what is wrong, a line each; no address is shown, it may hold a password."""
+    return [*_mistakes_of_files(settings), *_mistakes_of_servers(settings)]
+
+
+def _mistakes_of_files(settings: CatalogSettings) -> list[str]:
+    found, warehouse, endpoint = [], settings.warehouse, settings.store.endpoint
+    # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: of
+    # the working folder, or of a store that is waited for without end.
+    if warehouse and settings.type != REST and not warehouse.startswith((S3, f"{FILE}/")):
+        found.append("TIDEMARK_WAREHOUSE takes s3://BUCKET/PATH or file:///PATH")
+    if endpoint and not endpoint.startswith(HTTP):
+        # Python takes https:// then, and Spark takes nothing.
+        found.append("TIDEMARK_S3_ENDPOINT takes http://HOST:PORT or https://HOST")
+    return found
+
+
+def _mistakes_of_servers(settings: CatalogSettings) -> list[str]:
     if not settings.type:
         without = (("TIDEMARK_CATALOG_URI", settings.uri), ("TIDEMARK_STATE_URI", settings.state))
         return [f"{name} is set without TIDEMARK_CATALOG_TYPE" for name, uri in without if uri]
@@ -109,8 +126,14 @@ def _mistakes(settings: CatalogSettings) -> list[str]:
         return [f"TIDEMARK_CATALOG_TYPE is {settings.type!r}: it takes {POSTGRESQL} or {REST}"]
     found = []
     if settings.type == REST:
-        if not settings.uri.startswith(("http://", "https://")):
+        if not settings.uri.startswith(HTTP):
             found.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
+        elif "@" in urlsplit(settings.uri).netloc:
+            # It is a property of Spark and of each run, and stands in errors.
+            found.append(
+                "TIDEMARK_CATALOG_URI holds a name or password, which Spark would show: leave it "
+                "out, no credential is sent to a rest catalog"
+            )
     elif not _is_postgresql(settings.uri):
         found.append("TIDEMARK_CATALOG_URI takes postgresql://USER@HOST:PORT/DATABASE for sql")
     if settings.state and not _is_postgresql(settings.state):
@@ -133,9 +156,10 @@ def _mistakes(settings: CatalogSettings) -> list[str]:
 def _is_postgresql(uri: str) -> bool:
     try:
         url = make_url(uri)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter of a port that is no number
         return False
-    named = url.host and url.username and url.database
+    # An @ in a password that is not written %40 ends up in the host.
+    named = url.host and "@" not in url.host and url.username and url.database
     return url.get_backend_name() == "postgresql" and bool(named)
 
 

@@ -6,6 +6,7 @@ POSTGRESQL = "sql"
 REST = "rest"
 S3 = "s3://"
 FILE = "file://"
+HTTP = ("http://", "https://")
 
 
 @dataclass(frozen=True)

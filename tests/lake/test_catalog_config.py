@@ -102,6 +102,12 @@ def test_a_wrong_address_of_state_is_one_line(settings, line):
         (CatalogSettings("sql", "postgresql://db/x", "file:///w"), "takes postgresql://"),
         (CatalogSettings("rest", "db:1", "file:///w"), "takes http://"),
         (CatalogSettings("rest", "http://db:1"), "TIDEMARK_WAREHOUSE is not set"),
+        (CatalogSettings("sql", "postgresql://u:p@db:s3cret/x", "file:///w"), "takes postgresql:/"),
+        (CatalogSettings("sql", "postgresql://u:p@s3cret@db/x", "file:///w"), "takes postgresql:/"),
+        (CatalogSettings("rest", "http://u:s3cret@cat", "file:///w"), "leave it out"),
+        (CatalogSettings(warehouse="gs://lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
+        (CatalogSettings("sql", "postgresql://u@db/x", "lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
+        (CatalogSettings(store=ObjectStore("store:9000")), "TIDEMARK_S3_ENDPOINT takes http://"),
     ],
 )
 def test_a_mistake_is_named_without_the_address(settings, line):
