@@ -26,7 +26,7 @@ from settings.history import BACKFILL_HOURS, HistorySettings
 from settings.home import DEFAULT_HOME, Home
 from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
-from settings.spark import SparkSettings, holds_secret
+from settings.spark import MASTERS, SparkSettings, holds_secret
 from settings.variables import OLD_NAMES, PREFIX
 
 WholeNumber = Annotated[int, Field(ge=1)]
@@ -226,11 +226,18 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _addresses_hold_no_token(self) -> "Settings":
+    def _addresses_of_spark_can_be_used(self) -> "Settings":
         if holds_secret(self.spark_remote):
             raise ValueError(
                 f"{PREFIX}SPARK_REMOTE holds a secret, which Dagster would record: set "
                 "SPARK_CONNECT_AUTHENTICATE_TOKEN and leave it out of the address"
+            )
+        if self.spark_remote and not self.spark_remote.startswith("sc://"):
+            raise ValueError(f"{PREFIX}SPARK_REMOTE takes sc://HOST:PORT")
+        if self.spark_master and not self.spark_master.startswith(MASTERS):
+            # Spark itself ends with the trace of a Java gateway that exited.
+            raise ValueError(
+                f"{PREFIX}SPARK_MASTER takes local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
             )
         return self
 

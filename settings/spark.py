@@ -7,6 +7,10 @@ _SECRETS = ("token", "authorization", "password")
 """Parameters of a Spark Connect address that would stand in Dagster's records of a run."""
 
 
+MASTERS = ("local", "spark://", "yarn", "k8s://")
+"""How the masters begin that Spark knows (`SparkSubmit`)."""
+
+
 @dataclass(frozen=True)
 class SparkSettings:
     """Where runs find Spark.

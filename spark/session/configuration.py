@@ -21,6 +21,7 @@ from spark.session.reaching import (
     admitted,
     impatient,
     reach,
+    reach_master,
     where_java_is,
 )
 from spark.session.sizes import LEAVES, TASK_ROWS, config_for
@@ -187,6 +188,8 @@ class SparkResource(LazyPySparkResource):
                     "no java on PATH or in JAVA_HOME: install a JDK 17 or newer, or name the one "
                     "there is with JAVA_HOME"
                 )
+            else:
+                reach_master(self.spark_config.get("spark.master", ""))
             self._reached = True
         # Otherwise a Spark of this process takes the first Python on the path, maybe another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

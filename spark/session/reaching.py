@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 
+STANDALONE = "spark://"
+
 REACH_SECONDS = 10
 
 ENGINE_RETRIES = 3
@@ -44,6 +46,31 @@ def reach(remote: str) -> None:
         ) from error
     if address.hostname != "localhost" and os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN"):
         _reach_by_tls(remote)
+
+
+def reach_master(master: str) -> None:
+    """Check that a master of a standalone cluster listens; a driver would try for a minute.
+
+    Other masters are left to Spark.
+
+    Raises:
+        UnreachableError: none of those named does.
+    """
+    if not master.startswith(STANDALONE):
+        return
+    failures = []
+    for place in master.removeprefix(STANDALONE).split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+        except (OSError, ValueError) as error:
+            failures.append(f"{place}: {error}")
+        else:
+            return
+    raise UnreachableError(
+        f"no Spark master at {master} ({'; '.join(failures)}): start it, or mend "
+        "TIDEMARK_SPARK_MASTER"
+    )
 
 
 def _reach_by_tls(remote: str) -> None:

@@ -167,3 +167,19 @@ def test_the_basic_settings_are_those_of_the_model(monkeypatch, environment):
     for name, text in environment.items():
         monkeypatch.setenv(name, text)
     assert BasicSettings.read() == Settings.read().basics
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("SPARK_REMOTE", "http://localhost:15002"), ("SPARK_MASTER", "sprk://127.0.0.1:7077")],
+)
+def test_an_address_that_spark_does_not_know_is_refused(monkeypatch, name, text):
+    monkeypatch.setenv(f"TIDEMARK_{name}", text)
+    with pytest.raises(SettingsError, match=f"TIDEMARK_{name} takes "):
+        Settings.read()
+
+
+@pytest.mark.parametrize("text", ["local[2]", "spark://a:7077,b:7077", "yarn", "k8s://https://a"])
+def test_every_master_of_spark_is_taken(monkeypatch, text):
+    monkeypatch.setenv("TIDEMARK_SPARK_MASTER", text)
+    assert Settings.read().spark_master == text

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark.session.configuration import SparkResource
 from spark.session.engine import TOKEN
-from spark.session.reaching import UnreachableError, admitted
+from spark.session.reaching import UnreachableError, admitted, reach_master
 
 
 def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
@@ -20,6 +20,16 @@ def test_a_missing_spark_is_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnreachableError, match=r"no java .* install a JDK 17"):
         _ = SparkResource(spark_config={"spark.master": "local[1]"}).spark_session
+
+
+def test_a_master_that_does_not_listen_is_reported_at_once():
+    """Spark would try for a minute and end with a stopped context."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        reach_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    for master in (f"spark://127.0.0.1:1,127.0.0.1:{port}", "spark://127.0.0.1"):
+        with pytest.raises(UnreachableError, match="or mend TIDEMARK_SPARK_MASTER"):
+            _ = SparkResource(spark_config={"spark.master": master}).spark_session
 
 
 ENDS = """
