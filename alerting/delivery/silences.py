@@ -14,7 +14,7 @@ from alerting.incidents.incident import Incident
 from alerting.rules.base import BaseRule
 from lake.leases import SILENCES
 from lake.shared import Shared
-from lake.state import State
+from lake.state import State, StateError
 from settings.fields import fits
 
 COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
@@ -84,6 +84,9 @@ def silences(state: State) -> list[Silence]:
     """
     try:
         found = [_silence(each) for each in json.loads(state.read(_NAME) or "[]")]
+    except StateError as error:
+        # Nobody may delete what is only out of reach.
+        raise SilenceError(str(error)) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SilenceError(f"{_NAME}: cannot be read: {error}; delete it to start over") from error
     return sorted(found, key=lambda each: (each.until, each.silence_id))

@@ -17,6 +17,7 @@ from alerting.delivery.silences import (
 )
 from alerting.incidents.incident import Incident
 from alerting.rules.files import load_rules
+from lake.postgresql import PostgresqlState
 from tests.support.notified_incidents import (
     FIRING,
     NOON,
@@ -112,3 +113,11 @@ def test_an_inhibited_incident_is_muted():
     assert mute_reason(replace(FIRING, suppressed_by="abc"), [], {}, NOON) == (
         "inhibited by incident abc"
     )
+
+
+def test_silences_out_of_reach_are_nothing_to_delete():
+    """The same line was printed as of a damaged file, whose remedy is to delete it."""
+    away = PostgresqlState("postgresql+psycopg2://u@127.0.0.1:1/x", "PostgreSQL")
+    with pytest.raises(SilenceError, match="shared state cannot be used: PostgreSQL") as refused:
+        silences(away)
+    assert "delete" not in str(refused.value)
