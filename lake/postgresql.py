@@ -162,6 +162,12 @@ class PostgresqlState(State):
         with self._connected() as connection:
             connection.execute(statement, {"name": name, "content": text})
 
+    def remove(self, name: str) -> None:
+        """See `State`."""
+        statement = sa.text("delete from tidemark_state where name = :name")
+        with self._connected() as connection:
+            connection.execute(statement, {"name": name})
+
     def names(self, folder: str = "") -> list[str]:
         """See `State`."""
         query = sa.text("select name from tidemark_state where starts_with(name, :folder)")

@@ -35,6 +35,14 @@ class State(ABC):
         """
 
     @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a text, where there is one.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+
+    @abstractmethod
     def names(self, folder: str = "") -> list[str]:
         """Return the names of the texts in a folder, or of all; in order."""
 
@@ -70,6 +78,11 @@ class KeptState(State):
         except StateError as error:
             self._report(error)
 
+    def remove(self, name: str) -> None:
+        """See `State`."""
+        self._known.pop(name, None)
+        self._state.remove(name)
+
     def names(self, folder: str = "") -> list[str]:
         """See `State`; those known where it cannot be reached."""
         try:
@@ -101,6 +114,10 @@ class FileState(State):
         path = self._home.make() / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
+
+    def remove(self, name: str) -> None:
+        """See `State`."""
+        (self._home.path / name).unlink(missing_ok=True)
 
     def names(self, folder: str = "") -> list[str]:
         """See `State`."""

@@ -1,17 +1,22 @@
 """Checks of what a deployment brings: each connects, writes, reads and deletes, for `doctor`."""
 
-import os
 import re
+import shutil
 from pathlib import PurePath
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sqlalchemy.engine import make_url
 
 from lake.catalog import NAME, Lake
+from lake.catalog_config import place_of
 from lake.damaged_files import usable
+from lake.failures import one_line
 from lake.landing_places import HEADER, Landing
+from lake.leases import TABLES, LeaseError
 from settings.environment import Settings
+from settings.home import Home
 from tidemark.errors import CommandError
 
 _NAMESPACE = "quality"
@@ -19,6 +24,9 @@ _NAMESPACE = "quality"
 
 _UNSET = re.compile(r'environment variable "(\w+)"')
 """How Dagster names a variable of its file that has no value."""
+
+LEAST_FREE = 100 * 2**20
+"""Bytes of a disk on which a home can go on for a while."""
 
 _ROWS = pa.table({"number": pa.array([1, 2, 3], pa.int64())})
 
@@ -41,6 +49,57 @@ def check_catalog(lake: Lake) -> str:
             catalog.purge_table(name)
     _same(found, warehouse)
     return f"{tables} tables in {lake.config.place or lake.home.path}, files in {warehouse}"
+
+
+def check_home(home: Home) -> str:
+    """Write a file into the home, read it and delete it; return where, and what is free there.
+
+    Raises:
+        CommandError: the home cannot be written, or its disk is full.
+    """
+    advice = "let this user write there, or name another folder with TIDEMARK_HOME"
+    try:
+        file = home.make() / f".doctor_{uuid4().hex}"
+        try:
+            file.write_bytes(b"\0" * 4096)
+            found = len(file.read_bytes())
+        finally:
+            file.unlink(missing_ok=True)
+        free = shutil.disk_usage(home.path).free
+    except OSError as error:
+        raise CommandError(f"{home.path} cannot be written: {error.strerror}; {advice}") from error
+    if found < 4096 or free < LEAST_FREE:
+        raise CommandError(
+            f"{home.path}: {free >> 20} MB are free, {LEAST_FREE >> 20} MB at least are needed: "
+            "make room, or lower TIDEMARK_RAW_DAYS"
+        )
+    return f"{home.path}, {free / 2**30:.1f} GB free"
+
+
+def check_state(lake: Lake) -> str:
+    """Take a lease, write a text of shared state, read it and delete it; return where.
+
+    Raises:
+        CommandError: leases or shared state cannot be used.
+    """
+    database = lake.config.database
+    place = place_of(make_url(database)) if database else str(lake.home.path)
+    name, text = f"doctor_{uuid4().hex}.json", "[1, 2, 3]"
+    try:
+        if lease := lake.shared.leases.attempt(TABLES):
+            lease.release()
+        lake.shared.state.write(name, text)
+        try:
+            found = lake.shared.state.read(name)
+        finally:
+            lake.shared.state.remove(name)
+    except (LeaseError, OSError) as error:
+        raise CommandError(
+            f"{one_line(error)}; start it, or mend TIDEMARK_STATE_URI, or TIDEMARK_CATALOG_URI "
+            "where that is not set"
+        ) from error
+    _same(3 if found == text else 0, place)
+    return f"leases and shared state in {place}"
 
 
 def check_landing(landing: Landing) -> str:
@@ -103,7 +162,6 @@ def check_dagster(settings: Settings) -> str:
     """
     import dagster as dg
 
-    from lake.failures import one_line
     from orchestration.instance.files import prepare
 
     folder, run = prepare(settings.home), dg.DagsterRun(job_name="doctor", run_id=str(uuid4()))
@@ -127,13 +185,3 @@ def check_dagster(settings: Settings) -> str:
 def _same(rows: int, place: str) -> None:
     if rows != _ROWS.num_rows:
         raise CommandError(f"{place}: {rows} of {_ROWS.num_rows} rows were there after writing")
-
-
-def check_writable(lake: Lake) -> None:
-    """Make sure that the home can be written.
-
-    Raises:
-        CommandError: it cannot.
-    """
-    if lake.home.path.exists() and not os.access(lake.home.path, os.W_OK):
-        raise CommandError(f"{lake.home.path} cannot be written: ticks keep all they know there")

@@ -120,6 +120,10 @@ def test_texts_are_replaced_as_a_whole(shared):
     assert state.read("a/b.json") == "1"
     assert state.names("a") == ["a/b.json", "a/c.json"]
     assert state.names("other") == []
+    state.remove("a/b.json")
+    state.remove("a/b.json")
+    assert state.read("a/b.json") is None
+    assert state.names("a") == ["a/c.json"]
 
 
 def test_a_holder_learns_that_its_connection_ended(database):

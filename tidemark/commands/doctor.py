@@ -2,13 +2,12 @@
 
 import socket
 import sys
-from collections.abc import Callable
 
 import typer
 
-from lake.failures import one_line
 from rocketmq.collector import collect_snapshot
 from rocketmq.records import Snapshot
+from tidemark.checks import Check
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines, target_of
@@ -17,37 +16,49 @@ app = typer.Typer()
 
 UI_PORT = 3000
 
+SPARK_SECONDS = 180.0
+"""Longest time of the check of Spark: a driver starts, and may fetch its jars before."""
+
+_FILES = "TIDEMARK_WAREHOUSE, TIDEMARK_S3_ENDPOINT"
+
 
 @app.command()
 def doctor(namesrv: NamesrvOption = "") -> None:
-    """Check Python, Java, catalog, landing, Spark, Dagster, rules, notices and brokers.
+    """Check Python, Java, settings, home, catalog, Spark, Dagster, rules, notices and brokers.
 
     Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
     """
-    checks: dict[str, Callable[[], str]] = {
-        "python": _python,
-        "java": _java,
-        "ui port": _port,
-        "catalog": _catalog,
-        "landing": _landing,
-        "spark": _spark,
-        "dagster": _dagster,
-        "rules": _rules,
-        "notices": _notices,
-        "health": _health,
-        "quality": _quality,
-        "suites": _suites,
-        "capacity": _capacity,
-        "brokers": lambda: _brokers(namesrv),
-    }
-    failed = False
-    for name, check in checks.items():
-        try:
-            typer.echo(f"ok    {name:8} {check()}")
-        except Exception as error:
-            failed = True
-            typer.echo(f"FAIL  {name:8} {one_line(error)}")
-    if failed:
+    first = [
+        Check("python", _python),
+        Check("java", _java),
+        Check("ui port", _port),
+        Check("settings", _settings),
+        Check("home", _home, "TIDEMARK_HOME"),
+    ]
+    backends = [
+        Check("catalog", _catalog, f"TIDEMARK_CATALOG_URI, {_FILES}"),
+        Check("state", _state, "TIDEMARK_STATE_URI, TIDEMARK_CATALOG_URI"),
+        Check("landing", _landing, f"TIDEMARK_LANDING, {_FILES}"),
+        Check("spark", _spark, "TIDEMARK_SPARK_REMOTE, TIDEMARK_SPARK_MASTER", SPARK_SECONDS),
+        Check("dagster", _dagster, "the storage in dagster.yaml of DAGSTER_HOME"),
+    ]
+    files = [
+        Check("rules", _rules),
+        Check("notices", _notices),
+        Check("health", _health),
+        Check("quality", _quality),
+        Check("suites", _suites),
+        Check("capacity", _capacity),
+    ]
+    brokers = Check("brokers", lambda: _brokers(namesrv), "TIDEMARK_NAMESRV, clusters.yaml")
+    passed = [check.passes() for check in first]
+    if all(passed[-2:]):
+        passed += [check.passes() for check in (*backends, *files)]
+    else:
+        left_out = ", ".join(check.name for check in (*backends, *files))
+        typer.echo(f"      not checked without settings and home: {left_out}")
+    passed.append(brokers.passes())
+    if not all(passed):
         raise typer.Exit(1)
 
 
@@ -68,11 +79,30 @@ def _port() -> str:
     return f"127.0.0.1:{UI_PORT} is " + ("in use, by Dagster's UI?" if taken else "free")
 
 
-def _catalog() -> str:
-    from tidemark.backend_checks import check_catalog, check_writable
+def _settings() -> str:
+    # Each check would report the same mistake of the catalog's settings.
+    invocation().catalog()
+    return f"{len(invocation().settings.model_fields_set)} set"
 
-    check_writable(invocation().lake)
+
+def _home() -> str:
+    from tidemark.backend_checks import check_home
+
+    return check_home(invocation().home)
+
+
+def _catalog() -> str:
+    from tidemark.backend_checks import check_catalog
+
     return check_catalog(invocation().lake)
+
+
+def _state() -> str:
+    from alerting.delivery.silences import silences
+    from tidemark.backend_checks import check_state
+
+    found = check_state(invocation().lake)
+    return f"{found}, {len(silences(invocation().lake.shared.state))} silences"
 
 
 def _landing() -> str:
