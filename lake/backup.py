@@ -5,12 +5,13 @@ it is whole although ticks go on meanwhile removing and joining files. Files of 
 change: a second backup into the same folder copies only what is new.
 """
 
+import hashlib
 import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from pyiceberg.table import Table as IcebergTable
 from lake.catalog import Lake
 from lake.damaged_files import usable
 from lake.leases import RUN
+from lake.leases import TABLES as MAKING
 from lake.table_creation import VERSION
 from lake.tables import TABLES, raw
 from lake.upgrading import FOR_ITS_USER
@@ -35,6 +37,9 @@ SETTINGS = "*.y*ml"
 """Files of settings in a home."""
 
 Report = Callable[[str], None]
+
+Proof = tuple[int, str]
+"""Size and checksum of a file."""
 
 
 class BackupError(Exception):
@@ -51,38 +56,49 @@ class Contents:
         warehouse: where their files lay; they are put back there, because Iceberg's metadata name
             files by their whole address.
         tables: full name to the address of its metadata.
+        files: path in the backup of each file that the tables need, to its size and SHA-256.
     """
 
     program: str
     version: int
     warehouse: str
     tables: dict[str, str]
+    files: dict[str, Proof] = field(default_factory=dict)
 
 
-def backup(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
+def backup(
+    lake: Lake,
+    folder: Path,
+    report: Report = lambda _: None,
+    waiting: Report = lambda _: None,
+) -> Contents:
     """Copy the tables, shared state, settings and Dagster's storage of the embedded size.
 
     Args:
         lake: the tables.
         folder: where to; files of a table that it holds are not copied again.
         report: receives a line for each part.
+        waiting: receives the holder of the lease of runs, where this waits for it.
 
     Raises:
         DamagedError: a file cannot be read.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with lake.shared.leases.acquire(RUN, WAITS_SECONDS):
-        places = {}
+    known = _known_files(folder)
+    with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
+        places, files = {}, {}
         for name in TABLES:
             table = lake.table(name)
             places[name] = table.metadata_location
             with usable(name):
-                copied = sum(
-                    _fetch(table.io, address, folder / _relative(lake, address))
+                found = {
+                    path: _fetch(table.io, address, folder / path, known.get(path))
                     for address in _files_of(table)
-                )
-            report(f"{name}: {copied} new files")
+                    for path in [_relative(lake, address)]
+                }
+            report(f"{name}: {len(found.keys() - known.keys())} new files")
+            files |= found
         loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
         _copy_pending(lake.home, folder, loaded)
     for name in lake.shared.state.names():
@@ -90,7 +106,7 @@ def backup(lake: Lake, folder: Path, report: Report = lambda _: None) -> Content
         if text is not None:
             _write(folder / "state" / name, text.encode())
     _copy_home(lake.home, folder / "home")
-    made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places)
+    made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
     # Last: a folder without it is no backup.
     write_whole(folder / "backup.json", json.dumps(asdict(made), indent=1))
     return made
@@ -99,12 +115,21 @@ def backup(lake: Lake, folder: Path, report: Report = lambda _: None) -> Content
 def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
     """Put a backup back where it was made, into a catalog without tables.
 
-    Killed on the way it is called again.
+    Killed on the way it is called again. No run and no process makes tables meanwhile.
 
     Raises:
-        BackupError: the folder is no backup, or cannot be put back there.
+        BackupError: the folder is no backup, is not whole, or cannot be put back there.
+        LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
     contents = _contents(folder)
+    _check_files(folder, contents)
+    leases = lake.shared.leases
+    with leases.acquire(RUN, WAITS_SECONDS), leases.acquire(MAKING, WAITS_SECONDS):
+        _put_back(lake, folder, contents, report)
+    return contents
+
+
+def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> None:
     if contents.version > VERSION:
         raise BackupError(
             f"{folder} is of version {contents.version}, made by tidemark {contents.program}; "
@@ -133,7 +158,6 @@ def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Conten
             catalog.create_namespace_if_not_exists(name.split(".")[0])
             catalog.register_table(name, place)
         report(name)
-    return contents
 
 
 def _put_back_home(lake: Lake, folder: Path) -> None:
@@ -149,8 +173,9 @@ def _put_back_home(lake: Lake, folder: Path) -> None:
 
 def _contents(folder: Path) -> Contents:
     try:
-        return Contents(**json.loads((folder / "backup.json").read_text()))
-    except (OSError, ValueError, TypeError) as error:
+        made = Contents(**json.loads((folder / "backup.json").read_text()))
+        return replace(made, files={path: (size, sha) for path, (size, sha) in made.files.items()})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BackupError(f"{folder} is no backup: backup.json cannot be read") from error
 
 
@@ -177,20 +202,54 @@ def _files_of(table: IcebergTable) -> Iterator[str]:
                         yield entry.data_file.file_path
 
 
-def _relative(lake: Lake, address: str) -> Path:
+def _relative(lake: Lake, address: str) -> str:
     warehouse = lake.config.python["warehouse"].rstrip("/") + "/"
     if not address.startswith(warehouse):
         raise BackupError(f"{address} lies outside of the warehouse {warehouse}")
-    return Path("warehouse") / address.removeprefix(warehouse)
+    return f"warehouse/{address.removeprefix(warehouse)}"
 
 
-def _fetch(io: FileIO, address: str, target: Path) -> bool:
-    """Copy a file of a table, unless it has been copied before; return whether it was."""
-    if target.exists():
-        return False
+def _known_files(folder: Path) -> dict[str, Proof]:
+    """Return the files of an older backup in a folder."""
+    try:
+        return _contents(folder).files
+    except BackupError:
+        return {}
+
+
+def _check_files(folder: Path, contents: Contents) -> None:
+    """Compare each file with its checksum; a backup of an older program names none.
+
+    Raises:
+        BackupError: one is missing or damaged.
+    """
+    wrong = [path for path, proof in contents.files.items() if _proof(folder / path) != proof]
+    if wrong:
+        raise BackupError(
+            f"{folder} is not whole: {len(wrong)} of {len(contents.files)} files are missing or "
+            f"damaged, first {wrong[0]}; nothing was put back: take another copy of it"
+        )
+
+
+def _proof(path: Path) -> Proof | None:
+    """Return size and checksum of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _fetch(io: FileIO, address: str, target: Path, known: Proof | None) -> Proof:
+    """Copy a file of a table, unless an older backup holds it; return its size and checksum."""
+    # Of what is known the size suffices: a run waits for the lease until all files are copied.
+    found = known or _proof(target)
+    if found and target.exists() and target.stat().st_size == found[0]:
+        return found
     with io.new_input(address).open() as source:
-        _write(target, source.read())
-    return True
+        content = source.read()
+    _write(target, content)
+    return len(content), hashlib.sha256(content).hexdigest()
 
 
 def _write(target: Path, content: bytes) -> None:

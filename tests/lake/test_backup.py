@@ -10,6 +10,8 @@ from alerting.delivery.silences import silence, silences
 from lake.backup import BackupError, backup, restore
 from lake.catalog import Lake
 from lake.landing import landed
+from lake.leases import RUN
+from lake.leases import TABLES as MAKING
 from lake.loading import load
 from lake.tables import TABLES, raw
 from lake.window import HOUR, Window, floor_hour
@@ -93,3 +95,54 @@ def test_nothing_is_put_back_over_tables_or_elsewhere(filled, tmp_path):
     elsewhere = run(type(filled.home).of(tmp_path / "other"), ["restore", str(tmp_path / "copy")])
     assert elsewhere.returncode == 1
     assert "is put back there only, not into" in elsewhere.stderr
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_backup_that_is_not_whole_is_not_put_back(filled, tmp_path, is_missing):
+    """It was put back, and the first read of the table found what was missing."""
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    damaged = max((copy / "warehouse").rglob("*.parquet"), key=lambda path: path.stat().st_size)
+    whole = damaged.read_bytes()
+    damaged.unlink() if is_missing else damaged.write_bytes(whole[::-1])
+    shutil.rmtree(filled.home.path)
+    done = run(filled.home, ["restore", str(copy)])
+    assert done.returncode == 1 and "is not whole: 1 of " in done.stderr
+    assert str(damaged.relative_to(copy)) in done.stderr
+    assert not filled.home.catalog.exists() and not filled.home.warehouse.exists()
+    damaged.write_bytes(whole)
+    assert run(filled.home, ["restore", str(copy)]).returncode == 0
+
+
+def test_a_later_backup_mends_a_damaged_file(filled, tmp_path):
+    backup(filled, tmp_path / "copy")
+    damaged = next((tmp_path / "copy" / "warehouse").rglob("*.parquet"))
+    damaged.write_bytes(b"")
+    backup(filled, tmp_path / "copy")
+    before = contents(filled)
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+
+
+def test_tables_are_put_back_while_no_run_changes_them(filled, tmp_path):
+    backup(filled, tmp_path / "copy")
+    shutil.rmtree(filled.home.path)
+    lake, held = Lake(filled.home), []
+
+    def during(_: str) -> None:
+        held.extend(lake.shared.leases.attempt(name) for name in (RUN, MAKING))
+
+    restore(lake, tmp_path / "copy", during)
+    assert held and not any(held)
+
+
+def test_a_backup_names_the_run_that_it_waits_for(filled, tmp_path):
+    lease, waited = filled.shared.leases.acquire(RUN), []
+
+    def end_of_run(holder: str) -> None:
+        waited.append(holder)
+        lease.release()
+
+    backup(filled, tmp_path / "copy", waiting=end_of_run)
+    assert len(waited) == 1 and waited[0].startswith("process ")

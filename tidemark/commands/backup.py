@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
+from tidemark.progress_line import complain
 
 app = typer.Typer()
 
@@ -17,5 +18,10 @@ def backup(
     """Copy the tables, shared state, settings and the embedded size's Dagster storage."""
     from lake.backup import backup as copy
 
-    made = copy(invocation().lake, folder.absolute(), typer.echo)
+    made = copy(
+        invocation().lake,
+        folder.absolute(),
+        typer.echo,
+        lambda holder: complain(f"waiting for the run of {holder}"),
+    )
     typer.echo(f"{len(made.tables)} tables in {folder}")
