@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from lake.catalog import Lake
 from lake.leases import RUN
-from lake.table_versions import OlderTablesError, pending
+from lake.table_versions import OlderTablesError, Step, pending
+from lake.tables import TABLES
 from settings.home import Home
 
 WAITS_SECONDS = 3600.0
@@ -22,6 +23,9 @@ def left_to_do(lake: Lake) -> list[str]:
     Raises:
         VersionError: the tables are those of a newer program.
     """
+    if "sqlite" in lake.config.drivers and not lake.home.catalog.exists():
+        # Opening that catalog would make the home.
+        return [Step(table, None).line for table in TABLES.values()]
     lines = [step.line for step in pending(lake.connect())]
     return [*_folder(lake.home), *lines]
 

@@ -137,6 +137,13 @@ def test_an_upgrade_waits_for_an_old_run(home):
     assert left_to_do(lake) == []
 
 
+def test_a_dry_run_makes_no_home(tmp_path):
+    nowhere = Home.of(tmp_path / "none")
+    done = run(nowhere, ["upgrade", "--dry-run"])
+    assert done.returncode == 0 and f"{len(TABLES)} changes to make" in done.stdout
+    assert not nowhere.path.exists()
+
+
 def test_newer_tables_refuse_an_older_program(lake):
     lake.catalog  # noqa: B018
     table = lake.table(raw.SNAPSHOTS.name)
