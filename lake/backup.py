@@ -203,10 +203,16 @@ def _files_of(table: IcebergTable) -> Iterator[str]:
 
 
 def _relative(lake: Lake, address: str) -> str:
-    warehouse = lake.config.python["warehouse"].rstrip("/") + "/"
-    if not address.startswith(warehouse):
+    warehouse = _full(lake.config.python["warehouse"]).rstrip("/") + "/"
+    if not _full(address).startswith(warehouse):
         raise BackupError(f"{address} lies outside of the warehouse {warehouse}")
-    return f"warehouse/{address.removeprefix(warehouse)}"
+    return f"warehouse/{_full(address).removeprefix(warehouse)}"
+
+
+def _full(address: str) -> str:
+    """Return an address with the slashes of an empty host, which Spark leaves out: ``file:/X``."""
+    path = address.removeprefix("file:")
+    return address if path == address else f"file:///{path.lstrip('/')}"
 
 
 def _known_files(folder: Path) -> dict[str, Proof]:

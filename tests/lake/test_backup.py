@@ -97,6 +97,19 @@ def test_nothing_is_put_back_over_tables_or_elsewhere(filled, tmp_path):
     assert "is put back there only, not into" in elsewhere.stderr
 
 
+def test_tables_that_spark_has_written_are_copied(filled, tmp_path):
+    """Spark names files of a disk ``file:/X``, PyIceberg names them ``file:///X``."""
+    name = raw.TOPICS.name
+    place = filled.table(name).metadata_location
+    filled.catalog.drop_table(name)
+    filled.catalog.register_table(name, place.replace("file:///", "file:/"))
+    before = contents(filled)
+    backup(filled, tmp_path / "copy")
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+
+
 @pytest.mark.parametrize("is_missing", [True, False])
 def test_a_backup_that_is_not_whole_is_not_put_back(filled, tmp_path, is_missing):
     """It was put back, and the first read of the table found what was missing."""
