@@ -172,7 +172,10 @@ def check_dagster(settings: Settings) -> str:
             instance.delete_run(run.run_id)
             kind = type(instance.run_storage).__name__
     except Exception as error:
-        why, advice = one_line(error), f"mend {folder}/dagster.yaml, or the variables that it names"
+        why, advice = (
+            one_line(_first_cause(error)),
+            f"mend {folder}/dagster.yaml, or the variables that it names",
+        )
         if missing := _UNSET.search(str(error)):
             why, advice = f"{missing[1]} is not set", f"{folder}/dagster.yaml names it"
         elif "No module named" in why:
@@ -180,6 +183,13 @@ def check_dagster(settings: Settings) -> str:
         raise CommandError(f"Dagster's storage cannot be used: {why}; {advice}") from error
     _same(3 if found else 0, str(folder))
     return f"{kind}, {folder}"
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return what an error was raised from: Dagster's own only counts its attempts."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _same(rows: int, place: str) -> None:

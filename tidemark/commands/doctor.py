@@ -1,7 +1,10 @@
 """`tidemark doctor`: what works here and what does not."""
 
+import logging
+import os
 import socket
 import sys
+import warnings
 
 import typer
 
@@ -28,6 +31,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
 
     Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
     """
+    _mute_libraries()
     first = [
         Check("python", _python),
         Check("java", _java),
@@ -60,6 +64,13 @@ def doctor(namesrv: NamesrvOption = "") -> None:
     passed.append(brokers.passes())
     if not all(passed):
         raise typer.Exit(1)
+
+
+def _mute_libraries() -> None:
+    """Keep libraries from printing each attempt: the line of the check has what came of them."""
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported
 
 
 def _python() -> str:

@@ -60,6 +60,19 @@ def test_silences_that_cannot_be_read_are_reported(home):
     assert line.startswith("FAIL  state    silences.json: cannot be read")
 
 
+def test_storage_of_dagster_that_is_away_is_one_line(home, tmp_path):
+    """Dagster printed each of its attempts, and in the end only that there were many."""
+    config = tmp_path / "dagster.yaml"
+    config.write_text("storage: {postgres: {postgres_url: {env: DAGSTER_PG_URL}}}")
+    uri = "postgresql+psycopg2://u:s3cret@127.0.0.1:1/x"
+    settings = {"DAGSTER_HOME": str(tmp_path), "DAGSTER_PG_URL": uri}
+    done = run(home, ["doctor"], timeout=120, **settings)
+    (line,) = [each for each in done.stdout.splitlines() if each.startswith("FAIL")]
+    assert line.startswith("FAIL  dagster") and "Connection refused" in line
+    assert f"mend {config}" in line and "s3cret" not in line
+    assert done.stderr == ""
+
+
 @pytest.mark.deployment
 def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
     with postgresql(tmp_path / "database") as uri, object_store(tmp_path / "store") as bucket:
