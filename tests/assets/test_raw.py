@@ -1,0 +1,28 @@
+"""A tick loads what it then computes, and nothing else."""
+
+from datetime import timedelta
+
+import dagster as dg
+
+from assets.metadata import key_of
+from assets.partitions import PARTITION, PENDING, partition_key
+from lake.tables import raw
+from orchestration.definitions import build
+from orchestration.jobs import TICK
+from settings.environment import Settings
+from tests.support.cluster_history import Minute, put
+from tests.support.loaded_snapshots import NOON
+
+TABLES = frozenset(key_of(table) for table in raw.ALL)
+
+
+def test_a_snapshot_of_last_year_is_not_loaded(lake):
+    """No tick would compute it: retention would remove it, and the next tick load it again."""
+    for start in (NOON - timedelta(days=365), NOON):
+        put(lake.home, start, [Minute(0)])
+    job = build(Settings(home=lake.home)).resolve_job_def(TICK.name)
+    loading = job.get_subset(asset_selection=TABLES, asset_check_selection=set())
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = PENDING | {PARTITION: partition_key(NOON)}
+        assert loading.execute_in_process(instance=instance, tags=tags).success
+    assert lake.read(raw.SNAPSHOTS)["observed_at"].to_pylist() == [NOON]
