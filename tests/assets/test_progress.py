@@ -40,3 +40,19 @@ def test_totals_of_unknowns_are_unknown(lake):
 def test_a_window_without_groups_has_no_totals(lake):
     load(lake, of_files(4, "stats_log"))
     assert totals(lake) == {}
+
+
+def test_only_rows_of_the_newest_snapshots_are_read(lake, monkeypatch):
+    """A recomputed day has millions of them: as Python values they take gigabytes."""
+    load(lake, *(snapshot(minutes) for minutes in range(5)))
+    lake.append(progress.GROUPS, [group(minutes, 1, 1) for minutes in range(5)])
+    read, rows = lake.read, []
+
+    def counted(*arguments, **options):
+        found = read(*arguments, **options)
+        rows.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(lake, "read", counted)
+    assert totals(lake)["total_lag"] == 1
+    assert rows[-1] == 1
