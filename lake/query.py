@@ -1,11 +1,16 @@
 """SQL on a table without Spark: DuckDB on the files that PyIceberg names."""
 
+from collections.abc import Iterator
+
 import duckdb
 import pyarrow as pa
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression, IsNull
 
 from lake.catalog import Lake
+from lake.conditions import window_filter
 from lake.damaged_files import damaged
 from lake.schema import Table
+from lake.window import HOUR, Window
 
 ISOLATED = (
     "SET TimeZone = 'UTC'",
@@ -26,6 +31,9 @@ class QueryError(Exception):
 def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.Table:
     """Return rows of a table, newest first.
 
+    It reads back from the newest hours until there are enough: of months of history a person
+    mostly wants the last minutes.
+
     Args:
         lake: the tables.
         table: its declaration.
@@ -36,7 +44,31 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
         QueryError: the condition is not valid SQL on this table.
         DamagedError: a file of the table is missing or damaged.
     """
-    with lake.scanned(table) as scan:
+    found = [_selected(lake, table, AlwaysFalse(), where, limit)]
+    for part in _newest_first(lake, table):
+        missing = limit - sum(rows.num_rows for rows in found)
+        if not missing:
+            break
+        found.append(_selected(lake, table, part, where, missing))
+    return pa.concat_tables(found)
+
+
+def _newest_first(lake: Lake, table: Table) -> Iterator[BooleanExpression]:
+    """Yield conditions that divide a table by time: an hour, two, four, ..., rows without one."""
+    hours = sorted(lake.rows_by_hour(table), reverse=True)
+    first, count = 0, 1
+    while first < len(hours):
+        part = hours[first : first + count]
+        yield window_filter(table, Window(part[-1], part[0] + HOUR))
+        first, count = first + count, 2 * count
+    yield IsNull(table.instant)  # pyright: ignore
+
+
+def _selected(
+    lake: Lake, table: Table, part: BooleanExpression, where: str, limit: int
+) -> pa.Table:
+    """Return the newest rows of a part of a table."""
+    with lake.scanned(table, part) as scan:
         rows = scan.to_arrow_batch_reader()
     order = ", ".join(f'"{name}"' for name in table.key if name != table.instant)
     condition = f"WHERE ({where}\n)" if where.strip() else ""

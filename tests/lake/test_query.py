@@ -1,5 +1,6 @@
 """Conditions that a person writes: they choose rows, and reach nothing else on the machine."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,26 @@ def test_a_condition_reaches_no_file(filled: Lake, tmp_path: Path, condition: st
         select(filled, progress.GROUPS, text)
     assert "\n" not in str(error.value)
     assert not written.exists()
+
+
+def test_what_is_new_is_read_first(filled: Lake, tmp_path: Path, monkeypatch) -> None:
+    """Hours of the past are read only where the newer ones do not hold enough rows."""
+    lake = copied(filled, Home.of(tmp_path / "home"))
+    newest = board_home.now() + timedelta(days=1)
+    for hours in range(8):
+        row = {"snapshot_id": f"s{hours}", "cluster": "shop"}
+        instant = newest - timedelta(hours=hours)
+        lake.append(progress.SNAPSHOTS, [row | {"observed_at": instant}])
+    read, scanned = [], lake.scanned
+    monkeypatch.setattr(lake, "scanned", lambda *given: read.append(given[1]) or scanned(*given))
+
+    def ids(where: str, limit: int) -> tuple[list[str], int]:
+        read.clear()
+        found = select(lake, progress.SNAPSHOTS, where, limit)["snapshot_id"].to_pylist()
+        return found, len(read) - 1
+
+    assert ids("", 1) == (["s0"], 1)
+    assert ids("", 3) == (["s0", "s1", "s2"], 2)
+    assert ids("snapshot_id IN ('s1', 's5')", 2) == (["s1", "s5"], 3)
+    everything, _ = ids("", 1000)
+    assert everything[:8] == [f"s{hours}" for hours in range(8)] and len(everything) == 9
