@@ -43,7 +43,7 @@ def close_each():
         listening.accept()[0].close()
 
 threading.Thread(target=close_each, daemon=True).start()
-remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
+remote = f"sc://localhost:{listening.getsockname()[1]}"
 SparkResource(spark_config={"spark.remote": remote, "spark.sql.ansi.enabled": "true"}).spark_session
 """
 
