@@ -1,5 +1,6 @@
 """Every answer of the API is what its OpenAPI document declares."""
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -45,6 +46,8 @@ def client(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
     lake.append(alerting.INCIDENTS, [board_home.incident(at)])
     store = Store(lake)
     store.refresh()
+    while board_home.now() < at:  # events reach to the present instant
+        time.sleep(0.05)
     with TestClient(application(store), base_url=BASE_URL) as made_client:
         yield made_client
 
