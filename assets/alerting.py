@@ -65,7 +65,8 @@ def incidents(run: CurrentRun, alert_rules: RulesResource) -> dg.MaterializeResu
     """
     plan = run.plan
     known = whole_clusters(plan.known)
-    new = [each for each in known if each in plan.new]
+    counted = {each.snapshot_id for each in known}
+    new = [each for each in plan.new if each.snapshot_id in counted]
     if not new:
         return dg.MaterializeResult(metadata=written(0, plan.window))
     declared = alert_rules.rule_set()

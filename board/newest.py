@@ -150,16 +150,15 @@ def clusters_at(
         pc.is_in(loaded["snapshot_id"], value_set=computed.combine_chunks()),  # pyright: ignore
         pc.invert(pc.is_in(loaded["source"], value_set=pa.array(WITHOUT_QUEUES))),  # pyright: ignore
     )
-    found = loaded.filter(is_shown).sort_by([("observed_at", "descending")])
+    found = loaded.filter(is_shown)
+    # As for alert rules (`lake.history.whole_clusters`): a file of one broker is shown only where
+    # nobody observes its cluster as a whole.
+    is_whole = pc.is_in(found["source"], value_set=pa.array([None, REMOTE]))  # pyright: ignore
+    order = [("is_whole", "descending"), ("observed_at", "descending")]
+    found = found.append_column("is_whole", is_whole).sort_by(order).drop_columns("is_whole")
     first: dict[str, int] = {}
-    of_brokers: dict[str, int] = {}
-    pairs = zip(found["cluster"].to_pylist(), found["source"].to_pylist(), strict=True)
-    for place, (cluster, source) in enumerate(pairs):
+    for place, cluster in enumerate(found["cluster"].to_pylist()):
         first.setdefault(cluster, place)
-        if source in (None, REMOTE):
-            of_brokers.setdefault(cluster, place)
-    # A store's file holds one broker: it is shown where nobody observes the cluster as a whole.
-    first |= of_brokers
     rows = found.take(pa.array(list(first.values()), type=pa.int64()))
     pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
     return dict(sorted(pairs)), rows

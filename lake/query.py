@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysFalse, BooleanExpression, IsNull
+from pyiceberg.expressions import BooleanExpression, IsNull
 
 from lake.catalog import Lake
 from lake.conditions import window_filter
@@ -44,12 +44,13 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
         QueryError: the condition is not valid SQL on this table.
         DamagedError: a file of the table is missing or damaged.
     """
-    found = [_selected(lake, table, AlwaysFalse(), where, limit)]
+    found: list[pa.Table] = []
+    missing = limit
     for part in _newest_first(lake, table):
-        missing = limit - sum(rows.num_rows for rows in found)
+        found.append(_selected(lake, table, part, where, missing))
+        missing -= found[-1].num_rows
         if not missing:
             break
-        found.append(_selected(lake, table, part, where, missing))
     return pa.concat_tables(found)
 
 

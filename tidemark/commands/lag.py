@@ -77,7 +77,7 @@ def lag(
         else:
             shown = _worth_showing(rows, all_topics)
             typer.echo(table_text(shown, _columns(shown), _title(snapshot)))
-            if legend := _legend(shown) if rows else NO_GROUPS:
+            if legend := _legend(rows, shown):
                 typer.echo(legend)
         for line in problems:
             typer.echo(f"delay: {line}", err=True)
@@ -136,9 +136,11 @@ def _columns(rows: Rows) -> Sequence[str]:
     return [name for name in SHOWN if name not in hidden]
 
 
-def _legend(rows: Rows) -> str:
-    """Explain the marks of delays and lags that are not exact."""
-    cells = [row[name] for row in rows for name in ("lag", "delay_ms")]
+def _legend(rows: Rows, shown: Rows) -> str:
+    """Explain the marks of delays and lags that are not exact, or that there is no group."""
+    if not rows:
+        return NO_GROUPS
+    cells = [row[name] for row in shown for name in ("lag", "delay_ms")]
     delays = [cell for cell in cells if isinstance(cell, str)]
     return ", ".join(
         text for mark, text in LEGEND.items() if any(delay.startswith(mark) for delay in delays)
@@ -160,8 +162,7 @@ def _watch(namesrv: str, every: float, all_topics: bool, delay: bool) -> None:
             try:
                 snapshot, rows, _ = _measure(namesrv, delay)
                 shown = _worth_showing(rows, all_topics)
-                legend = _legend(shown) if rows else NO_GROUPS
-                title = "   ".join(filter(None, (_title(snapshot), legend)))
+                title = "   ".join(filter(None, (_title(snapshot), _legend(rows, shown))))
                 width = live.console.width
                 live.update(table(shown, _columns(shown), title, width), refresh=True)
             except CommandError as error:
