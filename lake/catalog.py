@@ -20,7 +20,7 @@ from lake.conditions import any_of, window_filter
 from lake.damaged_files import FREE, usable
 from lake.landing_places import Disk
 from lake.leases import TABLES
-from lake.pyiceberg_patches import transaction
+from lake.pyiceberg_patches import keep_metadata, transaction
 from lake.schema import Table
 from lake.shared import Shared
 from lake.table_versions import OlderTablesError, pending
@@ -96,6 +96,7 @@ class Lake:
             DamagedError: it cannot be used.
         """
         self.home.make()
+        keep_metadata()
         of_home = "sqlite" in self.config.drivers
         advice = FREE if of_home else "start it, or mend TIDEMARK_CATALOG_URI"
         with usable(f"the catalog, {self.config.place},", advice):

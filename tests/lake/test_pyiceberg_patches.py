@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.table import Transaction
 
 from lake import pyiceberg_patches
+from lake.catalog import Lake
 from lake.tables.quality import QUARANTINE
 
 ROW = {
@@ -47,3 +48,20 @@ def test_an_untested_version_commits_without_patches(lake, monkeypatch: pytest.M
     assert type(pyiceberg_patches.transaction(lake.table(QUARANTINE.name))) is Transaction
     lake.append(QUARANTINE, [ROW])
     assert lake.read(QUARANTINE).num_rows == 1
+
+
+def test_a_metadata_file_is_read_once(lake):
+    lake.append(QUARANTINE, [ROW])
+    first = lake.table(QUARANTINE.name)
+    assert lake.table(QUARANTINE.name).metadata is first.metadata
+    lake.append(QUARANTINE, [ROW])
+    newest = lake.table(QUARANTINE.name)
+    assert newest.metadata_location != first.metadata_location
+    assert len(newest.metadata.snapshots) == len(first.metadata.snapshots) + 1 == 2
+
+
+def test_a_writer_sees_what_another_one_committed(lake):
+    other = Lake(lake.home)
+    for each in (lake, other, lake):
+        each.append(QUARANTINE, [ROW])
+    assert lake.read(QUARANTINE).num_rows == other.read(QUARANTINE).num_rows == 3
