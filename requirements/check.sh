@@ -14,12 +14,13 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     exit 1
 fi
 install="apt-get install openjdk-17-jdk-headless (Debian, Ubuntu), dnf install java-17-openjdk-devel (Fedora, RHEL) or brew install openjdk@17 (macOS)"
-if ! command -v java >/dev/null 2>&1; then
-    echo "Java 17 or newer is needed and none is there; install it with: $install" >&2
+java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+if ! command -v "$java" >/dev/null 2>&1; then
+    echo "Java 17 to 23 is needed and none is there; install it with: $install" >&2
     exit 1
 fi
-major=$(java -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1)
-if [ -z "$major" ] || [ "$major" -lt 17 ]; then
-    echo "Java 17 or newer is needed and this one is ${major:-of no known version}; install it with: $install" >&2
+major=$("$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1)
+if [ -z "$major" ] || [ "$major" -lt 17 ] || [ "$major" -gt 23 ]; then
+    echo "Java 17 to 23 is needed and this one is ${major:-of no known version}; install it with: $install, and name it with JAVA_HOME where another one comes first" >&2
     exit 1
 fi

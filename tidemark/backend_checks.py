@@ -129,18 +129,20 @@ def check_spark(settings: Settings) -> str:
     """Make a table by the Spark of the settings, write to it, read it and drop it.
 
     Without a server, an engine or a cluster nothing is started: each run then has a Spark of its
-    own.
+    own, and only its Java is checked.
 
     Raises:
         CommandError: Spark does not do that.
-        UnreachableError: no Spark answers.
+        UnreachableError: no Spark responds, or there is no Java that it runs on.
     """
     from orchestration.resources import spark_config
     from spark.session.configuration import LOCAL_MASTER, SparkResource
+    from spark.session.java import require_java
 
     config = spark_config(settings)
     master = config.get("spark.master", "")
     if "spark.remote" not in config and master.startswith("local"):
+        require_java()
         return "not running; ticks start a Spark of their own"
     place = config.get("spark.remote", master).partition("/;")[0]
     session = SparkResource(spark_config=config).session_for(rows=1)

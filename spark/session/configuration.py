@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -15,15 +14,9 @@ from pyspark.sql import functions as F
 from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
 from settings.spark import DEFAULT_SPARK, SparkSettings
+from spark.session.java import require_java
 from spark.session.packages import fetched_once, jars_config
-from spark.session.reaching import (
-    UnreachableError,
-    admitted,
-    impatient,
-    reach,
-    reach_master,
-    where_java_is,
-)
+from spark.session.reaching import admitted, impatient, reach, reach_master
 from spark.session.sizes import LEAVES, TASK_ROWS, config_for
 
 LOCAL_MASTER = "local[*]"
@@ -177,18 +170,14 @@ class SparkResource(LazyPySparkResource):
 
         Raises:
             UnreachableError: nothing listens where a remote engine should, or there is no Java for
-                one of our own.
+                one of our own that Spark runs on.
         """
         if not self._reached:
             remote = self.spark_config.get("spark.remote")
             if remote:
                 reach(remote)
-            elif not shutil.which("java", path=where_java_is()):
-                raise UnreachableError(
-                    "no java on PATH or in JAVA_HOME: install a JDK 17 or newer, or name the one "
-                    "there is with JAVA_HOME"
-                )
             else:
+                require_java()
                 reach_master(self.spark_config.get("spark.master", ""))
             self._reached = True
         # Otherwise a Spark of this process takes the first Python on the path, maybe another one.

@@ -23,8 +23,10 @@ from lake.services import NotStartedError, Service, bring_up
 from settings.home import Home
 from settings.spark import DEFAULT_SPARK, SparkSettings
 from spark.session.configuration import LOCAL_MASTER, driver_config
+from spark.session.java import require_java
 from spark.session.packages import fetched_once, packages_of
 from spark.session.passwords import password_file
+from spark.session.reaching import UnreachableError
 
 START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
@@ -130,6 +132,8 @@ def up(
                 lambda: down(home),
                 START_SECONDS,
             )
+    except UnreachableError as error:
+        raise EngineError(str(error)) from error
     except NotStartedError as error:
         raise EngineError(f"the Spark engine {error}; see {log_file(home)}") from error
 
@@ -186,6 +190,7 @@ def foreground(
 
 
 def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
+    require_java()
     command, environment = foreground(home, catalog, settings, port)
     token = secrets.token_urlsafe(32)
     with log_file(home).open("ab") as log:

@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,12 +20,6 @@ ENGINE_RETRIES = 3
 
 class UnreachableError(Exception):
     """No Spark can be reached; the text names the address and the remedy."""
-
-
-def where_java_is() -> str | None:
-    """Return the folder of ``JAVA_HOME`` in which Spark finds Java."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin") if home else None
 
 
 def reach(remote: str) -> None:
