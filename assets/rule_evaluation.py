@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from alerting.incidents.incident import Alert, Evaluation, Incident
 from alerting.incidents.life_cycle import PIPELINE_KINDS
@@ -78,7 +79,7 @@ def read_rows(
     """Read the rows that rules are evaluated on, by full name of their table.
 
     Recent rows are picked by snapshot, so that Spark runs the same code at every tick. Rows of
-    former days are picked by time.
+    former days are picked by time, without those of files of one broker.
 
     Most windows hold no deep snapshot and no event. Tables of group features without a row are
     left out: reading their metadata costs less than a join.
@@ -88,7 +89,9 @@ def read_rows(
 
     def rows(table: Table, windows: Sequence[Window]) -> DataFrame:
         if min(each.start for each in windows) < since:
-            return read_windows(session, table, windows)
+            left_out = _files_left_out(lake, windows, known)
+            found = read_windows(session, table, windows)
+            return found.where(~F.col("snapshot_id").isin(left_out)) if left_out else found
         wanted = [
             snapshot for snapshot in known if any(snapshot.observed_at in each for each in windows)
         ]
@@ -99,6 +102,17 @@ def read_rows(
         for table, windows in tables_to_read(rules, window, outages)
         if table not in optional or lake.has_rows(table, window)
     }
+
+
+def _files_left_out(
+    lake: Lake, windows: Sequence[Window], known: Sequence[LoadedSnapshot]
+) -> list[str]:
+    """Return the snapshots of files that do not count where their cluster is observed as a whole.
+
+    Raw rows are removed before those of former days: what is no longer known counts.
+    """
+    former = (each for window in windows for each in history.loaded_snapshots(lake, window))
+    return sorted(history.files_left_out([*known, *former]))
 
 
 def batches(snapshots: Sequence[LoadedSnapshot], rows: int) -> Iterator[Sequence[LoadedSnapshot]]:

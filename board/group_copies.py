@@ -18,8 +18,10 @@ from pathlib import Path
 import duckdb
 
 from board.data_files import DataFiles
+from board.past import of_whole_clusters
 from lake.catalog import Lake
 from lake.failures import one_line
+from lake.history import loaded_snapshots, remembered
 from lake.tables import progress
 from lake.window import HOUR, Window
 
@@ -34,6 +36,9 @@ MOST = "most_"
 
 POINT = 900
 """Seconds of a point of a day: with its last and its largest value."""
+
+FORM = "2"
+"""Part of the name of a copy: copies of a program that chose other rows are not read."""
 
 KEPT = timedelta(days=91)
 SETTLED = timedelta(minutes=10)
@@ -151,7 +156,9 @@ class GroupCopies:
         """Return a name for the present data files of each hour; none where rows are deleted."""
         groups = self._files.by_hour(progress.GROUPS) or {}
         queues = self._files.by_hour(progress.QUEUES) or {}
-        return {hour: _digest((*paths, *queues.get(hour, ()))) for hour, paths in groups.items()}
+        return {
+            hour: _digest((FORM, *paths, *queues.get(hour, ()))) for hour, paths in groups.items()
+        }
 
     def _hour_path(self, hour: int, names: Mapping[int, str]) -> Path:
         at = datetime.fromtimestamp(hour * 3600, UTC)
@@ -182,11 +189,12 @@ class GroupCopies:
         start = datetime.fromtimestamp(hour * 3600, UTC)
         window = Window(start, start + HOUR)
         names = ("cluster", "consumer_group", "topic", "observed_at")
-        groups = self._lake.read(progress.GROUPS, window, columns=(*names, *COLUMNS))
+        groups = self._lake.read(progress.GROUPS, window, columns=("snapshot_id", *names, *COLUMNS))
+        known = loaded_snapshots(self._lake, remembered(window))
         queues = self._lake.read(progress.QUEUES, window, columns=(*names, "delay_ms", ERROR))
         with duckdb.connect() as session:
             session.execute("SET TimeZone = 'UTC'; SET threads = 1")
-            session.register("groups", groups)
+            session.register("groups", of_whole_clusters(groups, known))
             session.register("queues", queues)
             _write(session, _HOUR, [], target)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from board.data_files import DataFiles
 from board.group_copies import COLUMNS, ERROR, MOST, GroupCopies, remove_damaged
-from board.past import rows_between
+from board.past import group_rows_between, rows_between
 from lake.catalog import Lake
 from lake.tables import progress
 from lake.window import Window
@@ -62,7 +62,7 @@ class GroupHistory:
     def _uncopied(self, window: Window, equal: Mapping[str, str]) -> pa.Table:
         """Return the rows of a window from the tables; errors of a few hours only."""
         lake, files = self._lake, self._files
-        rows = rows_between(lake, files, progress.GROUPS, window, equal, COLUMNS)
+        rows = group_rows_between(lake, files, window, equal, COLUMNS)
         errors: dict[datetime, tuple[int, int | None]] = {}
         if window.end - window.start <= ERRORS_WITHIN:
             of_queues = ("delay_ms", ERROR)

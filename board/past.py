@@ -1,17 +1,20 @@
 """Rows of a window of the past that have given values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import EqualTo
 
 from board.data_files import DataFiles
 from lake.catalog import Lake
 from lake.conditions import all_of, window_filter
+from lake.history import COLUMNS, LoadedSnapshot, files_left_out, remembered, snapshots_of
 from lake.schema import Table
+from lake.tables import progress, raw
 from lake.window import Window
 
 
@@ -52,6 +55,35 @@ def rows_between(
         where = all_of(where, *conditions) if conditions else where
         rows = lake.read(table, where, columns=tuple(names)).select(names)
     return rows.sort_by(table.instant)
+
+
+def group_rows_between(
+    lake: Lake, files: DataFiles, window: Window, equal: Mapping[str, str], columns: Sequence[str]
+) -> pa.Table:
+    """Return rows of ``progress.groups`` as `rows_between`, of whole clusters where there are any.
+
+    Args:
+        lake: the tables.
+        files: knows their data files.
+        window: the window.
+        equal: column to value; one is ``cluster``.
+        columns: names.
+
+    Raises:
+        DamagedError: a file of a table is missing or damaged.
+    """
+    names = (*columns, "snapshot_id")
+    rows = rows_between(lake, files, progress.GROUPS, window, equal, names)
+    cluster, reach = {"cluster": equal["cluster"]}, remembered(window)
+    return of_whole_clusters(
+        rows, snapshots_of(rows_between(lake, files, raw.SNAPSHOTS, reach, cluster, COLUMNS))
+    )
+
+
+def of_whole_clusters(rows: pa.Table, known: Iterable[LoadedSnapshot]) -> pa.Table:
+    """Return the rows without those of files that `lake.history.whole_clusters` leaves out."""
+    left_out = pa.array(sorted(files_left_out(known)), type=pa.string())
+    return rows.filter(pc.invert(pc.is_in(rows["snapshot_id"], value_set=left_out)))  # pyright: ignore
 
 
 def files_of(hours: Mapping[int, tuple[str, ...]], window: Window) -> list[str]:

@@ -5,8 +5,10 @@ Reading them takes milliseconds, so no run searches the large tables for what pr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
 
 from lake.catalog import Lake
 from lake.conditions import not_before
@@ -72,6 +74,10 @@ class LoadedSnapshot:
     def is_of_groups(self) -> bool:
         """Whether it observes groups; logs of counters hold no offsets."""
         return self.source != "stats_log"
+
+
+COLUMNS = tuple(field.name for field in fields(LoadedSnapshot))
+"""The columns of ``raw.snapshots`` that a loaded snapshot is made of."""
 
 
 def pending_window(lake: Lake, since: datetime) -> Window | None:
@@ -174,22 +180,15 @@ def remembered(window: Window) -> Window:
 
 def loaded_snapshots(lake: Lake, window: Window) -> list[LoadedSnapshot]:
     """Return the loaded snapshots of a window in order of time."""
-    columns = (
-        "snapshot_id",
-        "cluster",
-        "observed_at",
-        "status",
-        "brokers_read",
-        "source",
-        "brokers_expected",
-        "keys_read",
-        "staleness_ms",
-    )
-    found = lake.read(raw.SNAPSHOTS, window, columns=columns).to_pylist()
+    return snapshots_of(lake.read(raw.SNAPSHOTS, window, columns=COLUMNS))
+
+
+def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:
+    """Return the snapshots that rows of ``raw.snapshots`` with `COLUMNS` hold, in order of time."""
     return sorted(
         (
             LoadedSnapshot(**row | {"brokers_read": frozenset(row["brokers_read"] or ())})
-            for row in found
+            for row in rows.to_pylist()
         ),
         key=lambda snapshot: (snapshot.observed_at, snapshot.snapshot_id),
     )
@@ -204,6 +203,13 @@ def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:
     found = list(snapshots)
     observed = {each.cluster for each in found if each.is_of_all_brokers}
     return [each for each in found if each.is_of_all_brokers or each.cluster not in observed]
+
+
+def files_left_out(snapshots: Iterable[LoadedSnapshot]) -> set[str]:
+    """Return the ids of the snapshots that `whole_clusters` leaves out."""
+    found = list(snapshots)
+    counted = {each.snapshot_id for each in whole_clusters(found)}
+    return {each.snapshot_id for each in found} - counted
 
 
 def window_of(snapshots: Sequence[LoadedSnapshot]) -> Window:

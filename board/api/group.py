@@ -11,7 +11,7 @@ from board.as_of import Shown
 from board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
 from board.group_copies import COLUMNS, ERROR, MOST, POINT
 from board.incident_rows import of_group
-from board.past import rows_between
+from board.past import group_rows_between
 from board.responses import ProblemError, json_response
 from board.series import MOST_POINTS, STEPS, series, step_for, steps_in
 from lake.tables import progress, raw
@@ -126,7 +126,7 @@ def history_of(
         by_day = step is not None and step % POINT == 0
         rows = store.groups.rows(window, equal, by_day=by_day)
         return series(rows, "observed_at", names, step or step_for(window, rows.num_rows), MOST)
-    rows = rows_between(store.lake, store.files, progress.GROUPS, window, equal, names)
+    rows = group_rows_between(store.lake, store.files, window, equal, names)
     return series(rows, "observed_at", names, step or step_for(window, rows.num_rows))
 
 

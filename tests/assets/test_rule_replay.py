@@ -16,6 +16,7 @@ from lake.tables.alerting import ALERTS, INCIDENTS
 from lake.window import Window
 from settings.home import Home
 from spark.alerts.evaluation import evaluate
+from tests.spark.alerts.test_evaluation import named
 from tests.support.table_rows import arrow, minute
 
 pytestmark = pytest.mark.spark
@@ -154,7 +155,7 @@ def test_incidents_catch_up_with_a_past_in_parts(
 DAY_OF_FILES = -8 * 1440
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_files(session_home) -> Lake:
     """Ten minutes of one late group; a store's file of one broker after each snapshot."""
     lake = Lake(session_home)
@@ -187,6 +188,26 @@ def test_files_of_one_broker_say_nothing_of_a_cluster_that_is_observed(with_file
         ("FIRING", minute(DAY_OF_FILES + 2))
     ]
     assert found.observations == 10
+
+
+def test_counters_of_one_log_are_no_former_day_of_a_cluster(with_files, spark):
+    """A line of ``stats.log`` counts one broker, so it is not what a group usually receives."""
+    name, at, day = "throughput_drop", DAY_OF_FILES + 5, 1440
+    hour = {"stats_name": "GROUP_GET_NUMS", "stats_window": "hour", "stats_key": "orders@late"}
+    hour |= {"consumer_group": "late", "topic": "orders"}
+    former = [(at - number * day, "remote", 100) for number in (1, 2, 3)]
+    former += [(at - number * day + 1, "stats_log", 1) for number in (1, 2, 3, 4, 5)]
+    snapshots = [{"at": at, "source": source, "status": "COMPLETE"} for at, source, _ in former]
+    with_files.append(raw.SNAPSHOTS, arrow(raw.SNAPSHOTS, snapshots))
+    counted = [hour | {"at": at, "tps": tps} for at, _, tps in [*former, (at, "remote", 10)]]
+    with_files.append(progress.THROUGHPUT, arrow(progress.THROUGHPUT, counted))
+    window = Window(minute(DAY_OF_FILES), minute(DAY_OF_FILES + 10))
+    known = history.loaded_snapshots(with_files, history.remembered(window))
+    rows = rule_evaluation.read_rows(
+        spark, with_files, named(name), window, history.whole_clusters(known)
+    )
+    (found,) = evaluate(named(name), rows, window).collect()
+    assert found.value == 0.1
 
 
 def test_a_replay_skips_rows_older_than_the_computed(tmp_path):

@@ -104,6 +104,28 @@ def test_an_hour_that_changes_is_copied_again(with_copies: Store) -> None:
     assert 7_777 in with_copies.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()
 
 
+def test_a_file_of_one_broker_is_no_point_of_a_cluster(with_copies: Store) -> None:
+    """Its sums are of one broker, between those of all; as for alert rules it does not count."""
+    at = NOW - timedelta(hours=4, minutes=5)
+    add_snapshot(with_copies.lake, at - timedelta(minutes=1), [group("mailer", lag=7_777)])
+    add_snapshot(with_copies.lake, at, [group("mailer", lag=3_333)], source="store")
+    hour = Window(NOW - timedelta(hours=5), NOW)
+    before = with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
+    assert 7_777 in before and 3_333 not in before
+    assert copy_all(with_copies) == 2, "the hour, and its day"
+    assert with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist() == before
+
+
+def test_files_show_a_cluster_that_nothing_else_observes(past: Store) -> None:
+    at = NOW - timedelta(hours=4, minutes=5)
+    alone = MAILER | {"cluster": "alone"}
+    add_snapshot(past.lake, at, [group("mailer", lag=1)], "alone", source="store")
+    hour = Window(NOW - timedelta(hours=5), NOW)
+    assert past.groups.rows(hour, alone, by_day=False)["lag"].to_pylist() == [1]
+    copy_all(past)
+    assert past.groups.rows(hour, alone, by_day=False)["lag"].to_pylist() == [1]
+
+
 def test_old_copies_are_removed(with_copies: Store) -> None:
     lake = with_copies.lake
     with_copies.copies.remove_old(NOW + timedelta(days=3))
