@@ -93,6 +93,16 @@ KINDS = {
         hint="A queue is consumed too slowly or not at all: worst_broker and worst_queue_id name "
         "it; check the client that holds it (tidemark show progress.assignments).",
     ),
+    "ready_delay": Kind(
+        GROUPS,
+        "ready_delay_ms / 1000",
+        "seconds",
+        "the first message that no client has got waits for {value}",
+        condition=known("readable_lag > 0"),
+        for_observations=3,
+        hint="No client pulls it: clients are too few, busy with what they have, or suspended. "
+        "Add clients, or find what keeps them.",
+    ),
     "nobody_online": Kind(
         GROUPS,
         "readable_lag",

@@ -82,9 +82,9 @@ class ShareRule(GroupRule[Share], frozen=True):
 
 
 class TimeRule(GroupRule[Seconds], frozen=True):
-    """The first unconsumed message is older than `threshold`, or may expire within it."""
+    """The first unconsumed, or not handed out, message is older, or may expire within it."""
 
-    kind: Literal["delay", "soon_lost"]
+    kind: Literal["delay", "ready_delay", "soon_lost"]
     threshold: Seconds
 
 

@@ -55,14 +55,26 @@ def test_lag_very_high_inhibits_lag_high_of_its_subject():
 
 
 def test_one_trouble_of_a_group_is_one_page():
-    """A group without members: seven rules are true of it, one notifies."""
-    rules = ("lag-high", "lag-very-high", "delay-high", "falling-behind", "throughput-dropped")
+    """A group without members: eight rules are true of it, one notifies."""
+    amounts = ("lag-high", "lag-very-high", "delay-high", "ready-delay-high", "falling-behind")
+    rules = (*amounts, "throughput-dropped")
     all_of_it = [firing("nobody-online", 5, topic="t2"), *map(firing, rules), firing("stalled")]
     found = inhibited(*all_of_it)
     assert found == dict.fromkeys([*rules, "stalled"], "nobody-online")
-    stuck = [firing("stalled", 9), *map(firing, ("lag-high", "delay-high", "lag-very-high"))]
-    assert set(inhibited(*stuck).values()) == {"stalled"}
-    assert len(inhibited(*stuck)) == 3
+    for reason in ("stalled", "blocked", "queues-unowned", "queues-contested"):
+        stuck = [firing(reason, 9), *map(firing, amounts)]
+        assert inhibited(*stuck) == dict.fromkeys(amounts, reason)
+
+
+def test_messages_that_wait_for_a_client_are_one_page():
+    """What nobody has yet is part of what nobody has finished: of POP it is all of it."""
+    waits, late = firing("ready-delay-high"), firing("delay-high", 5)
+    assert inhibited(waits, late) == {"delay-high": "ready-delay-high"}
+    assert inhibited(waits, late, firing("lag-high", 7)) == {
+        "delay-high": "lag-high",
+        "ready-delay-high": "lag-high",
+    }
+    assert inhibited(waits, replace(late, severity="critical")) == {}
 
 
 def test_less_severe_incidents_never_inhibit_loss():

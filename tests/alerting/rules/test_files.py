@@ -123,7 +123,15 @@ KNOWN = ", ".join(
     for name in (
         *("lag", "filtered_lag", "nobody_online", "never_committed", "lost", "losing"),
         *("falling_behind", "stalled", "blocked", "stopped", "retry_growth", "dlq_growth"),
-        *("rewound", "delay", "soon_lost", "contested_queues", "unowned_queues", "idle_clients"),
+        *(
+            "rewound",
+            "delay",
+            "ready_delay",
+            "soon_lost",
+            "contested_queues",
+            "unowned_queues",
+            "idle_clients",
+        ),
         *("inconsistent_subscription", "throughput_drop", "column"),
         *("broker_down", "disk", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),

@@ -148,6 +148,14 @@ OF_PART: dict[str, tuple[list[EvaluatedRule], dict[str, Any], dict[str, Any], bo
         ("filtered", "filtered_lag", 9.0, {}, {"filtered_lag": 20}, {"filtered_lag": 5}, True),
         ("delay", "delay", "10m", {}, {"delay_ms": 900_000}, {"delay_ms": 60_000}, True),
         (
+            *("waits", "ready_delay", "5m", {}),
+            *({"ready_delay_ms": 400_000}, {"ready_delay_ms": 60_000}, True),
+        ),
+        (
+            *("expired", "ready_delay", "5m", {}),
+            *({"ready_delay_ms": 400_000}, {"ready_delay_ms": 400_000, "readable_lag": 0}, True),
+        ),
+        (
             *("few", "delay", "10m", {"min_messages": 10}),
             *({"delay_ms": 900_000}, {"delay_ms": 900_000, "readable_lag": 9}, True),
         ),
@@ -333,6 +341,27 @@ def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession)
             (2, "delay", "lab/billing/orders", 900.0),
         ],
     )
+
+
+def test_what_was_handed_out_long_ago_does_not_wait(spark: SparkSession) -> None:
+    """Few slow messages are in work for an hour; then one waits; then it is unknown."""
+    rows = [
+        group(0, 2, delay_ms=3_600_000, ready_delay_ms=0),
+        group(1, 3, delay_ms=3_660_000, ready_delay_ms=301_000),
+        group(2, 3, delay_ms=3_720_000, ready_delay_ms=None),
+    ]
+    rules = [each for each in READY_MADE if each.kind in ("delay", "ready_delay")]
+    assert_alerts(
+        evaluate(rules, groups(spark, rows), minutes(0, 60)),
+        [(1, "ready-delay-high", "lab/billing/orders", 301.0)],
+    )
+    subjects = spark.createDataFrame([("ready-delay-high", "lab/billing/orders")], _SUBJECTS)
+    found = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert {row.snapshot_id: row.holds for row in found} == {
+        snapshot_id(0): False,
+        snapshot_id(1): True,
+        snapshot_id(2): None,
+    }
 
 
 def test_health_rules_are_unknown_where_health_is_unknown(
