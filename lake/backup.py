@@ -11,14 +11,15 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import unquote
 
+import msgspec
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table as IcebergTable
 
 from lake.catalog import Lake
@@ -115,7 +116,8 @@ def backup(
 def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
     """Put a backup back where it was made, into a catalog without tables.
 
-    Killed on the way it is called again. No run and no process makes tables meanwhile.
+    Killed on the way it is called again. No run and no process makes tables meanwhile. Where there
+    is a table, everything else was put back before it and stays as it is now.
 
     Raises:
         BackupError: the folder is no backup, is not whole, or cannot be put back there.
@@ -142,22 +144,29 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
             f"{warehouse}: Iceberg's metadata name files by their whole address"
         )
     catalog = lake.connect()
-    for name, place in contents.tables.items():
-        if _place_of(catalog, name) not in (None, place):
+    there = {name: _place_of(catalog, name) for name in contents.tables}
+    for name, place in there.items():
+        if place not in (None, contents.tables[name]):
             raise BackupError(f"{name} exists already; a backup is put back into an empty catalog")
-    from pyiceberg.io import load_file_io
+    if any(there.values()):
+        report(
+            "silences, settings and Dagster's storage stay as they are: they were put back before"
+        )
+    else:
+        _put_back_warehouse(lake, folder, contents)
+        _put_back_home(lake, folder)
+    for name in [name for name, place in there.items() if place is None]:
+        catalog.create_namespace_if_not_exists(name.split(".")[0])
+        catalog.register_table(name, contents.tables[name])
+        report(name)
 
+
+def _put_back_warehouse(lake: Lake, folder: Path, contents: Contents) -> None:
     io = load_file_io(dict(lake.config.python), contents.warehouse)
     for path in sorted(path for path in (folder / "warehouse").rglob("*") if path.is_file()):
         address = f"{contents.warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
         with usable(address), io.new_output(address).create(overwrite=True) as output:
             output.write(path.read_bytes())
-    _put_back_home(lake, folder)
-    for name, place in contents.tables.items():
-        if _place_of(catalog, name) is None:
-            catalog.create_namespace_if_not_exists(name.split(".")[0])
-            catalog.register_table(name, place)
-        report(name)
 
 
 def _put_back_home(lake: Lake, folder: Path) -> None:
@@ -172,11 +181,13 @@ def _put_back_home(lake: Lake, folder: Path) -> None:
 
 
 def _contents(folder: Path) -> Contents:
+    file = folder / "backup.json"
     try:
-        made = Contents(**json.loads((folder / "backup.json").read_text()))
-        return replace(made, files={path: (size, sha) for path, (size, sha) in made.files.items()})
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return msgspec.json.decode(file.read_bytes(), type=Contents)
+    except OSError as error:
         raise BackupError(f"{folder} is no backup: backup.json cannot be read") from error
+    except msgspec.MsgspecError as error:
+        raise BackupError(f"{file} is damaged or edited: {error}; take another copy") from error
 
 
 def _place_of(catalog: Catalog, name: str) -> str | None:

@@ -1,5 +1,6 @@
 """A backup that is put back holds every row, silence, setting and run of Dagster."""
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 
@@ -108,6 +109,55 @@ def test_tables_that_spark_has_written_are_copied(filled, tmp_path):
     shutil.rmtree(filled.home.path)
     restore(Lake(filled.home), tmp_path / "copy")
     assert contents(Lake(filled.home)) == before
+
+
+def test_what_was_done_since_outlives_a_second_restore(filled, tmp_path):
+    """The tables are those of the backup; the silence is not, and was overwritten."""
+    backup(filled, tmp_path / "copy")
+    shutil.rmtree(filled.home.path)
+    again = Lake(filled.home)
+    restore(again, tmp_path / "copy")
+    until = datetime.now(UTC) + timedelta(days=1)
+    silence(again.shared, {"topic": ("y",)}, until, "eve")
+    (filled.home.path / "clusters.yaml").write_text("clusters: [] # mine\n")
+    before = contents(again)
+    lines = []
+    restore(again, tmp_path / "copy", lines.append)
+    assert contents(again) == before and len(before[2]) == 2
+    assert (filled.home.path / "clusters.yaml").read_text() == "clusters: [] # mine\n"
+    assert lines[0].startswith("silences, settings and Dagster's storage stay as they are")
+
+
+def test_a_restore_that_was_killed_puts_back_the_rest(filled, tmp_path):
+    backup(filled, tmp_path / "copy")
+    before = contents(filled)
+    shutil.rmtree(filled.home.path)
+
+    def kill(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(Lake(filled.home), tmp_path / "copy", kill)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wrong"),
+    [
+        ("version", "two", "Expected `int`, got `str` - at `$.version`"),
+        ("version", None, "Expected `int`, got `null` - at `$.version`"),
+        ("tables", [], "Expected `object`, got `array` - at `$.tables`"),
+        ("files", {"a": [1]}, "Expected `array` of length 2 - at `$.files[...]`"),
+    ],
+)
+def test_an_edited_backup_file_is_one_line_with_its_place(lake, tmp_path, name, value, wrong):
+    text = {"program": "1", "version": 2, "warehouse": "w", "tables": {}, "files": {}}
+    file = tmp_path / "backup.json"
+    file.write_text(json.dumps(text | {name: value}))
+    with pytest.raises(BackupError) as error:
+        restore(lake, tmp_path)
+    assert str(error.value) == (f"{file} is damaged or edited: {wrong}; take another copy")
 
 
 @pytest.mark.parametrize("is_missing", [True, False])

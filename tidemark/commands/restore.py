@@ -17,5 +17,5 @@ def restore(
     """Put a backup back into an empty home or catalog, at the address where it was made."""
     from lake.backup import restore as put_back
 
-    contents = put_back(invocation().lake, folder.absolute())
+    contents = put_back(invocation().lake, folder.absolute(), typer.echo)
     typer.echo(f"{len(contents.tables)} tables put back")
