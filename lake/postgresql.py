@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 
 import sqlalchemy as sa
@@ -184,6 +185,22 @@ class PostgresqlState(State):
             raise StateError(
                 f"shared state cannot be used: {self._place}: {essence(str(error))}"
             ) from error
+
+
+def server_time(uri: str) -> datetime:
+    """Return the instant that the clock of a database shows.
+
+    Args:
+        uri: SQLAlchemy's address of it.
+
+    Raises:
+        UnreachableError: it does not respond.
+    """
+    try:
+        with _engine_of(uri, poolclass=NullPool).connect() as connection:
+            return connection.execute(sa.text("select clock_timestamp()")).scalar_one()
+    except SQLAlchemyError as error:
+        raise UnreachableError(essence(str(error))) from error
 
 
 def key_of(name: str) -> int:

@@ -27,7 +27,7 @@ _FILES = "TIDEMARK_WAREHOUSE, TIDEMARK_S3_ENDPOINT"
 
 @app.command()
 def doctor(namesrv: NamesrvOption = "") -> None:
-    """Check Python, Java, settings, home, catalog, Spark, Dagster, rules, notices and brokers.
+    """Check Python, Java, settings, home, catalog, clock, Spark, Dagster, rules and brokers.
 
     Where data is kept a little is written, read and deleted. Exit 1 when a check fails.
     """
@@ -42,6 +42,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
     backends = [
         Check("catalog", _catalog, f"TIDEMARK_CATALOG_URI, {_FILES}"),
         Check("state", _state, "TIDEMARK_STATE_URI, TIDEMARK_CATALOG_URI"),
+        Check("clock", _clock),
         Check("landing", _landing, f"TIDEMARK_LANDING, {_FILES}"),
         Check("spark", _spark, "TIDEMARK_SPARK_REMOTE, TIDEMARK_SPARK_MASTER", SPARK_SECONDS),
         Check("dagster", _dagster, "the storage in dagster.yaml of DAGSTER_HOME"),
@@ -114,6 +115,12 @@ def _state() -> str:
 
     found = check_state(invocation().lake)
     return f"{found}, {len(silences(invocation().lake.shared.state))} silences"
+
+
+def _clock() -> str:
+    from tidemark.clock_check import check_clock
+
+    return check_clock(invocation().lake.config)
 
 
 def _landing() -> str:

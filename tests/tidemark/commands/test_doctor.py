@@ -1,13 +1,22 @@
 """Each wrong setting is one line of the doctor; with right ones nothing is left behind."""
 
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
+from lake.catalog_config import CatalogConfig
+from settings.catalog import CatalogSettings, ObjectStore
 from settings.home import Home
 from tests.support.homes import run
 from tests.support.servers import object_store, postgresql
-from tidemark import backend_checks
+from tidemark import backend_checks, clock_check
+from tidemark.clock_check import check_clock
 from tidemark.errors import CommandError
 
 pytestmark = pytest.mark.slow
@@ -73,6 +82,64 @@ def test_storage_of_dagster_that_is_away_is_one_line(home, tmp_path):
     assert done.stderr == ""
 
 
+@contextmanager
+def serving(ahead: timedelta) -> Iterator[str]:
+    """The address of a server whose clock is so far ahead."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(403)
+            self.end_headers()
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(time.time() + ahead.total_seconds())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def reached(home: Home, address: str) -> CatalogConfig:
+    """A catalog whose files are in an object store."""
+    store = ObjectStore(address, path_style=True)
+    return CatalogConfig.of(home, CatalogSettings("rest", "http://127.0.0.1:1", "s3://lake", store))
+
+
+@pytest.mark.parametrize(("minutes", "side"), [(3, "behind"), (-3, "ahead of")])
+def test_a_clock_that_is_minutes_off_is_reported(home, minutes, side):
+    with serving(timedelta(minutes=minutes)) as address:
+        with pytest.raises(CommandError) as error:
+            check_clock(reached(home, address))
+        assert str(error.value) == (
+            f"the clock of this host is 3 min {side} that of {address}: synchronize it, snapshots "
+            "have its time"
+        )
+
+
+def test_a_clock_that_agrees_names_with_whom(home):
+    with serving(timedelta(0)) as address:
+        assert check_clock(reached(home, address)) == f"within a minute of {address}"
+
+
+def test_without_another_clock_nothing_is_compared(home):
+    assert check_clock(CatalogConfig.of(home)) == "not compared: no server of the settings has one"
+    away = reached(home, "http://127.0.0.1:1")
+    assert check_clock(away).startswith("not compared")
+
+
+def test_the_clock_of_the_database_counts(home, monkeypatch):
+    monkeypatch.setattr(
+        clock_check, "server_time", lambda uri: datetime.now(UTC) + timedelta(minutes=5)
+    )
+    config = CatalogConfig.of(home, CatalogSettings("sql", "postgresql://me@db/ice", "file:///w"))
+    with pytest.raises(CommandError, match="is 5 min behind that of PostgreSQL at db:5432/ice"):
+        check_clock(config)
+
+
 @pytest.mark.deployment
 def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
     with postgresql(tmp_path / "database") as uri, object_store(tmp_path / "store") as bucket:
@@ -85,6 +152,8 @@ def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
             "TIDEMARK_S3_PATH_STYLE": "on",
         }
         assert failed(home, **settings) == []
+        found = check_clock(CatalogConfig.of(home, CatalogSettings("sql", uri, "file:///w")))
+        assert found.startswith("within a minute of PostgreSQL at 127.0.0.1")
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
         wrong = f"postgresql://lake:s3cret@127.0.0.1:{port}/iceberg"
