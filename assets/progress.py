@@ -83,7 +83,9 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     if plan.has_rows(raw.BROKER_STATS):
         counted = read_valid(run.session, raw.BROKER_STATS, plan)
     longest_gap = plan.settings.longest_gap
-    computed_queues = queues(rows, plan.window, longest_gap, before, sources, nearest, counted)
+    computed_queues = queues(
+        rows, plan.window, longest_gap, before, sources, nearest, counted, plan.system_topics
+    )
     return replaced(run, progress.QUEUES, computed_queues)
 
 
@@ -115,6 +117,7 @@ def progress_groups(
         plan.window,
         read_evidence(session, run.lake, plan),
         listed=listed,
+        system_topics=plan.system_topics,
     )
     with_states = with_health(
         computed_groups,
@@ -240,6 +243,7 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
             read_valid(session, raw.CLIENTS, plan, reported),
             queue_rows,
             plan.window,
+            plan.system_topics,
         )
         computed_events = computed_events.unionByName(of_clients)
     if plan.has_rows(raw.BROKER_STATS):
@@ -285,10 +289,10 @@ def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     clients = read_valid(session, raw.CLIENTS, plan)
     client_queues = read_valid(session, raw.CLIENT_QUEUES, plan, plan.before(HISTORY))
     topics = read_valid(session, raw.TOPICS, plan)
-    assigned = assignments(clients, client_queues, topics, plan.window)
+    assigned = assignments(clients, client_queues, topics, plan.window, plan.system_topics)
     yield replaced(run, progress.ASSIGNMENTS, assigned)
     assigned = read_snapshots(session, progress.ASSIGNMENTS, plan)
-    idle = idle_clients(assigned, clients, plan.window)
+    idle = idle_clients(assigned, clients, plan.window, plan.system_topics)
     yield replaced(run, progress.IDLE_CLIENTS, idle)
     yield replaced(run, progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))
 

@@ -19,6 +19,7 @@ from lake.observation_steps import Step, observation_steps
 from lake.previous_observations import previous_snapshots
 from lake.recent_observations import Observation, recent_observations
 from lake.schema import Table
+from lake.system_topics import NamedTopics, system_topics
 from lake.tables import raw
 from lake.unreachable_brokers import UnreachableBroker, unreachable_brokers
 from lake.window import Window
@@ -47,6 +48,7 @@ class RunPlan:
         steps: from the previous observation of each broker to those of the window, for events.
         counter_windows: where the windows of counters begin, for throughput; empty without counters
             in the window.
+        system_topics: topics of RocketMQ itself that no name shows, by cluster.
         decisions: what people have decided on quarantined rows of `reach`.
         quarantined: what the quarantine contained of `reach` before the window.
         suspects: names of the raw tables that may hold rows that are no measurements. Until
@@ -65,6 +67,7 @@ class RunPlan:
     observations: tuple[Observation, ...] = ()
     steps: tuple[Step, ...] = ()
     counter_windows: tuple[CounterWindow, ...] = ()
+    system_topics: NamedTopics = ()
     decisions: tuple[Decision, ...] = ()
     quarantined: Quarantined = field(default_factory=Quarantined)
     suspects: frozenset[str] = ALL_RAW
@@ -162,6 +165,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         counter_windows=tuple(
             counter_windows(loaded, window, settings.longest_gap) if counted else ()
         ),
+        system_topics=system_topics(lake, window) if raw.TOPICS.name in filled else (),
         decisions=decided,
         quarantined=quarantined,
         settings=settings,

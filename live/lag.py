@@ -65,7 +65,12 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     for group, topic in members:
         if group in broadcasting and not topic.startswith(names.RETRY_PREFIX):
             unknown[group, topic] |= {(b, q) for b, t, q in written if t == topic}
-    pairs = [pair for pair in known.keys() | unknown.keys() | members.keys() if _of_users(*pair)]
+    system = {row.topic for row in snapshot.topics if row.kind == names.TopicKind.SYSTEM}
+    pairs = [
+        (group, topic)
+        for group, topic in known.keys() | unknown.keys() | members.keys()
+        if _of_users(group, topic) and topic not in system
+    ]
     totals = _Groups(members, _clients(snapshot), _Missing.of(snapshot), snapshot)
     rows = [totals.row(pair, known[pair], unknown[pair]) for pair in pairs]
     return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["consumer_group"], row["topic"]))

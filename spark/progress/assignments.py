@@ -13,13 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.window import Window
 from rocketmq.allocation import READABLE
 from spark.columns import inside, reaching_back
 from spark.progress.expected_owners import expected_owners, ring
 from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY
-from spark.progress.queues import of_users
+from spark.progress.users_own import of_users
 
 HISTORY = timedelta(hours=1)
 """How far back the previous owner of a queue is searched: inputs need ``raw.client_queues`` of this
@@ -30,7 +31,11 @@ QUEUE = ("broker", "queue_id")
 
 
 def assignments(
-    clients: DataFrame, client_queues: DataFrame, topics: DataFrame, window: Window
+    clients: DataFrame,
+    client_queues: DataFrame,
+    topics: DataFrame,
+    window: Window,
+    system_topics: NamedTopics = (),
 ) -> DataFrame:
     """Compute ``progress.assignments`` of a window.
 
@@ -39,6 +44,7 @@ def assignments(
         client_queues: ``raw.client_queues`` of the window and of `HISTORY` before it.
         topics: ``raw.topics`` of the window.
         window: the window to compute.
+        system_topics: those that no name shows, by cluster.
 
     Returns:
         One row per snapshot, group with a reporting member, topic and queue, with the columns of
@@ -46,11 +52,13 @@ def assignments(
         hold. With others, members have another route than the snapshot (a broker is unreachable
         from here, or the topic has just changed), so the expected owners of the topic are unknown.
     """
-    owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & of_users()).select(
+    users_own = of_users(system_topics)
+    owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & users_own).select(
         *GROUP_TOPIC, *QUEUE, "client_id", F.coalesce("popped", F.lit(False)).alias("popped")
     )
     groups = _groups(clients.where(inside(window)), owned.where(inside(window)))
-    expected = _expected(groups, _routes(topics.where(inside(window))))
+    subscribed = groups.withColumn("topic", F.explode("topics")).where(users_own)
+    expected = _expected(subscribed, _routes(topics.where(inside(window))))
     group, group_topic = SparkWindow.partitionBy(*GROUP), SparkWindow.partitionBy(*GROUP_TOPIC)
     before = reaching_back(HISTORY, *GROUP_TOPIC_HISTORY, *QUEUE, until=-1)
     return (
@@ -132,7 +140,7 @@ def _routes(topics: DataFrame) -> DataFrame:
     )
 
 
-def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
+def _expected(subscribed: DataFrame, routes: DataFrame) -> DataFrame:
     """Return one row per snapshot, group and readable queue of its topics, with expected owner."""
     busiest = F.array_max(
         F.transform(
@@ -141,7 +149,7 @@ def _expected(groups: DataFrame, routes: DataFrame) -> DataFrame:
     )
     return (
         routes.join(
-            F.broadcast(groups.withColumn("topic", F.explode("topics")).where(of_users())),
+            F.broadcast(subscribed),
             on=["snapshot_id", "topic"],
             how="inner",
         )

@@ -13,12 +13,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.window import Window
 from spark.columns import SNAPSHOT, at_least_zero, inside, milliseconds
 from spark.progress.events import CLIENT_RESTARTED, member_changes
 from spark.progress.keys import GROUP_TOPIC_HISTORY
-from spark.progress.queues import of_users
+from spark.progress.users_own import of_users
 
 PULL_EXPIRES = timedelta(seconds=120)
 """Time without a pull after which a push client drops a queue (`PULL_MAX_IDLE_TIME`)."""
@@ -50,6 +51,7 @@ def client_events(
     clients: DataFrame,
     queues: DataFrame,
     window: Window,
+    system_topics: NamedTopics = (),
 ) -> DataFrame:
     """Compute the events of clients' queues in a window.
 
@@ -59,11 +61,12 @@ def client_events(
         clients: ``raw.clients`` of the same snapshots.
         queues: ``progress.queues`` of the window and of each previous observation.
         window: the window to compute.
+        system_topics: those that no name shows, by cluster.
 
     Returns:
         One row per event with the columns of `lake.tables.progress.EVENTS`.
     """
-    reports = _reports(client_queues, clients)
+    reports = _reports(client_queues.where(of_users(system_topics)), clients)
     changes = _owner_changes(assignments, window)
     rebalanced = _with_members(_with_handed_out(changes, reports, queues), clients)
     return _event_rows(
@@ -90,7 +93,7 @@ def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
     owned = ~F.coalesce("dropped", F.lit(False)) & ~F.coalesce("popped", F.lit(False))
     cached = F.col("cached_messages") > 0
     return (
-        client_queues.where(owned & of_users())
+        client_queues.where(owned)
         .join(
             clients.select("snapshot_id", "consumer_group", "client_id", *own),
             on=["snapshot_id", "consumer_group", "client_id"],

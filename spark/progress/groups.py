@@ -11,6 +11,7 @@ from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.history import WITHOUT_QUEUES
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
@@ -24,13 +25,14 @@ from spark.progress.group_members import (
 )
 from spark.progress.group_sums import OF_WORST_CLIENT, sums_of_worst_clients
 from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
-from spark.progress.queues import RawFrames, of_users
+from spark.progress.queues import RawFrames
 from spark.progress.retry_topics import belongs_to_group, topics_of_groups
 from spark.progress.unknown_queues import (
     queues_of_broadcasting_groups,
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
 )
+from spark.progress.users_own import of_users
 
 ACKNOWLEDGED = "GROUP_ACK_NUMS"
 """Counter of the messages that a group acknowledged after POP."""
@@ -49,6 +51,7 @@ def groups(
     window: Window,
     evidence: Evidence = NOTHING,
     listed: DataFrame | None = None,
+    system_topics: NamedTopics = (),
 ) -> DataFrame:
     """Compute ``progress.groups`` of a window, without health.
 
@@ -64,12 +67,14 @@ def groups(
         listed: ``raw.queue_offsets`` of the window and of each `last_snapshot_id`, quarantined rows
             included. None where no row of the window is quarantined: then every row of
             ``consumer_offsets`` is in `queues`, and those of `raw` are all.
+        system_topics: those that no name shows, by cluster.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
         except `HEALTH`.
     """
     raw = replace(raw, consumer_offsets=_without_client_files(raw))
+    users_own = of_users(system_topics)
     members = group_members(raw.clients.where(inside(window)))
     known = without_leftover_commits(queues, members)
     hidden = queues_of_unreachable_brokers(
@@ -88,7 +93,7 @@ def groups(
         missing = hidden.unionByName(invalid)
     unknown = (
         missing.unionByName(broadcast, allowMissingColumns=True)
-        .where(of_users())
+        .where(users_own)
         .groupBy(*GROUP_QUEUE)
         .agg(F.max("is_broadcast").alias("is_broadcast"))
     )
@@ -98,7 +103,9 @@ def groups(
         topics_of_groups(raw.queue_offsets, raw.topics),
     )
     return (
-        _group_topics(sums_of_worst_clients(known), unknown, members)
+        _group_topics(
+            sums_of_worst_clients(known), unknown, members.where(users_own & _is_consumed())
+        )
         .transform(_with_acknowledgements, evidence.throughput)
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
@@ -136,9 +143,7 @@ def _group_topics(sums: DataFrame, unknown: DataFrame, members: DataFrame) -> Da
             allowMissingColumns=True,
         )
         .unionByName(
-            members.where(of_users() & _is_consumed()).select(
-                *GROUP_TOPIC, F.col("client_id").alias("member")
-            ),
+            members.select(*GROUP_TOPIC, F.col("client_id").alias("member")),
             allowMissingColumns=True,
         )
         .groupBy(*GROUP_TOPIC)

@@ -4,22 +4,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from rocketmq.allocation import CONFIG, CONSISTENT_HASH, MACHINE_ROOM
 from spark.columns import inside
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
-from spark.progress.queues import of_users
+from spark.progress.users_own import of_users
 
 
-def idle_clients(assigned: DataFrame, clients: DataFrame, window: Window) -> DataFrame:
+def idle_clients(
+    assigned: DataFrame, clients: DataFrame, window: Window, system_topics: NamedTopics = ()
+) -> DataFrame:
     """Compute ``progress.idle_clients`` of a window.
 
     Args:
         assigned: ``progress.assignments`` of the window.
         clients: ``raw.clients`` of the window.
         window: the window to compute.
+        system_topics: those that no name shows, by cluster.
 
     Returns:
         One row per snapshot, member that reports to hold no queue, and topic it subscribes to, with
@@ -45,7 +49,7 @@ def idle_clients(assigned: DataFrame, clients: DataFrame, window: Window) -> Dat
         .withColumn("clients", F.size(F.collect_set("client_id").over(group)))
         .where(reported)
         .withColumn("topic", F.explode(F.array_distinct("subscriptions.topic")))
-        .where(of_users() & ~retry)
+        .where(of_users(system_topics) & ~retry)
         .join(F.broadcast(of_topics), on=list(GROUP_TOPIC_ID), how="left")
         .withColumns(
             {

@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.history import LOCAL_OFFSETS
+from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
 from lake.window import Window
-from rocketmq import names
 from settings.history import DEFAULT_HISTORY
 from spark.columns import (
     HASHED,
@@ -37,6 +37,7 @@ from spark.progress.observed import (
 )
 from spark.progress.rates import drain_seconds, rates
 from spark.progress.timeline import observations, steps
+from spark.progress.users_own import of_users
 
 FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
 FORCED_CLEANING_ENABLED = "cleanFileForciblyEnable"
@@ -71,14 +72,6 @@ class RawFrames:
     clients: DataFrame
 
 
-def of_users() -> Column:
-    """Return whether topic and group are users' own, not RocketMQ's."""
-    topic, group = F.col("topic"), F.col("consumer_group")
-    system_topic = topic.isin(*names.SYSTEM_TOPICS) | topic.startswith(names.SYSTEM_TOPIC_PREFIX)
-    system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
-    return ~system_topic & ~system_group
-
-
 def queues(
     raw: RawFrames,
     window: Window,
@@ -87,6 +80,7 @@ def queues(
     sources: DataFrame | None = None,
     nearest: DataFrame | None = None,
     broker_stats: DataFrame | None = None,
+    system_topics: NamedTopics = (),
 ) -> DataFrame:
     """Compute ``progress.queues`` of a window.
 
@@ -101,6 +95,7 @@ def queues(
         nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
             offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
+        system_topics: those that no name shows, by cluster.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
@@ -117,7 +112,7 @@ def queues(
         (KEY_HASH, *CONSUMED_QUEUE, "source"),
         *("consumer_offset", "pull_offset"),
     )
-    consumers = read.where(inside(window) & of_users()).select(*_of_consumers())
+    consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
     modes = signs_of_modes(
         raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats
     )
@@ -134,7 +129,7 @@ def queues(
         )
     )
     counted = joined.transform(with_new, _counts()).transform(with_new, _more_counts())
-    now = raw.consumer_offsets.where(inside(window) & of_users())
+    now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
     grown = steps(ends, timeline, now, window)
     rated = with_new(with_times(counted, grown), rates(longest_gap))
     return with_new(

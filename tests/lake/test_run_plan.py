@@ -48,6 +48,27 @@ def test_a_plan_reads_each_table_once(lake, monkeypatch):
     assert sorted(table.name for table in read) == sorted(table.name for table in expected)
 
 
+def test_topics_named_after_brokers_are_known_by_their_kind(lake):
+    """Each broker and cluster has a topic of its own name; another cluster may use that name."""
+    topics = [
+        ("lab", "broker-a", "system"),
+        ("lab", "RMQ_SYS_TRANS_HALF_TOPIC", "system"),
+        ("lab", "orders", "normal"),
+        ("other", "broker-a", "normal"),
+    ]
+    load(lake, snapshot(3))
+    row = {"snapshot_id": name(3), "observed_at": at(3), "broker": "a"}
+    lake.append(
+        raw.TOPICS,
+        [
+            row | {"cluster": cluster, "topic": topic, "kind": kind}
+            for cluster, topic, kind in topics
+        ],
+    )
+    assert plan_run(lake, window(3, 4)).system_topics == (("lab", "broker-a"),)
+    assert plan_run(lake, window(4, 5)).system_topics == ()
+
+
 def test_an_empty_window_reads_nothing(lake, monkeypatch):
     monkeypatch.setattr(lake, "read", None)
     assert plan_run(lake, window(3, 3)) == RunPlan(window(3, 3))

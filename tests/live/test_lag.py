@@ -11,6 +11,7 @@ from rocketmq.records import (
     QueueOffset,
     Snapshot,
     Subscription,
+    Topic,
 )
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -88,6 +89,15 @@ def test_an_unreachable_broker_leaves_the_number_of_queues_unknown():
 def test_system_groups_and_topics_have_no_row():
     snapshot = taken(60)
     snapshot.consumer_offsets[0].consumer_group = "CID_ONSAPI_OWNER"
+    assert group_rows(snapshot) == []
+
+
+def test_a_topic_named_after_a_broker_has_no_row():
+    """Nothing but the kind that the collector found shows it."""
+    snapshot = taken(60)
+    (row,) = group_rows(snapshot)
+    topic = Topic("broker-a", row["topic"], 1, 1, 6, None, "system")
+    snapshot.topics.append(topic)
     assert group_rows(snapshot) == []
 
 

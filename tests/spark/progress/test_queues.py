@@ -190,6 +190,28 @@ def test_system_topics_and_groups_stay_in_raw(spark):
     assert compute(spark, written, read) == []
 
 
+def test_topics_named_after_brokers_are_of_their_cluster_only(spark):
+    raw = raw_frames(
+        spark,
+        queue_offsets=[
+            {"at": 0, "cluster": cluster, "topic": topic, "queue_id": 0, "max_offset": 1}
+            for cluster in ("lab", "other")
+            for topic in ("orders", "broker-a")
+        ],
+        consumer_offsets=[
+            {"at": 0, "cluster": cluster, "topic": topic, "queue_id": 0, "consumer_group": "g"}
+            for cluster in ("lab", "other")
+            for topic in ("orders", "broker-a")
+        ],
+    )
+    found = queues(raw, minutes(0, 1), system_topics=(("lab", "broker-a"),)).collect()
+    assert {(row.cluster, row.topic) for row in found} == {
+        ("lab", "orders"),
+        ("other", "orders"),
+        ("other", "broker-a"),
+    }
+
+
 @pytest.mark.parametrize(
     ("retention_hours", "disk_ratio", "config", "expected"),
     [

@@ -1,0 +1,22 @@
+"""What is users' own: topics and groups of RocketMQ itself exist in ``raw.*`` only."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lake.system_topics import NamedTopics
+from rocketmq import names
+
+
+def of_users(named: NamedTopics = ()) -> Column:
+    """Return whether topic and group are users' own, not RocketMQ's.
+
+    Args:
+        named: system topics that no name shows, by cluster.
+    """
+    topic, group = F.col("topic"), F.col("consumer_group")
+    system_topic = topic.isin(*names.SYSTEM_TOPICS) | topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+    system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
+    users_own = ~system_topic & ~system_group
+    if not named:
+        return users_own
+    return users_own & ~F.concat_ws("/", "cluster", topic).isin(["/".join(pair) for pair in named])
