@@ -64,7 +64,11 @@ def lag(
         ),
     ] = True,
 ) -> None:
-    """Show the lag and the delay of every consumer group; a dash stands for unknown."""
+    """Show the lag and the delay of every consumer group; a dash stands for unknown.
+
+    The name server forgets a broker that is killed at once. A home that collects remembers its
+    brokers for a day and reports the snapshot as PARTIAL; without one it is COMPLETE.
+    """
     if not every < LONGEST_EVERY:
         raise typer.BadParameter(f"--every {every}: it takes seconds, from 1 to {LONGEST_EVERY}")
     if watch and format is Format.table:
