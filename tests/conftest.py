@@ -1,5 +1,6 @@
 """What every test may ask for: one Spark session and one real cluster per run of the tests."""
 
+import gc
 import os
 import re
 import shutil
@@ -57,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the engine when the last process that may have used it has ended."""
+    gc.unfreeze()  # or DuckDB reports leaks at the end of the process
     if not hasattr(config, "workerinput"):
         if any(Path(os.environ[ENGINE_HOME]).iterdir()):
             from spark.session import engine
@@ -77,6 +79,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     whole = re.search(r"^pytestmark = (\[.*?\]|.*?)$", collection_path.read_text(), re.M | re.S)
     marks = set(re.findall(r"pytest\.mark\.(\w+)", whole[1])) if whole else set()
     return bool(marks & set(re.findall(r"not (\w+)", chosen))) or None
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector visit what tests make, not what their modules imported.
+
+    Each full collection visited 300,000 imported objects that stay; together they took a tenth of
+    all processor time of ``make unit``. By default a collection is due after 700 new objects.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
