@@ -28,7 +28,10 @@ def copied(made: Lake, home: Home) -> Lake:
             (theirs, ours),
         )
     catalog.close()
-    return Lake(home)
+    copy = Lake(home)
+    # Opening a lake checks every table; those of the other lake have passed.
+    copy._catalog = copy.connect()
+    return copy
 
 
 def _copy_metadata(place: str, theirs: str, ours: str) -> None:
