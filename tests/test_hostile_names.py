@@ -20,7 +20,7 @@ from alerting.delivery.templates import Words
 from board.application import application
 from board.store import Store
 from lake.catalog import Lake
-from lake.tables import TABLES, progress
+from lake.tables import TABLES, alerting, progress
 from settings.yaml_documents import printable
 from tests.alerting.delivery.test_outbox import incident, notification
 from tests.support import board_home
@@ -105,18 +105,18 @@ def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake.append(TABLES["raw.clients"], rows_of(TABLES["raw.clients"], at, members))
     results = {"expectation": NAMES[0], "success": False, "table": NAMES[1], "severity": "warn"}
     lake.append(TABLES["quality.results"], rows_of_quality(at, results))
+    incidents = []
     for name in NAMES:
         row = {"cluster": CLUSTER, "consumer_group": name, "topic": name, "health_reason": name}
-        board_home.add_incident(
-            lake,
-            at,
-            rule=name,
-            kind="stalled",
-            subject=f"{CLUSTER}/{name}/{name}",
-            incident_id=f"id{NAMES.index(name):03}",
-            evidence=json.dumps({"row": row, "runbook": name, "description": name}),
-            labels=[("team", name)],
-        )
+        columns = {
+            "kind": "stalled",
+            "subject": f"{CLUSTER}/{name}/{name}",
+            "incident_id": f"id{NAMES.index(name):03}",
+            "evidence": json.dumps({"row": row, "runbook": name, "description": name}),
+            "labels": [("team", name)],
+        }
+        incidents.append(board_home.incident(at, rule=name, **columns))
+    lake.append(alerting.INCIDENTS, incidents)
     rows = [group(name, topic=name, lag=n, health_reason=name) for n, name in enumerate(NAMES)]
     queues = [queue(name, 0, topic=name, lag=n) for n, name in enumerate(NAMES)]
     add_snapshot(lake, at, rows, queues=queues)

@@ -17,7 +17,7 @@ from lab.layout import free_port_base
 from lake.catalog import Lake
 from lake.tables import alerting
 from tests.support import board_home
-from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
+from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 from tests.support.browser import SECONDS, browser_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -132,9 +132,12 @@ def test_axe_finds_no_serious_fault(
 
 
 def add_past(lake: Lake) -> None:
-    for back in (50, 40, 30, 20, 10):
-        at = board_home.now() - timedelta(minutes=back)
-        add_snapshot(lake, at, [group("mailer", lag=1000 + back)], queues=QUEUES)
+    now = board_home.now()
+    groups = {
+        now - timedelta(minutes=back): [group("mailer", lag=1000 + back)]
+        for back in (50, 40, 30, 20, 10)
+    }
+    add_snapshots(lake, groups, queues=QUEUES)
 
 
 def test_a_pointer_reads_a_chart_and_a_drag_shows_a_part(page: playwright.Page, lake: Lake) -> None:

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from lake.catalog import Lake
 from tests.support import board_home
-from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
+from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +15,9 @@ def past(shown: Lake) -> list[datetime]:
     """Ten minutes of mailer, with a gap of five minutes in it; their instants."""
     newest = board_home.now()
     instants = [newest - timedelta(minutes=back) for back in (30, 29, 28, 27, 22, 21, 20)]
-    for number, at in enumerate(instants):
-        lag = None if number == 2 else 100 * number
-        add_snapshot(shown, at, [group("mailer", lag=lag)], queues=QUEUES)
+    lags = [None if number == 2 else 100 * number for number in range(len(instants))]
+    groups = {at: [group("mailer", lag=lag)] for at, lag in zip(instants, lags, strict=True)}
+    add_snapshots(shown, groups, queues=QUEUES)
     return instants
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.support.lake_copies import copied
 
 NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
 WINDOW = Window.through(NOW - timedelta(hours=30), NOW)
+HOURS = Window(NOW - timedelta(hours=5), NOW)
 MAILER = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders"}
 PLAIN = ["observed_at", "lag", "delay_ms", "delay_error_ms"]
 
@@ -50,18 +52,36 @@ def past(day: Lake, tmp_path: Path) -> Store:
     return Store(copied(day, Home.of(tmp_path / "home")))
 
 
+@dataclass(frozen=True)
+class Copying:
+    """What copying all of that day does.
+
+    Attributes:
+        before: rows of `HOURS`, read from the tables.
+        copies: how many copies were made.
+        after: the same rows, read from the copies.
+        folder: the folder of the copies.
+    """
+
+    before: pa.Table
+    copies: int
+    after: pa.Table
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def copies(day: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all its copies."""
+def copying(day: Lake, tmp_path_factory: pytest.TempPathFactory) -> Copying:
     store = Store(copied(day, Home.of(tmp_path_factory.mktemp("copies") / "home")))
-    copy_all(store)
-    return store.lake.home.path / "board"
+    before = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
+    copies = copy_all(store)
+    after = store.groups.rows(HOURS, MAILER, by_day=False).select(PLAIN)
+    return Copying(before, copies, after, store.lake.home.path / "board")
 
 
 @pytest.fixture
-def with_copies(past: Store, copies: Path) -> Store:
+def with_copies(past: Store, copying: Copying) -> Store:
     """A board on that day which has copied all of it."""
-    shutil.copytree(copies, past.lake.home.path / "board")
+    shutil.copytree(copying.folder, past.lake.home.path / "board")
     assert copy_all(past) == 0
     return past
 
@@ -73,13 +93,10 @@ def copy_all(store: Store) -> int:
     return count
 
 
-def test_copies_hold_what_the_tables_hold(past: Store) -> None:
-    hour = Window(NOW - timedelta(hours=5), NOW)
-    before = past.groups.rows(hour, MAILER, by_day=False).select(PLAIN)
-    assert copy_all(past) > 24
-    after = past.groups.rows(hour, MAILER, by_day=False).select(PLAIN)
-    assert after.equals(before) and after.num_rows == 15
-    assert set(after["delay_error_ms"].to_pylist()) == {700}, "of the most delayed queue"
+def test_copies_hold_what_the_tables_hold(copying: Copying) -> None:
+    assert copying.copies > 24
+    assert copying.after.equals(copying.before) and copying.after.num_rows == 15
+    assert set(copying.after["delay_error_ms"].to_pylist()) == {700}, "of the most delayed queue"
 
 
 def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
@@ -97,8 +114,7 @@ def test_a_day_has_points_with_last_and_largest(with_copies: Store) -> None:
 def test_an_hour_that_changes_is_copied_again(with_copies: Store) -> None:
     lake = with_copies.lake
     add_snapshot(lake, NOW - timedelta(hours=4, minutes=5), [group("mailer", lag=7_777)])
-    hour = Window(NOW - timedelta(hours=5), NOW)
-    assert 7_777 in with_copies.groups.rows(hour, MAILER, by_day=False)["lag"].to_pylist()
+    assert 7_777 in with_copies.groups.rows(HOURS, MAILER, by_day=False)["lag"].to_pylist()
     assert copy_all(with_copies) == 2, "the hour, and its day"
     with_copies.copies.remove_old(NOW)
     assert 7_777 in with_copies.groups.rows(WINDOW, MAILER, by_day=True)["lag"].to_pylist()

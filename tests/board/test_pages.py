@@ -11,8 +11,11 @@ from alerting.incidents.actions import one_incident
 from board.application import application
 from board.store import Store
 from lake.catalog import Lake
+from lake.tables import alerting
+from settings.home import Home
 from tests.support import board_home
-from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, group
+from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
+from tests.support.lake_copies import copied
 
 HTML = {"Accept": "text/html"}
 PATHS = (
@@ -95,9 +98,11 @@ def test_groups_are_filtered_and_sorted(reader: TestClient) -> None:
 
 def test_a_group_shows_its_past_with_gaps(client: TestClient, filled: Lake) -> None:
     newest = board_home.now()
-    for back in (30, 29, 28, 20, 19, 18):
-        rows = [group("mailer", lag=back, delay_ms=1000)]
-        add_snapshot(filled, newest - timedelta(minutes=back), rows, queues=QUEUES)
+    groups = {
+        newest - timedelta(minutes=back): [group("mailer", lag=back, delay_ms=1000)]
+        for back in (30, 29, 28, 20, 19, 18)
+    }
+    add_snapshots(filled, groups, queues=QUEUES)
     text = client.get(PATHS[2], headers=HTML).text
     line = re.search(r'<path class="line a" d="([^"]+)"', text)
     assert line and line[1].count("M") >= 2, "a gap interrupts the line"
@@ -162,17 +167,30 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_name_is_text(client: TestClient, filled: Lake, name: str) -> None:
+@pytest.fixture(scope="module")
+def hostile(
+    shown: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TestClient, dict[str, str]]:
+    """A board on groups with each of these names, and the incident of each."""
+    lake = copied(shown, Home.of(tmp_path_factory.mktemp("hostile") / "home"))
     at = board_home.now() + timedelta(minutes=1)
-    add_snapshot(filled, at, [group(name, topic=name, lag=5, health_reason=name)])
-    client.app.state.store.refresh()  # pyright: ignore
+    groups = [group(name, topic=name, lag=5, health_reason=name) for name in HOSTILE]
+    add_snapshot(lake, at, groups)
     row = '{"row": {"consumer_group": "g"}}'
-    found = board_home.add_incident(filled, at, rule=name, evidence=row)
-    client.app.state.store.refresh()  # pyright: ignore
+    incidents = [board_home.incident(at, rule=name, evidence=row) for name in HOSTILE]
+    lake.append(alerting.INCIDENTS, incidents)
+    store = Store(lake)
+    store.refresh()
+    found = dict(zip(HOSTILE, (each["incident_id"] for each in incidents), strict=True))
+    return TestClient(application(store), base_url="http://127.0.0.1:8080"), found
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_name_is_text(hostile: tuple[TestClient, dict[str, str]], name: str) -> None:
+    client, found = hostile
     paths = ["/", "/groups", "/topics", "/incidents"]
     texts = [client.get(path, headers=HTML).text for path in paths]
-    texts.append(client.get("/incident", params={"id": found}, headers=HTML).text)
+    texts.append(client.get("/incident", params={"id": found[name]}, headers=HTML).text)
     where = {"cluster": CLUSTER, "group": name, "topic": name}
     texts.append(client.get("/group", params=where, headers=HTML).text)
     where = {"cluster": CLUSTER, "group": name + "?"}

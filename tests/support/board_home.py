@@ -3,6 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -116,6 +118,13 @@ def snapshot_row(at: datetime, cluster: str = CLUSTER, **columns: Any) -> pa.Tab
     return rows_of(raw.SNAPSHOTS, at, [row | columns], cluster)
 
 
+BROKERS = tuple(
+    {"broker": name, "broker_id": 0, "address": f"10.0.0.{number}:10911", "version": "V5_3_3",
+     "role": "ASYNC_MASTER", "disk_ratio": 0.4, "put_tps": 12.5, "get_tps": 11.0}
+    for number, name in enumerate(("broker-a", "broker-b"), 1)
+)  # fmt: skip
+
+
 def add_snapshot(
     lake: Lake,
     at: datetime,
@@ -125,17 +134,35 @@ def add_snapshot(
     **columns: Any,
 ) -> None:
     """Adds a computed snapshot of a cluster, its row in ``progress.snapshots`` last."""
-    lake.append(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns))
-    brokers = [
-        {"broker": name, "broker_id": 0, "address": f"10.0.0.{number}:10911", "version": "V5_3_3",
-         "role": "ASYNC_MASTER", "disk_ratio": 0.4, "put_tps": 12.5, "get_tps": 11.0}
-        for number, name in enumerate(("broker-a", "broker-b"), 1)
-    ]  # fmt: skip
-    lake.append(raw.BROKERS, rows_of(raw.BROKERS, at, brokers, cluster))
-    lake.append(progress.GROUPS, rows_of(progress.GROUPS, at, groups, cluster))
-    if queues:
-        lake.append(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster))
-    lake.append(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster))
+    add_snapshots(lake, {at: groups}, cluster, queues, **columns)
+
+
+def add_snapshots(
+    lake: Lake,
+    groups: Mapping[datetime, Sequence[Mapping[str, Any]]],
+    cluster: str = CLUSTER,
+    queues: Sequence[Mapping[str, Any]] = (),
+    **columns: Any,
+) -> None:
+    """Adds computed snapshots of a cluster in one commit a table, ``progress.snapshots`` last.
+
+    Args:
+        lake: where to.
+        groups: rows of ``progress.groups`` by the instant of their snapshot.
+        cluster: whose snapshots these are.
+        queues: rows of ``progress.queues`` of each snapshot.
+        columns: columns of each row of ``raw.snapshots``.
+    """
+    found = [(raw.SNAPSHOTS, snapshot_row(at, cluster, **columns)) for at in groups]
+    found += [(raw.BROKERS, rows_of(raw.BROKERS, at, BROKERS, cluster)) for at in groups]
+    found += [
+        (progress.GROUPS, rows_of(progress.GROUPS, at, rows, cluster))
+        for at, rows in groups.items()
+    ]
+    found += [(progress.QUEUES, rows_of(progress.QUEUES, at, queues, cluster)) for at in groups]
+    found += [(progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, at, [{}], cluster)) for at in groups]
+    for table, parts in groupby(found, key=itemgetter(0)):
+        lake.append(table, pa.concat_tables(rows for _, rows in parts))
 
 
 def queue(name: str, queue_id: int, **columns: Any) -> dict[str, Any]:
