@@ -3,7 +3,9 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -40,6 +42,12 @@ def tidemark_lines() -> list[tuple[str, str]]:
     return found
 
 
+@cache
+def known_commands() -> dict[str, Any]:
+    """Return every command by its path; building them takes longer than checking a line."""
+    return dict(commands())
+
+
 @pytest.mark.parametrize(("page", "line"), tidemark_lines())
 def test_command_and_options_exist(page: str, line: str) -> None:
     words = shlex.split(line.replace("[", " ").replace("]", " "))
@@ -47,7 +55,7 @@ def test_command_and_options_exist(page: str, line: str) -> None:
         words.pop(0)
     if not words:  # an option alone: `tidemark --debug`
         return
-    known = dict(commands())
+    known = known_commands()
     path = next((p for p in (" ".join(words[:2]), words[0]) if p in known), None)
     if path is None:  # a group, named alone: `tidemark incidents`
         assert any(each.startswith(f"{words[0]} ") for each in known), f"{page}: tidemark {line}"

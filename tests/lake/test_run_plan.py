@@ -26,11 +26,15 @@ def test_the_previous_observation_is_the_newest_before_the_window(lake):
     assert (made.rows, made.unreachable, made.decisions) == (0, (), ())
 
 
+@pytest.fixture(scope="module")
+def plan(empty_lake):
+    return plan_run(empty_lake, window(3, 4))
+
+
 @pytest.mark.parametrize("field", [each.name for each in fields(RunPlan)])
-def test_nothing_in_a_plan_can_be_replaced(lake, field):
-    made = plan_run(lake, window(3, 4))
+def test_nothing_in_a_plan_can_be_replaced(plan, field):
     with pytest.raises(FrozenInstanceError):
-        setattr(made, field, None)
+        setattr(plan, field, None)
 
 
 def test_a_plan_reads_each_table_once(lake, monkeypatch):
