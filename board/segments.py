@@ -5,7 +5,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SLASH = "\uf8ff"
-"""Stands for a slash inside a part while an address is looked up; no name holds it."""
+"""Stands for a slash inside a part while an address is resolved; no name holds it."""
 
 
 class SegmentsMiddleware:

@@ -16,6 +16,6 @@ What does not: reading or writing tables, Dagster checks (``assets``), and alert
 (``alerting``).
 
 An expectation is declared once. Great Expectations counts the rows that violate its condition, as
-its built-in type where one says the same, and the same condition splits off the quarantine, so the
+its built-in type where one means the same, and the same condition splits off the quarantine, so the
 two cannot disagree.
 """

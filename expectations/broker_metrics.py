@@ -1,4 +1,4 @@
-"""What offsets say of the lag that a broker's metrics endpoint reports."""
+"""What offsets show of the lag that a broker's metrics endpoint reports."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ LAG_OF_OFFSETS_TYPE = (
 
 
 def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Add `LAG_OF_OFFSETS` to what metrics endpoints say, given rows by full table name."""
+    """Add `LAG_OF_OFFSETS` to what metrics endpoints report, given rows by full table name."""
     group = ["snapshot_id", "broker", "consumer_group", "topic"]
     queue = ["cluster", *group[1:], "queue_id"]
     compared = F.broadcast(frame.select("cluster", *group[1:]).distinct())

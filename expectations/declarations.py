@@ -4,8 +4,8 @@ A condition is Spark SQL with three values. TRUE: the row meets the expectation.
 violates it. NULL: the condition does not apply, because an operand is unknown or the expectation
 excludes the row. SQL gives this by itself: ``min_offset <= max_offset`` is NULL where either is.
 
-Where a built-in expectation type of Great Expectations says the same, the declaration names it, and
-a suite holds that type. Conditions that no built-in type can say are of a type of our own.
+Where a built-in expectation type of Great Expectations means the same, the declaration names it,
+and a suite holds that type. Conditions that no built-in type can express are of a type of our own.
 """
 
 from collections.abc import Mapping, Sequence

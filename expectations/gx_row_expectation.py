@@ -1,7 +1,7 @@
 """Our expectation type for Great Expectations, and the two metrics by which ours are counted.
 
-It is for conditions that no built-in type can say; `expectations.gx_built_in` has those that one
-says. Great Expectations' own way of counting does not fit either. At ``BOOLEAN_ONLY`` it reports no
+It is for conditions that no built-in type can express; `expectations.gx_built_in` has the others.
+Great Expectations' own way of counting does not fit either. At ``BOOLEAN_ONLY`` it reports no
 counts. At ``BASIC`` each expectation costs a Spark query of its own for its unexpected values. One
 whose metric is missing is "vacuously true". Two aggregates for each expectation are bundled with
 those of all others of a suite into one Spark query.

@@ -1,4 +1,4 @@
-"""Declarations as expectations of Great Expectations, and what its results say.
+"""Declarations as expectations of Great Expectations, and what its results mean.
 
 Importing this module imports Great Expectations (4-5 s); `expectations.adapter` does it when the
 first suite runs.
@@ -24,7 +24,7 @@ def gx_expectations(declared: Sequence[Expectation]) -> list[GxExpectation]:
 
 
 def _gx_expectation(declared: Expectation) -> GxExpectation:
-    """Return the built-in expectation that says the same, else one of our own type."""
+    """Return the built-in expectation that means the same, else one of our own type."""
     shared = {
         "mostly": declared.mostly,
         "severity": _SEVERITIES[declared.severity],

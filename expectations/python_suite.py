@@ -24,7 +24,7 @@ def python_suite(file: Path, text: str) -> Sequence[Any]:
 
     from expectations.gx_context import great_expectations_context
 
-    # A suite looks for its context when an expectation is added.
+    # A suite needs its context when an expectation is added.
     great_expectations_context(InMemoryStoreBackendDefaults())
     try:
         compile(text, str(file), "exec")

@@ -39,7 +39,7 @@ _SMALL_BROKER = {
     "diskMaxUsedSpaceRatio": 95,
     # Writing the whole wheel of delayed messages every second took a quarter of a core for nothing.
     "timerFlushIntervalMs": 60_000,
-    # For the first of these (3 s by default) a 5.x broker spins, as it waits after looking only.
+    # For the first of these (3 s by default) a 5.x broker spins, as it waits only after a check.
     "transactionMetricFlushInterval": 500,
     # Milliseconds, the shortest allowed: what a restart of the name server takes to be healed.
     "registerNameServerPeriod": 10_000,

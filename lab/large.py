@@ -1,7 +1,7 @@
 """The configuration of a cluster as large as a company's, as brokers load it at their start.
 
 Topics, groups and progress are files of a broker's store (`TopicConfigManager`,
-`SubscriptionGroupManager`, `ConsumerOffsetManager`), read once when it starts; asking a broker to
+`SubscriptionGroupManager`, `ConsumerOffsetManager`), read once when it starts; a request to
 create them one by one takes minutes, as it writes and registers all of them each time. Messages are
 sent to it, so that every queue has offsets and store times of its own.
 """

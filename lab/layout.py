@@ -146,7 +146,7 @@ def plan(
 def is_free(port: int) -> bool:
     """Whether a server could listen at this port of 127.0.0.1 now."""
     with socket.socket() as candidate:
-        # Servers set this too: without it a port that was closed a moment ago looks taken.
+        # Servers set this too: without it a port that was closed a moment ago seems taken.
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             candidate.bind(("127.0.0.1", port))

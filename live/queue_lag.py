@@ -60,7 +60,7 @@ def queue_row(
         pull_at = first.at if first and lost == 0 and pulled == committed else None
     if pulled is not None and pulled < maximum and pull_at is None:
         of_pulled = _bound(pulled, queue, now, newest)
-        # Beside a known first message the bound of the next one would seem as well known.
+        # Next to a known first message the bound of the next one would seem as well known.
         is_bound = first is None or first.source == AT_LEAST
         if of_pulled and (of_pulled.source == EXACT or is_bound):
             pull_at = of_pulled.at

@@ -1,4 +1,4 @@
-"""The sensors: `notify` delivers, `watch` looks after Tidemark itself, `tidy` after Dagster."""
+"""The sensors: `notify` delivers, `watch` is about Tidemark itself, `tidy` after Dagster."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

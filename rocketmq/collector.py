@@ -130,7 +130,7 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     """Add a problem for each part of a master that is missing and that no problem names.
 
     Of requests that fail together the problems keep only the first. A broker without progress must
-    not look like one whose progress was read.
+    not seem to be one whose progress was read.
     """
     if not (reading.is_master and reading.responded):
         return
@@ -149,7 +149,7 @@ def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Pro
     """Add one problem that names the groups whose members on this master are unknown.
 
     Of requests that fail together the problems keep only the first. The groups of the other
-    requests must not look like groups without members.
+    requests must not seem to be groups without members.
     """
     missing = groups - reading.connections.keys()
     if not (missing and reading.is_master and reading.responded):

@@ -17,7 +17,7 @@ MOST_IN_FULL = 20
 """Notifications that a message shows in full at most; of the others it shows the number."""
 
 
-Say = Callable[..., str]
+Phrase = Callable[..., str]
 """Returns an English text in another language, with the values that it names in braces."""
 
 
@@ -154,33 +154,35 @@ def in_english(text: str, **values: Any) -> str:
     return text.format(**values) if values else text
 
 
-def observed(incident: Incident, say: Say = in_english) -> str:
+def observed(incident: Incident, phrase: Phrase = in_english) -> str:
     """Return the numbers of the newest alert in words, without the unknown ones.
 
     Args:
         incident: the incident.
-        say: returns a text in the language of the reader.
+        phrase: returns a text in the language of the reader.
     """
     row, unit = incident.row, _unit(incident)
     words = incident.details.get("words") or KINDS[incident.kind].words
-    parts = [say(words, value=amount(incident.last_value, unit, say))]
+    parts = [phrase(words, value=amount(incident.last_value, unit, phrase))]
     if "{value}" in words and incident.threshold:
-        threshold = amount(incident.threshold, unit, say)
-        parts[0] = say("{observed} (threshold {threshold})", observed=parts[0], threshold=threshold)
+        threshold = amount(incident.threshold, unit, phrase)
+        parts[0] = phrase(
+            "{observed} (threshold {threshold})", observed=parts[0], threshold=threshold
+        )
     if row.get("status"):
-        parts.append(say("the snapshot is {status}", status=say(row["status"])))
+        parts.append(phrase("the snapshot is {status}", status=phrase(row["status"])))
     about_backlog = KINDS[incident.kind].about_backlog
     if about_backlog and row.get("worst_broker"):
         most = f"{row['max_queue_lag']:,}"
         where = {"broker": row["worst_broker"], "queue_id": row["worst_queue_id"]}
-        parts.append(say("most on {broker} queue {queue_id}: {lag}", **where, lag=most))
+        parts.append(phrase("most on {broker} queue {queue_id}: {lag}", **where, lag=most))
     if about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
-        age = amount(row["delay_ms"] / 1000, "seconds", say)
-        parts.append(say("the oldest for {age}", age=age))
+        age = amount(row["delay_ms"] / 1000, "seconds", phrase)
+        parts.append(phrase("the oldest for {age}", age=age))
     if row.get("queues_unknown"):
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
-        parts.append(say("{unknown} of {queues} queues unknown, so a lower bound", **queues))
-    return say(", ").join(parts)
+        parts.append(phrase("{unknown} of {queues} queues unknown, so a lower bound", **queues))
+    return phrase(", ").join(parts)
 
 
 def _likely_cause(incident: Incident) -> str:
@@ -190,7 +192,7 @@ def _likely_cause(incident: Incident) -> str:
     return ", ".join(cause) if isinstance(cause, list) else cause or ""
 
 
-def amount(value: float | None, unit: str, say: Say = in_english) -> str:
+def amount(value: float | None, unit: str, phrase: Phrase = in_english) -> str:
     """Return a number with its unit, ``?`` for an unknown one."""
     if value is None:
         return "?"
@@ -200,11 +202,11 @@ def amount(value: float | None, unit: str, say: Say = in_english) -> str:
             return str(whole)
         time = whole - timedelta(days=whole.days)
         text = "{days} day, {time}" if abs(whole.days) == 1 else "{days} days, {time}"
-        return say(text, days=whole.days, time=time)
+        return phrase(text, days=whole.days, time=time)
     if unit == "share":
         return f"{value:.0%}"
     number = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return say(f"{{number}} {unit}", number=number) if unit else number
+    return phrase(f"{{number}} {unit}", number=number) if unit else number
 
 
 def _times(notification: Notification) -> str:

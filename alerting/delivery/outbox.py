@@ -133,7 +133,7 @@ def _deliver(
         plan = plan_of(channel, concerned, mine, routing, mute_reason, clock)
         delivery |= _deliver_on(plan, records, clock)
         delivery |= _refresh(plan)
-    # Everything has an entry by now, so the next delivery need not look back as far.
+    # Everything has an entry by now, so the next delivery need not reach back as far.
     written = [each.written_at for each in incidents if each.written_at]
     if written and any(marks.get(name) != max(written) for name in names):
         write_marks(lake.shared.state, marks | dict.fromkeys(names, max(written)))

@@ -63,7 +63,7 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        said=observed(incident_of(page.store.lake, id), page.say)
+        summary=observed(incident_of(page.store.lake, id), page.phrase)
         if kind and found["last_true_at"]
         else "",
         runbook=found["evidence"].get("runbook") or "",

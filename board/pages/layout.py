@@ -103,7 +103,7 @@ class Page:
         """Return a template as HTML."""
         return html(self.request, template, self._common() | context)
 
-    def say(self, text: str, **values: Any) -> str:
+    def phrase(self, text: str, **values: Any) -> str:
         """Return a text in the language of the person."""
         return _translated(_chosen(self.request), text, values)
 

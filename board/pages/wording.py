@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from alerting.delivery.messages import Say
+from alerting.delivery.messages import Phrase
 from lake.tables import TABLES
 
 UNKNOWN = "–"
@@ -74,11 +74,11 @@ def iso(value: datetime | None) -> str:
     return "" if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def measured(value: float | None, unit: str, say: Say) -> str:
+def measured(value: float | None, unit: str, phrase: Phrase) -> str:
     """Return the value of an alert rule in its unit; a dash for unknown."""
     if value is None or unit not in ("seconds", "share"):
         text = number(value, 2)
-        return text if value is None or not unit else say(f"{{number}} {unit}", number=text)
+        return text if value is None or not unit else phrase(f"{{number}} {unit}", number=text)
     return duration(value) if unit == "seconds" else f"{value:.0%}"
 
 

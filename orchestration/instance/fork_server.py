@@ -44,7 +44,7 @@ be those of now."""
 
 SELDOM = (1_000_000, 10, 10)
 """Thresholds of the garbage collector in a run: it makes rows by the hundred thousand, keeps them
-and ends. Looked through at every 100,000th object, 10,000 incidents still took a tenth longer."""
+and ends. Visited at every 100,000th object, 10,000 incidents still took a tenth longer."""
 
 _PR_SET_PDEATHSIG = 1
 

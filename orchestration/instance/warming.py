@@ -52,7 +52,7 @@ def warm(home: Home, found: Engine, rows: int) -> bool:
     own = Home.of(home.engine / "warming")
     shutil.rmtree(own.path, ignore_errors=True)
     own.engine.mkdir(parents=True)
-    # The ticks there have no settings, so they look for an engine on the default master.
+    # The ticks there have no settings, so they search for an engine on the default master.
     own_session = replace(found, session_id=str(uuid.uuid4()), master=LOCAL_MASTER)
     own_session.write(state_file(own))
     try:

@@ -1,4 +1,4 @@
-"""What brokers with an endpoint for Prometheus say of their groups there: a further witness.
+"""What brokers with an endpoint for Prometheus report of their groups there: a further witness.
 
 The endpoint reckons lag by a way of its own, which is no better than the offsets: see the page on
 POP. It is read to be compared, and nothing is computed from it.

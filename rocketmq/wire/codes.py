@@ -2,7 +2,7 @@
 
 `RequestCode` *is* the allow-list: the transport sends nothing else. A code belongs here only when
 the request changes nothing in a broker or a client, in any version from 4.9 to 5.5. Three codes are
-missing though they look like reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE
+missing though they seem to be reads: 308 QUERY_CORRECTION_OFFSET deletes offsets, 11 PULL_MESSAGE
 falsifies pull offsets and delivery counts, 355 writes files. The one exception needs a permission
 of its own, see `FORWARDED_TO_CLIENTS`.
 """

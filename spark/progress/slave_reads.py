@@ -140,9 +140,9 @@ def _behind_bytes() -> Column:
 
 def _likely_cause() -> Column:
     # A line of a slave's log holds nothing of the master; a snapshot lists an unreachable one too.
-    is_silent = F.col("is_listed") & F.col("commit_log_max_offset").isNull()
+    is_unreachable = F.col("is_listed") & F.col("commit_log_max_offset").isNull()
     return (
-        F.when(is_silent, MASTER_UNREACHABLE)
+        F.when(is_unreachable, MASTER_UNREACHABLE)
         .when(~F.col("slave_read_enabled"), SLAVE_PREFERRED)
         .when(F.col("behind_ms") > 0, BEYOND_MEMORY)
     )

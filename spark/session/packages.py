@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own: versions, checksums, and where they come from.
+"""The jars that Spark needs besides its own: versions, checksums, and where they come from.
 
 Spark fetches them from Maven Central the first time it starts on a machine, unless a folder has
 them. They go into a cache that all Sparks of a user share. Ivy, which fills it, lets several fill
