@@ -23,6 +23,9 @@ _read = FromInputFile.table_metadata
 _kept: dict[str, tuple[str, TableMetadata]] = {}
 """Of each table's folder the metadata file that was read last, and what it holds."""
 
+MOST_KEPT = 64
+"""More than a catalog has tables; a process of many homes forgets the first ones."""
+
 
 class _CachedTransaction(Transaction):
     """A transaction that derives its metadata once per change and not once per access.
@@ -75,4 +78,6 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
     known = _kept.get(folder)
     if known is None or known[0] != location:
         known = _kept[folder] = location, _read(input_file, encoding)
+        for first in list(_kept)[:-MOST_KEPT]:
+            _kept.pop(first, None)
     return known[1]

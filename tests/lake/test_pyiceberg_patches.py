@@ -65,3 +65,10 @@ def test_a_writer_sees_what_another_one_committed(lake):
     for each in (lake, other, lake):
         each.append(QUARANTINE, [ROW])
     assert lake.read(QUARANTINE).num_rows == other.read(QUARANTINE).num_rows == 3
+
+
+def test_a_process_of_many_homes_keeps_few_metadata(lake, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pyiceberg_patches, "MOST_KEPT", 2)
+    for name in ("quality.quarantine", "quality.results", "raw.topics", "raw.clients"):
+        lake.table(name)
+    assert len(pyiceberg_patches._kept) == 2
