@@ -14,8 +14,10 @@ from alerting.rules.model import Rule
 from assets.windows import read_loaded, read_windows
 from lake import history
 from lake.catalog import Lake
+from lake.conditions import any_of, window_filter
 from lake.history import LoadedSnapshot
 from lake.schema import Table
+from lake.tables import raw
 from lake.window import Window
 from spark.alerts.evaluated_rule import EvaluatedRule
 from spark.alerts.evaluation import evaluate_subjects, tables_to_read
@@ -111,7 +113,8 @@ def _files_left_out(
 
     Raw rows are removed before those of former days: what is no longer known counts.
     """
-    former = (each for window in windows for each in history.loaded_snapshots(lake, window))
+    where = any_of(*(window_filter(raw.SNAPSHOTS, window) for window in windows))
+    former = history.snapshots_of(lake.read(raw.SNAPSHOTS, where, columns=history.COLUMNS))
     return sorted(history.files_left_out([*known, *former]))
 
 

@@ -2,12 +2,9 @@
 
 import functools
 import os
-import re
-import shutil
-import subprocess
-from pathlib import Path
 
 from lab.errors import LabError
+from settings.java import path_of, version_of
 
 OLDEST = 17
 INSTALL = f"install a JDK {OLDEST} or newer, e.g.: sudo apt install openjdk-{OLDEST}-jdk-headless"
@@ -20,16 +17,13 @@ def find(tool: str) -> str:
     Raises:
         LabError: there is none, or it is older than Java 17.
     """
-    home = os.environ.get("JAVA_HOME")
-    path = shutil.which(tool, path=str(Path(home) / "bin")) if home else shutil.which(tool)
+    path = path_of(tool)
     if path is None:
+        home = os.environ.get("JAVA_HOME")
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         raise LabError(f"no {tool} {where}: {INSTALL}")
-    printed = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
-    text = printed.stdout + printed.stderr
-    # `openjdk version "17.0.15"`, `javac 17.0.15`, and `"1.8.0_292"` before Java 9.
-    version = re.search(r'(?:version "|javac )(\d+)', text)
-    if version is None or int(version[1]) < OLDEST:
-        shown = text.strip().splitlines()[0] if text.strip() else "no version"
+    version = version_of(path)
+    if version is None or version < OLDEST:
+        shown = f"Java {version}" if version else "no version"
         raise LabError(f"{path} is too old ({shown}): {INSTALL}")
     return path

@@ -166,7 +166,11 @@ def foreground(
         catalog: where the tables are.
         settings: its master, memory and jars.
         port: where it listens.
+
+    Raises:
+        UnreachableError: there is no Java that Spark runs on.
     """
+    require_java()
     # Imported here: commands that do not use pyspark call `running`.
     import pyspark
 
@@ -190,7 +194,6 @@ def foreground(
 
 
 def _start(home: Home, catalog: CatalogConfig, settings: SparkSettings, port: int) -> Engine:
-    require_java()
     command, environment = foreground(home, catalog, settings, port)
     token = secrets.token_urlsafe(32)
     with log_file(home).open("ab") as log:

@@ -89,7 +89,7 @@ def _reach_by_tls(remote: str) -> None:
 
 @contextmanager
 def admitted() -> Iterator[None]:
-    """Turn what a server reports of a wrong token, or of none, into one line that says what to do.
+    """Turn what a server reports of a wrong token, or of none, into one line with the remedy.
 
     Raises:
         UnreachableError: it refused the token, or there was none.

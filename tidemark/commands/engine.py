@@ -14,11 +14,9 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def up() -> None:
     """Start the engine of this home, unless it runs."""
-    from lab import java
     from orchestration.instance import run_services
     from tidemark.progress_line import steps
 
-    java.find("java")
     with steps("engine") as report:
         report("starting Spark Connect")
         started = run_services.up(invocation().settings)
@@ -56,7 +54,6 @@ def run(
     Runs find it by TIDEMARK_SPARK_REMOTE=sc://localhost:PORT. Both sides take the token of
     SPARK_CONNECT_AUTHENTICATE_TOKEN.
     """
-    from lab import java
     from lake.catalog import Lake
     from lake.catalog_config import CatalogConfig
     from spark.session import engine
@@ -67,7 +64,6 @@ def run(
             "whoever reaches the engine runs code as its user: set "
             "SPARK_CONNECT_AUTHENTICATE_TOKEN, here and where runs are"
         )
-    java.find("java")
     settings = invocation().settings
     catalog = CatalogConfig.of(settings.home, settings.catalog)
     Lake(settings.home, catalog).catalog  # noqa: B018  the engine reads tables that exist

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lake.catalog_config import CatalogConfig
+from settings.home import Home
+from settings.spark import DEFAULT_SPARK
+from spark.session import engine
 from spark.session.configuration import SparkResource
 from spark.session.java import require_java
 from spark.session.reaching import UnreachableError
@@ -44,3 +48,12 @@ def test_another_java_is_named_with_the_remedy(tmp_path, monkeypatch, prints, na
     monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, prints))
     with pytest.raises(UnreachableError, match=f"java is {named}, on which .* with JAVA_HOME"):
         require_java()
+
+
+def test_an_engine_does_not_start_on_another_java(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path / "java", 'openjdk version "25.0.3"'))
+    home = Home.of(tmp_path / "home")
+    with pytest.raises(UnreachableError, match="Java 25"):
+        engine.foreground(home, CatalogConfig.of(home), DEFAULT_SPARK, 15002)
+    with pytest.raises(engine.EngineError, match="Java 25"):
+        engine.up(home, CatalogConfig.of(home))
