@@ -53,8 +53,10 @@ async def turn(
             return None  # the holder has not collected since this one did in its place
         if is_fresh(known, datetime.now(UTC)):
             holder = await asyncio.to_thread(leases.holder, name_of(key))
-            raise CollectedElsewhereError(f"{key} is collected by {holder}")
-        if monotonic() >= deadline:
+            # Nobody holds it: it was released since the attempt, so another attempt may get it.
+            if holder is not None:
+                raise CollectedElsewhereError(f"{key} is collected by {holder}")
+        elif monotonic() >= deadline:
             return None
         await asyncio.sleep(leases.poll_seconds)
 

@@ -113,6 +113,25 @@ def test_while_a_holder_hangs_another_collects_at_its_own_interval(shared, holde
     assert holder.poll() is None
 
 
+class FreedLeases(FileLeases):
+    """Leases whose holder is killed between an attempt and the question who it is."""
+
+    attempts = 0
+
+    def attempt(self, name):
+        self.attempts += 1
+        return super().attempt(name) if self.attempts > 1 else None
+
+    def holder(self, name):
+        return None
+
+
+def test_a_lease_that_is_freed_after_the_attempt_is_taken(home, shared):
+    remember(shared, age=5)
+    freed = Shared(FreedLeases(home), shared.state)
+    assert [each.status for each in take_snapshots(freed, [GONE])] == ["FAILED"]
+
+
 def test_a_lease_ends_with_its_snapshot(shared):
     async def twice():
         for _ in range(2):
