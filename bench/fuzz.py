@@ -68,11 +68,11 @@ def parser_target() -> Callable[[bytes], None]:
 
 def responses_target() -> Callable[[bytes], None]:
     """Every decoder gives values that a table can hold, or an error it is known for."""
-    from rocketmq.admin import broker_config, deep_responses, pop, responses
+    from rocketmq.admin import broker_config, client_responses, deep_responses, pop, responses
 
     decoders: list[Callable[[bytes], object]] = [
         read
-        for room in (responses, broker_config, deep_responses, pop)
+        for room in (responses, broker_config, client_responses, deep_responses, pop)
         for name, read in vars(room).items()
         if name.startswith("decode_") and read is not queue_stats.decode_topic_stats
     ]

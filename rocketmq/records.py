@@ -99,6 +99,7 @@ class Broker:
     checkpoint_index_at: datetime | None = None
     index_whole: bool | None = None
     index_behind_bytes: int | None = None
+    flush_mode: str | None = None
 
 
 @dataclass(slots=True)
@@ -211,6 +212,10 @@ class ClientQueue:
     popped: bool = False
     last_lock_at: datetime | None = None
     unlock_tries: int | None = None
+    in_order_messages: int | None = None
+    most_messages: int | None = None
+    most_mib: int | None = None
+    widest_span: int | None = None
 
 
 @dataclass(slots=True)

@@ -77,6 +77,11 @@ def small(value: Any) -> int:
     return integer(value, 32)
 
 
+def real(value: Any) -> float | None:
+    """Return a Java double; NaN arrives as null."""
+    return None if value is None else float(value if type(value) is float else integer(value))
+
+
 def optional(read: Callable[[Any], T], value: Any) -> T | None:
     """Return None for an absent field, else the value that `read` returns.
 

@@ -22,6 +22,8 @@ final class Groups {
     /** The client hands a message back after 15 minutes of work on it; not in a lab. */
     private static final int CONSUME_TIMEOUT_MINUTES = 30 * 24 * 60;
     private static final int GONE_AFTER_MESSAGES = 40;
+    /** Messages of a queue; a pull brings up to 32. */
+    private static final int SLOW_CACHE = 10;
     private static final long GONE_SECONDS = 60;
 
     private static final long POP_INVISIBLE_MILLIS = 10_000;
@@ -70,9 +72,15 @@ final class Groups {
         start(consumer("g-two", 0, Topics.TWO, ALL, 4), each(message -> true));
     }
 
-    /** Takes 200 ms a message on 2 threads: 10 a second, so it falls behind above that. */
+    /**
+     * Takes 200 ms a message on 2 threads: 10 a second, so it falls behind above that.
+     *
+     * <p>Its cache is small: flow control holds back its pulls as soon as it is behind.
+     */
     private void startSlow() throws MQClientException {
-        start(consumer("g-slow", 0, Topics.ORDERS, ALL, 2), each(message -> {
+        DefaultMQPushConsumer consumer = consumer("g-slow", 0, Topics.ORDERS, ALL, 2);
+        consumer.setPullThresholdForQueue(SLOW_CACHE);
+        start(consumer, each(message -> {
             sleep(200);
             return true;
         }));

@@ -143,6 +143,11 @@ BROKERS = Table(
             BIGINT,
             "of a store folder: commit log from the last message with an entry in the index on",
         ),
+        Column(
+            "flush_mode",
+            STRING,
+            "SYNC_FLUSH | ASYNC_FLUSH: whether producers wait until a message is on the disk",
+        ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )
@@ -276,6 +281,24 @@ CLIENT_QUEUES = Table(
         ),
         Column("last_lock_at", TIMESTAMP, "when the client last got the lock of an ordered queue"),
         Column("unlock_tries", BIGINT, "failed attempts to give up the lock of a dropped queue"),
+        Column(
+            "in_order_messages",
+            BIGINT,
+            "messages of an ordered queue taken out of the cache to be consumed",
+        ),
+        Column(
+            "most_messages",
+            BIGINT,
+            "cached messages above which the client does not pull; of popped ones those not "
+            "acknowledged",
+        ),
+        Column("most_mib", BIGINT, "cached MiB above which the client does not pull"),
+        Column(
+            "widest_span",
+            BIGINT,
+            "offsets from the first to the last cached message above which the client does not "
+            "pull; NULL of ordered consumption",
+        ),
     ),
     key=("snapshot_id", "consumer_group", "client_id", "topic", "broker", "queue_id"),
 )

@@ -26,6 +26,7 @@ CONFIG_KEYS = frozenset(
         "metricsExporterType",
         "metricsPromExporterPort",
         "flushConsumerOffsetInterval",
+        "flushDiskType",
         "defaultMessageRequestMode",
         "popConsumerKVServiceEnable",
     }

@@ -1,6 +1,6 @@
 """Read-only requests about one client, one counter or one queue, with typed responses."""
 
-from rocketmq.admin import deep_responses
+from rocketmq.admin import client_responses, deep_responses
 from rocketmq.admin.round_trip import request
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
@@ -40,20 +40,20 @@ async def queue_entries(
 
 async def running_info(
     client: RemotingClient, endpoint: str, group: str, client_id: str
-) -> deep_responses.RunningInfo:
+) -> client_responses.RunningInfo:
     """307: the report of a member about itself. Needs a transport with ``client_reports``.
 
     Never with stack traces: for those the member walks through all its threads.
     """
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
     code, subject = RequestCode.GET_CONSUMER_RUNNING_INFO, f"{group} {client_id}"
-    decode = deep_responses.decode_running_info
+    decode = client_responses.decode_running_info
     return await request(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
 
 
 async def consumer_status(
     client: RemotingClient, endpoint: str, group: str, topic: str, client_id: str
-) -> dict[deep_responses.MessageQueue, int]:
+) -> dict[client_responses.MessageQueue, int]:
     """223: offsets in the memory of a member, Java only. Needs ``client_reports``.
 
     Raises:
@@ -62,7 +62,7 @@ async def consumer_status(
     """
     fields = {"topic": topic, "group": group, "clientAddr": client_id}
     code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-    decode = deep_responses.decode_consumer_status
+    decode = client_responses.decode_consumer_status
     subject = f"{group} {topic} {client_id}"
     offsets = await request(client, endpoint, code, decode, fields, subject, CLIENT_SECONDS)
     if client_id not in offsets:

@@ -15,7 +15,7 @@ have finished all later ones, so its pull offset is unknown.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rocketmq.admin.deep_responses import MessageQueue, ProcessQueue, RunningInfo
+from rocketmq.admin.client_responses import MessageQueue, ProcessQueue, RunningInfo
 from rocketmq.records import Client, Snapshot
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 from rocketmq.admin import deep_requests
-from rocketmq.admin.deep_responses import MessageQueue, RunningInfo
+from rocketmq.admin.client_responses import MessageQueue, RunningInfo
 from rocketmq.deep.choice import chosen
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
 from rocketmq.deep.unconsumed import Unconsumed
@@ -161,7 +161,7 @@ class ClientReader:
 
 def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
     """Fill a client's row and add its queues and topics, from its running info (307)."""
-    member = client.consumer_group, client.client_id
+    member, limits = (client.consumer_group, client.client_id), info.pull_limits
     client.thread_count = info.thread_count
     client.consume_orderly = info.consume_orderly
     client.consume_batch_size = info.consume_batch_size
@@ -188,6 +188,10 @@ def fill_client(snapshot: Snapshot, client: Client, info: RunningInfo) -> None:
                 popped=queue.popped,
                 last_lock_at=queue.last_lock_at,
                 unlock_tries=queue.unlock_tries,
+                in_order_messages=queue.in_order_messages,
+                most_messages=limits.popped if queue.popped else limits.messages,
+                most_mib=None if queue.popped else limits.mib,
+                widest_span=None if queue.popped else limits.span,
             )
         )
     for topic, status in info.topics.items():

@@ -62,6 +62,7 @@ def broker_row(reading: BrokerReading) -> Broker:
         address=reading.address,
         version=reading.version if reading.responded else None,
         role=config.get("brokerRole"),
+        flush_mode=config.get("flushDiskType"),
         disk_ratio=_not_negative(_ratio(runtime, "commitLogDiskRatio")),
         dispatch_behind_bytes=_whole(runtime, "dispatchBehindBytes"),
         commit_log_min_offset=_not_negative(_whole(runtime, "commitLogMinOffset")),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq.admin import deep_requests
-from rocketmq.admin.deep_responses import RunningInfo
+from rocketmq.admin.client_responses import RunningInfo
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.deep import consume_stats
 from rocketmq.deep.choice import chosen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketmq.admin.deep_responses import (
+from rocketmq.admin.client_responses import (
     MessageQueue,
     ProcessQueue,
     RunningInfo,

@@ -152,6 +152,12 @@ def test_client_queues_equal_single_requests(deep):
         for row in snapshot.client_queues
         if row.consumer_group == "g-stuck" and row.topic == "lab_orders" and row.commit_offset == 0
     ]
+    limits = {
+        (row.most_messages, row.most_mib, row.widest_span)
+        for row in snapshot.client_queues
+        if row.consumer_group in ("g-slow", "g-stuck")
+    }
+    assert limits == {(10, 100, 2000), (1000, 100, 2000)}
     # Message 0 never ends; one that has just arrived may be cached too for a moment.
     assert stuck.cached_messages >= 1 and stuck.cached_min_offset == 0
 

@@ -281,6 +281,7 @@ def test_a_recorded_broker(version, recorded):
         72,
         True,
     )
+    assert broker.flush_mode == "ASYNC_FLUSH"
     assert broker.disk_ratio == 0.21 and broker.put_tps and broker.earliest_stored_at
     assert broker.get_tps and broker.get_tps > 1000  # 4.x spells its key with one r
     assert broker.runtime and broker.runtime["putTps"].startswith(f"{broker.put_tps}")
