@@ -42,8 +42,9 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
 @router.get("/brokers")
 def brokers(page: ThePage) -> Response:
     """Show brokers at the newest snapshot; dashes stand where one did not respond."""
-    columns = ("cluster", "broker", "broker_id", "address", "role", "version", "put_tps", "get_tps",
-               "disk_ratio", "dispatch_behind_bytes", "retention_hours", "booted_at")  # fmt: skip
+    columns = ("cluster", "broker", "broker_id", "address", "role", "flush_mode", "version",
+               "put_tps", "get_tps", "disk_ratio", "dispatch_behind_bytes", "retention_hours",
+               "booted_at")  # fmt: skip
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
     return page.render("table.html", title="Brokers", columns=columns, rows=dict_rows(rows),
                        count=rows.num_rows, q="", filters=False, quarantined=0)  # fmt: skip

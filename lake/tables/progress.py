@@ -126,6 +126,12 @@ HEALTH = (
         "CATCHING_UP | IDLE | OK",
     ),
     Column("health_reason", STRING, "queues and numbers that health is derived from"),
+    Column(
+        "queues_flow_controlled",
+        INT,
+        "queues that clients do not pull because a limit of their caches is reached, by the newest "
+        "reports of health's observations; NULL without a report",
+    ),
 )
 
 GROUPS = Table(

@@ -73,7 +73,11 @@ def with_health(
             },
         )
         .transform(with_new, {"state": _state(threshold)})
-        .select(*OF_ONE_OBSERVATION, "state.*")
+        .select(
+            *OF_ONE_OBSERVATION,
+            "state.*",
+            F.when(F.col("has_limit"), F.size("held_back")).alias("queues_flow_controlled"),
+        )
     )
 
 
@@ -194,7 +198,11 @@ def _state(threshold: Threshold) -> Column:
             (steps >= threshold("rising_steps")) & (rise > enough),
             reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
         ),
-        state("CATCHING_UP", (last < first) & (last > 0), reasons.lag_change()),
+        state("CATCHING_UP", (last < first) & (last > 0), _lag()),
         state("IDLE", (value == 0) & ~traffic & ~_may_acknowledge(), reasons.idle()),
-        state("OK", F.lit(True), reasons.lag_change()),
+        state("OK", F.lit(True), _lag()),
     )
+
+
+def _lag() -> Column:
+    return reasons.joined(reasons.lag_change(), reasons.flow_controlled())

@@ -3,8 +3,9 @@
 Each function returns a text column for the rows that `spark.progress.health` decides on: one per
 snapshot, group and topic, with the columns of ``progress.groups``, ``known`` (the known
 observations of the group, oldest first: ``observed_at, value, lost``), ``first`` and ``last`` of
-them, ``observations`` (how many there are), ``since`` (instant of the oldest) and ``losing``
-(queues that lost messages). A *queue* is a struct of `spark.progress.queue_progress.queues_with`.
+them, ``observations`` (how many there are), ``since`` (instant of the oldest), ``losing``
+(queues that lost messages) and ``held_back`` (queues that flow control holds back). A *queue* is a
+struct of `spark.progress.queue_progress.queues_with`.
 """
 
 from collections.abc import Callable
@@ -110,7 +111,22 @@ def blocked(queue: Column) -> Column:
             "%s in the cache of %s", queue["cache"]["messages"], queue["cache"]["client_id"]
         ),
     )
-    return joined(stalled(queue), pulled, cached)
+    limit = queue["cache"]["limit"]
+    at_limit = F.when(limit.isNotNull(), F.format_string("which pulls no more (%s)", limit))
+    return joined(stalled(queue), pulled, cached, at_limit)
+
+
+def flow_controlled() -> Column:
+    """State which queues clients do not pull, because their caches are at a limit; else NULL."""
+
+    def at_limit(queue: Column) -> Column:
+        cache = queue["cache"]
+        return F.format_string("%s in the cache of %s", cache["limit"], cache["client_id"])
+
+    queues = named_queues(F.col("held_back"), at_limit)
+    return F.when(
+        F.size("held_back") > 0, F.concat(F.lit("flow control holds back the pulls of "), queues)
+    )
 
 
 def falling_behind(
@@ -131,7 +147,7 @@ def falling_behind(
         seconds.cast("double"),
         messages,
     )
-    return joined(lag_change(), rises)
+    return joined(lag_change(), rises, flow_controlled())
 
 
 def idle() -> Column:

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark.columns import SNAPSHOT, milliseconds, with_new
+from spark.progress.flow_control import reached_limit
 from spark.progress.health_thresholds import Threshold
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 
@@ -34,8 +35,9 @@ def queue_progress(
         ``snapshot_id`` and, over all observations that count for it: ``stepped``, a bit for each
         (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
         commit is further than at the first of them; ``written``, whether a message was written;
-        ``losing``, the queues that lost messages; ``standing``, the queues whose commit stands (see
-        `queues_with`).
+        ``losing``, the queues that lost messages; ``standing``, the queues whose commit stands;
+        ``held_back``, those whose client does not pull because its cache is at a limit (see
+        `queues_with`); ``has_limit``, whether a client reported one of any queue.
     """
     return (
         _with_cache(_over_observations(queues, counting), client_queues, counting)
@@ -46,6 +48,8 @@ def queue_progress(
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
             queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
             queues_with(_stands(threshold)).alias("standing"),
+            queues_with(F.col("cache.limit").isNotNull()).alias("held_back"),
+            _any(F.col("cache.has_limit")).alias("has_limit"),
         )
     )
 
@@ -91,12 +95,19 @@ def _with_cache(
     queues: DataFrame, client_queues: DataFrame | None, counting: DataFrame
 ) -> DataFrame:
     """Add ``cache``: the latest client report of the queue's cached messages, NULL without one."""
-    kind = "struct<observed_at:timestamp,messages:bigint,client_id:string>"
+    texts = "client_id:string,limit:string"
+    kind = f"struct<observed_at:timestamp,messages:bigint,{texts},has_limit:boolean>"
     if client_queues is None:
         return with_new(queues, {"cache": F.lit(None).cast(kind)})
     # Named here, because a frame's own list of columns would make Spark resolve its plan again.
     keys = [name for name in GROUP_QUEUE if name not in SNAPSHOT]
-    report = F.struct("observed_at", F.col("cached_messages").alias("messages"), "client_id")
+    report = F.struct(
+        "observed_at",
+        F.col("cached_messages").alias("messages"),
+        "client_id",
+        reached_limit().alias("limit"),
+        F.col("most_messages").isNotNull().alias("has_limit"),
+    )
     is_owned = ~F.coalesce("dropped", F.lit(False)) & F.col("cached_messages").isNotNull()
     cache = (
         client_queues.where(is_owned)
@@ -129,7 +140,7 @@ def queues_with(condition: Column) -> Column:
 
     Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, first_commit,
     lost, lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at, messages,
-    client_id``).
+    client_id, limit``).
     """
     names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
     counted = ("first_commit", "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")

@@ -92,6 +92,17 @@ def test_groups_do_as_they_were_built_to(rows):
         assert found[key]["health"] in healths, found[key]["health_reason"]
 
 
+def test_flow_control_is_named_as_what_holds_a_slow_group_back(rows):
+    (slow,) = [
+        row
+        for row in newest(rows, progress.GROUPS)
+        if (row["consumer_group"], row["topic"]) == ("g-slow", "lab_orders")
+    ]
+    assert 0 < slow["queues_flow_controlled"] <= slow["queues"]
+    assert "flow control holds back the pulls of broker-a/" in slow["health_reason"]
+    assert " of 10 messages in the cache of 127.0.0.1@g-slow-0" in slow["health_reason"]
+
+
 def test_delay_is_the_age_of_the_first_stored_message(rows, stores):
     """Within its error and the time a snapshot took, whose start is recorded as its instant."""
     snapshots = sorted(rows[raw.SNAPSHOTS], key=lambda snapshot: snapshot["observed_at"])

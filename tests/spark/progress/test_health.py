@@ -30,6 +30,7 @@ class Queue:
         pull: next offset to hand out.
         minimum: first offset stored.
         cached: messages of it that a client reports to hold.
+        most: cached messages above which that client does not pull.
     """
 
     commit: int | None
@@ -37,6 +38,7 @@ class Queue:
     pull: int | None = None
     minimum: int = 0
     cached: int | None = None
+    most: int | None = 1000
 
     @property
     def lost(self):
@@ -85,6 +87,14 @@ def stands(*maxima, commit: int | None = 50, pulls=(), online: bool | None = Tru
     return [
         Seen((Queue(commit, high, pull, **other),), online)
         for high, pull in zip(maxima, pulls, strict=True)
+    ]
+
+
+def holding(observations, cached, most: int | None = 1000):
+    """The same, with messages of each queue in the cache of a client."""
+    return [
+        replace(seen, queues=tuple(replace(it, cached=cached, most=most) for it in seen.queues))
+        for seen in observations
     ]
 
 
@@ -196,6 +206,12 @@ CASES = {
         "BLOCKED",
         "broker-a/0: commit stays at 50, 30 unconsumed messages, 10 in the cache of client",
     ),
+    "holds all it may": (
+        stands(2080, 2080, 2080, cached=1004),
+        "BLOCKED",
+        "broker-a/0: commit stays at 50, 2030 unconsumed messages, 1004 in the cache of client, "
+        "which pulls no more (1004 of 1000 messages)",
+    ),
     "hung from the start": (
         stands(80, 90, 99, commit=None, pulls=(80, 90, 99)),
         "BLOCKED",
@@ -287,6 +303,19 @@ CASES = {
         "readable lag 701, was 100 over 10 observations (540 s), up or level in 7 of 9 steps; "
         "60 s of production are 600",
     ),
+    "falls behind because its listener is slow": (
+        holding(lags(*range(3000, 12_000, 1000), tps=10.0), 1001),
+        "FALLING_BEHIND",
+        "readable lag 11000, was 3000 over 9 observations (480 s), up or level in 8 of 8 steps; "
+        "60 s of production are 600, flow control holds back the pulls of broker-a/0: "
+        "1001 of 1000 messages in the cache of client",
+    ),
+    "catches up with full caches": (
+        holding(lags(9000, 8000, 7000), 1001),
+        "CATCHING_UP",
+        "readable lag 7000, was 9000 over 3 observations (120 s), "
+        "flow control holds back the pulls of broker-a/0: 1001 of 1000 messages in",
+    ),
     "rises by a minute of production": (
         lags(100, 200, 300, 300, 250, 400, 390, 500, 600, 700, tps=10.0),
         "OK",
@@ -375,7 +404,8 @@ def rows_of(group, observations, last=LAST):
             )
             previous[number] = queue.commit
             if queue.cached is not None:
-                client_queues.append(one | {"client_id": "client", "cached_messages": queue.cached})
+                report = {"cached_messages": queue.cached, "most_messages": queue.most}
+                client_queues.append(one | {"client_id": "client"} | report)
     return groups, queues, client_queues
 
 
@@ -387,6 +417,14 @@ def rows_of_all(histories, last=LAST):
 
 def computed(spark, rows, first, end, numbers, overrides=()):
     """Health by group and minute, from the window's observations and the nine before."""
+    return {
+        place: (row.health, row.health_reason)
+        for place, row in computed_rows(spark, rows, first, end, numbers, overrides).items()
+    }
+
+
+def computed_rows(spark, rows, first, end, numbers, overrides=()):
+    """Rows of progress.groups by group and minute."""
     groups, queues, client_queues = rows
     inside = {number: snapshot_id(at) for at, number in numbers.items() if first <= at < end}
     counts_for = {
@@ -412,10 +450,7 @@ def computed(spark, rows, first, end, numbers, overrides=()):
         overrides=overrides,
     )
     assert found.columns == progress.GROUPS.column_names
-    result = {
-        (row.consumer_group, row.snapshot_id): (row.health, row.health_reason)
-        for row in found.collect()
-    }
+    result = {(row.consumer_group, row.snapshot_id): row for row in found.collect()}
     assert len(result) == sum(first <= row["at"] < end for row in groups)
     return result
 
@@ -434,6 +469,28 @@ def test_first_state_that_holds_wins(newest, name):
     assert health in state.split("|"), why
     assert why.startswith(reason or ""), why
     assert "null" not in why
+
+
+def test_queues_that_flow_control_holds_back_are_counted(spark):
+    full, free = Queue(0, 5000, cached=1001), Queue(0, 5000, cached=1000)
+    histories = {
+        "full": [Seen((full, full, free))] * 3,
+        "free": [Seen((free,))] * 3,
+        "full once": [Seen((full,)), Seen((free,)), Seen((Queue(0, 5000),))],
+        "no limit reported": holding([Seen((full,))] * 3, 1001, most=None),
+        "no client reported": lags(5000, 5000, 5000),
+    }
+    rows = computed_rows(
+        spark, rows_of_all(histories), LAST, LAST + 1, {at: at for at in range(LAST + 1)}
+    )
+    found = {group: row.queues_flow_controlled for (group, _), row in rows.items()}
+    assert found == {
+        "full": 2,
+        "free": 0,
+        "full once": 0,
+        "no limit reported": None,
+        "no client reported": None,
+    }
 
 
 def test_overrides_replace_thresholds_of_matching_groups(spark):

@@ -1,0 +1,33 @@
+"""Flow control: limits of a client's cache that hold back its pulls.
+
+A client does not pull a queue while its cache of it is above a limit
+(`DefaultMQPushConsumerImpl.pullMessage`, the same in `DefaultLitePullConsumerImpl`). Then its
+listener is what is slow: neither a faster broker nor more pulls would help.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+
+def reached_limit() -> Column:
+    """Return the first limit that a row of ``raw.client_queues`` is above, with the amount.
+
+    In the order in which clients check them, for example ``1004 of 1000 messages``; NULL where none
+    is reached or nothing is known. The numbers are a client's own, so a sum that no ``bigint`` can
+    hold is unknown.
+    """
+    messages = F.try_add(
+        "cached_messages", F.coalesce("in_order_messages", F.lit(0).cast("bigint"))
+    )
+    span = F.try_subtract("cached_max_offset", "cached_min_offset")
+    limits = (
+        (messages, "most_messages", "%s of %s messages"),
+        (F.col("cached_mib"), "most_mib", "%s of %s MiB"),
+        (span, "widest_span", "a span of %s of %s offsets"),
+    )
+    return F.coalesce(
+        *(
+            F.when(amount > F.col(limit), F.format_string(text, amount, F.col(limit)))
+            for amount, limit, text in limits
+        )
+    )
