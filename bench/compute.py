@@ -1,6 +1,6 @@
-"""What computing costs: one question in three engines, whole hours of the past, a large tick.
+"""What computing costs: one question in three engines, and whole hours of the past.
 
-``make bench-compute`` or ``python -m bench.compute [--parts question ticks hours] [--rounds N]
+``make bench-compute`` or ``python -m bench.compute [--parts question hours] [--rounds N]
 [--hours 1 6 24]``. All of it is about `bench.past.Past`, 16,000 group queues observed every
 minute, and each part is written into its section of ``docs/benchmarks.md``. Engines run in
 turns, because machines drift; that their results are the same is checked.
@@ -38,15 +38,12 @@ from spark.session import engine
 
 QUESTION_HOURS = 12
 
-PARTS = ("question", "ticks", "hours")
+PARTS = ("question", "hours")
 """What is measured, each for itself."""
-
-WARMING = 50
-"""Ticks of an engine before those that count."""
 
 
 def main() -> None:
-    """Measures, and prints and writes each section when it is known: all of it takes an hour."""
+    """Measures, and prints and writes each section when known: all of it takes half an hour."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=3, help="warm answers of each engine")
@@ -56,9 +53,6 @@ def main() -> None:
     if "question" in options.parts:
         with tempfile.TemporaryDirectory() as folder:
             _write("compute question", _question(Path(folder), options.rounds))
-    if "ticks" in options.parts:
-        with tempfile.TemporaryDirectory() as folder:
-            _write("compute ticks", _ticks(Path(folder)))
     if "hours" in options.parts:
         with tempfile.TemporaryDirectory() as folder, home_with_engine(Path(folder)) as home:
             _write("compute hours", _hours(home, options.hours))
@@ -198,7 +192,7 @@ def _require_same(totals: Sequence[Sequence[float]]) -> None:
             raise SystemExit(f"engines differ: {found} and {totals[0]}")
 
 
-# Ticks and hours of our own
+# Hours of our own
 
 
 @contextmanager
@@ -212,43 +206,6 @@ def home_with_engine(path: Path) -> Iterator[Home]:
         yield home
     finally:
         run_services.down(home)
-
-
-def _ticks(folder: Path) -> str:
-    """Ticks at the start of an hour against those at its end, of equally warm engines, in turns.
-
-    Java compiles what it runs often, so engines are warm after some dozens of ticks.
-    """
-    start = floor_hour(datetime.now(UTC)) - 3 * HOUR
-    # Both end their warming, after as many ticks, at the minute that counts.
-    begins = {"minutes 0 to 9": 60 - WARMING, "minutes 50 to 59": 110 - WARMING}
-    seen: dict[str, list[tuple[float, dict[str, float]]]] = {name: [] for name in begins}
-    with ExitStack() as stack:
-        lakes = {
-            name: Lake(stack.enter_context(home_with_engine(folder / str(minute))))
-            for name, minute in begins.items()
-        }
-        for number in range(WARMING + 10):
-            for name, lake in lakes.items():
-                seen[name].append(tick(Past(start), lake, begins[name] + number))
-    shown = {name: ticks[WARMING:] for name, ticks in seen.items()}
-    walls = {name: [wall for wall, _ in ticks] for name, ticks in shown.items()}
-    rows = []
-    for stage, starts in STAGES.items():
-        if stage != "collect":
-            measured = [[stage_seconds(it, starts) for _, it in ticks] for ticks in shown.values()]
-            rows.append([stage, *(report.spread(each, ".1f") for each in measured)])
-    rest = [[wall - sum(it.values()) for wall, it in ticks] for ticks in shown.values()]
-    rows.append(
-        ["process start, imports, Dagster's own", *(report.spread(it, ".1f") for it in rest)]
-    )
-    rows.append(["whole tick", *(report.spread(it, ".1f") for it in walls.values())])
-    ratios = [end / begin for begin, end in zip(*walls.values(), strict=True)]
-    return (
-        "### A tick on the warm engine\n\n"
-        + report.table(["seconds", *shown], rows)
-        + f"\n\nEnd over beginning, pair by pair: {report.spread(ratios, '.2f')}."
-    )
 
 
 def tick(past: Past, lake: Lake, minute: int) -> tuple[float, dict[str, float]]:

@@ -24,7 +24,18 @@ WORDS = frozenset(
     for table in TABLES.values()
     for column in table.columns
     if pa.types.is_boolean(column.type)
-) | {"kind", "severity", "state", "status", "health", "condition", "delay_source", "moves"}
+) | {
+    "kind",
+    "severity",
+    "state",
+    "status",
+    "health",
+    "condition",
+    "delay_source",
+    "moves",
+    "likely_cause",
+    "rewound_cause",
+}
 """Columns whose values are words of a language, and not names."""
 
 

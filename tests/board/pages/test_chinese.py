@@ -23,6 +23,7 @@ from lake.schema import Table
 from lake.tables import progress, quality, raw
 from spark.alerts.group_features import GROUP_FEATURES
 from spark.alerts.sources import SOURCES
+from spark.progress import client_events, events, slave_reads
 from spark.progress.subscriptions import DIFFERENCES
 
 ROOM = Path(board.__file__).parent
@@ -120,6 +121,18 @@ def test_values_that_are_words(table: Table) -> None:
         for word in re.findall(r"(?:^|\| )(\w+)", column.comment)
     ]
     assert sorted(set(listed) - CHINESE.keys()) == []
+
+
+def test_likely_causes() -> None:
+    texts = {
+        value
+        for module in (events, client_events, slave_reads)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str)
+    }
+    causes = {text for text in texts if " " in text} | {events.REBALANCE}
+    assert len(causes) == 18
+    assert sorted(causes - CHINESE.keys()) == []
 
 
 def test_states_and_titles_of_problems() -> None:
