@@ -91,8 +91,8 @@ def _subscription_differences(subscriptions: DataFrame) -> DataFrame:
         F.expr("CASE WHEN consistent THEN 0 WHEN NOT consistent THEN size(differences) END").alias(
             "subscription_differences"
         ),
-        F.col("differences").alias("differing_in"),
-        _differing_topic().alias("differing_topic"),
+        F.when(~F.col("consistent"), F.col("differences")).alias("differing_in"),
+        F.when(~F.col("consistent"), _differing_topic()).alias("differing_topic"),
     )
 
 
