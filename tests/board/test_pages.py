@@ -117,6 +117,17 @@ def test_queues_are_a_strip_of_heat(client: TestClient, filled: Lake) -> None:
     assert re.findall(r'role="listitem" class="(\w+)"', text) == ["h0", "h2", "h4", "h5"]
 
 
+def test_what_is_pending_is_no_alarm_on_the_page_of_its_group(
+    client: TestClient, filled: Lake
+) -> None:
+    at = board_home.now()
+    board_home.add_incident(filled, at, rule="queues-unowned", state="PENDING", fired_at=None)
+    client.app.state.store.refresh()  # pyright: ignore
+    text = client.get(PATHS[2], headers=HTML).text
+    banner = re.search(r'<p class="banner (\w+)">(.*?)queues-unowned', text)
+    assert banner and banner[1] == "past" and "PENDING" in banner[2]
+
+
 def form_of(text: str, action: str) -> dict[str, str]:
     form = re.search(rf'<form[^>]*action="{action}".*?</form>', text, re.DOTALL)
     assert form
