@@ -23,6 +23,8 @@ ISOLATED = (
 It reads no file, no variable of Python, and writes nothing.
 """
 
+_WORDS_OF_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+
 
 class QueryError(Exception):
     """A condition is not valid SQL on a table; the text is one line."""
@@ -84,7 +86,16 @@ def _selected(
             if not condition or "Python exception" in str(error):
                 raise damaged(table.name, str(error)) from error
             reason = str(error).splitlines()[0]
+            if isinstance(error, duckdb.ParserException):
+                reason += _advice_on_quotes(session, table)
             raise QueryError(f"--where {where!r} on {table.name}: {reason}") from error
+
+
+def _advice_on_quotes(session: duckdb.DuckDBPyConnection, table: Table) -> str:
+    """Return how to write columns that are named by a word of SQL; nothing without such columns."""
+    words = session.sql(_WORDS_OF_SQL).fetchall()
+    names = [f'"{name}"' for (name,) in words if name in table.column_names]
+    return f"; as a word of SQL, a column is written in quotes: {', '.join(names)}" if names else ""
 
 
 def _only_selection(session: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyRelation:

@@ -7,7 +7,7 @@ import pytest
 
 from lake.catalog import Lake
 from lake.query import QueryError, select
-from lake.tables import progress
+from lake.tables import progress, quality
 from settings.home import Home
 from tests.support import board_home
 from tests.support.lake_copies import copied
@@ -49,6 +49,16 @@ def test_a_condition_reaches_no_file(filled: Lake, tmp_path: Path, condition: st
         select(filled, progress.GROUPS, text)
     assert "\n" not in str(error.value)
     assert not written.exists()
+
+
+def test_a_column_that_is_a_word_of_sql_is_written_in_quotes(filled: Lake, tmp_path: Path) -> None:
+    lake = copied(filled, Home.of(tmp_path / "home"))
+    row = {"table": "raw.topics", "expectation": "e", "success": False, "run_id": "r"}
+    lake.append(quality.RESULTS, [row | {"observed_at": board_home.now()}])
+    with pytest.raises(QueryError, match=r'in quotes: "table"$'):
+        select(lake, quality.RESULTS, "table = 'raw.topics'")
+    found = select(lake, quality.RESULTS, "\"table\" = 'raw.topics'")
+    assert found["expectation"].to_pylist() == ["e"]
 
 
 def test_what_is_new_is_read_first(filled: Lake, tmp_path: Path, monkeypatch) -> None:
