@@ -19,6 +19,7 @@ from board.dependencies import At, TheStore, instant_of, readable, shown
 from board.freshness import age_seconds, is_fresh
 from board.pages import wording
 from board.pages.chinese import CHINESE
+from board.pages.health_reasons import in_chinese
 from board.responses import ProblemError
 
 ROOM = Path(__file__).parent.parent
@@ -152,6 +153,7 @@ def html(
     }
     common = {
         "_": lambda text, **values: _translated(chosen, text, values),
+        "reason": in_chinese if language == "zh" else str,
         "language": language,
         "languages": LANGUAGES,
         "theme": _theme(request),

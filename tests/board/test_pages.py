@@ -256,6 +256,16 @@ def test_the_language_with_the_largest_weight(
     assert f'<html lang="{language}"' in text
 
 
+def test_the_reason_of_health_in_chinese(client: TestClient, filled: Lake) -> None:
+    reason = "readable lag 90, was 80 over 3 observations (120 s)"
+    at = board_home.now() + timedelta(minutes=1)
+    add_snapshot(filled, at, [group("mailer", health_reason=reason)])
+    client.app.state.store.refresh()  # pyright: ignore
+    assert reason in client.get(PATHS[2], headers=HTML).text
+    chinese = client.get(PATHS[2], headers=HTML | {"Accept-Language": "zh"}).text
+    assert "可读堆积 90，之前 80（3 次观测，120 秒内）" in chinese and reason not in chinese
+
+
 def test_an_incident_in_chinese(client: TestClient, filled: Lake) -> None:
     at = board_home.now()
     row = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders", "online": False,

@@ -65,7 +65,7 @@ def watching(home, clusters, every, until):
 
 
 def test_each_cluster_at_its_own_interval(home):
-    often = Cluster((GONE,), "often", every=0.05)
+    often = Cluster((GONE,), "often", every=0.3)
     seldom = Cluster((GONE,), "seldom", every=60)
     reported, complained = watching(
         home, [often, seldom], 1, lambda reported, _: len(reported) >= 8

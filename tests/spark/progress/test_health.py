@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from assets.plan_frames import observations_frame
+from board.pages.health_reasons import in_chinese
 from lake.recent_observations import Observation
 from lake.tables import progress, raw
 from settings.health_thresholds import DEFAULTS, Override
@@ -469,6 +470,11 @@ def test_first_state_that_holds_wins(newest, name):
     assert health in state.split("|"), why
     assert why.startswith(reason or ""), why
     assert "null" not in why
+
+
+def test_every_reason_has_chinese_words(newest):
+    reasons = {why for _, why in newest.values()}
+    assert [why for why in reasons if in_chinese(why) == why] == []
 
 
 def test_queues_that_flow_control_holds_back_are_counted(spark):
