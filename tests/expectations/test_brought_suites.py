@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from expectations.brought_suites import read
+from assets import quality, quality_audit
+from expectations.brought_suites import CHECKS, read
 from settings.environment import Settings
 
 LAG = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "lag", "max_value": 9}}
@@ -32,6 +33,10 @@ def test_folder_that_the_environment_names_must_exist(tmp_path: Path, monkeypatc
         {},
         [f"{missing}: is no folder; put suites into it as TABLE.json or TABLE.py"],
     )
+
+
+def test_no_expectation_is_named_as_the_check_of_a_table() -> None:
+    assert set(CHECKS) == {quality.CHECK, quality_audit.CHECK}
 
 
 def test_suite_that_a_file_context_adds_is_read(tmp_path: Path) -> None:
@@ -152,6 +157,7 @@ def test_wrong_file_names_itself_and_stops_no_other(
         ({**LAG, "meta": {"severity": "block"}}, "is validated once an hour, when there is nothin"),
         ({**LAG, "meta": {"name": "a b"}}, "meta.name should be letters, digits and '_'"),
         ({**LAG, "meta": {"name": "lag_ge_0"}}, "Tidemark has an expectation 'lag_ge_0'"),
+        ({**LAG, "meta": {"name": "hourly"}}, "meta.name: 'hourly' is the check of a whole table"),
         (
             {"expectation_type": "expect_column_to_exist", "kwargs": {"column": "lag"}},
             "is of Great Expectations before 1.0: rename expectation_type to type",
