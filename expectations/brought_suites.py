@@ -109,15 +109,20 @@ def read(folder: Path, *, required: bool = False) -> tuple[Brought, list[str]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder, except hidden ones and what Python leaves behind."""
+    """Yield the files of a folder, except hidden ones and what Python leaves behind.
+
+    A link is yielded wherever it leads: one that nobody reads has to name itself.
+    """
     for file in sorted(folder.rglob("*")):
         parts = file.relative_to(folder).parts
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
-        if file.is_file() and not hidden and file.suffix not in IGNORED:
+        if (file.is_file() or file.is_symlink()) and not hidden and file.suffix not in IGNORED:
             yield file
 
 
 def _require_table(table: str, file: Path) -> None:
+    if file.is_dir():
+        raise ValueError(": is a link to a folder; link its files instead")
     if file.suffix not in (".json", ".py"):
         raise ValueError(": is neither .json nor .py; move it out of this folder")
     if table not in AUDIT_EXPECTATIONS:

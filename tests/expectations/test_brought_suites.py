@@ -101,6 +101,23 @@ def test_expectations_of_one_type_and_column_are_numbered(tmp_path: Path) -> Non
     assert [each.name for each in found["progress.groups"]] == [name, f"{name}_2", f"{name}_3"]
 
 
+def test_link_that_leads_nowhere_or_to_a_folder_names_itself(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "expectations", tmp_path / "elsewhere"
+    put(elsewhere, "groups.json", GOOD)
+    folder.mkdir()
+    (folder / "progress.groups.json").symlink_to(elsewhere / "groups.json")
+    (folder / "progress").symlink_to(elsewhere)
+    (folder / "raw.topics.json").symlink_to(elsewhere / "topics.json")
+
+    found, mistakes = read(folder)
+
+    assert list(found) == ["progress.groups"]
+    assert mistakes == [
+        f"{folder / 'progress'}: is a link to a folder; link its files instead",
+        f"{folder / 'raw.topics.json'}: cannot be read: No such file or directory",
+    ]
+
+
 def test_what_is_no_suite_by_its_name_is_ignored(tmp_path: Path) -> None:
     for name in (".ge_store_backend_id", "README.md", "__pycache__/a.pyc", ".git/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
