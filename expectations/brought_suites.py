@@ -257,7 +257,9 @@ def _columns(arguments: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, Iterable):
-            yield from (each for each in value if isinstance(each, str))
+            names = [each for each in value if isinstance(each, str)]
+            # The order of a set differs between processes, and the name is made of it.
+            yield from sorted(names) if isinstance(value, set) else names
 
 
 def _require_columns(table: str, columns: Iterable[str]) -> None:

@@ -101,6 +101,24 @@ def test_expectations_of_one_type_and_column_are_numbered(tmp_path: Path) -> Non
     assert [each.name for each in found["progress.groups"]] == [name, f"{name}_2", f"{name}_3"]
 
 
+def test_name_of_a_set_of_columns_is_the_same_in_every_process(tmp_path: Path) -> None:
+    """The order of a set of texts differs between processes."""
+    (tmp_path / "progress.groups.py").write_text(
+        "import great_expectations as gx\n"
+        "import great_expectations.expectations as gxe\n"
+        "columns = {'topic', 'lag', 'health', 'cluster', 'consumer_group', 'delay_ms'}\n"
+        "made = gx.ExpectationSuite('mine', expectations=[\n"
+        "    gxe.ExpectTableColumnsToMatchSet(column_set=columns, exact_match=False)])\n"
+    )
+
+    found, mistakes = read(tmp_path)
+
+    assert mistakes == []
+    assert [each.name for each in found["progress.groups"]] == [
+        "expect_table_columns_to_match_set_cluster_consumer_group_delay_ms_health_lag_topic"
+    ]
+
+
 def test_link_that_leads_nowhere_or_to_a_folder_names_itself(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "expectations", tmp_path / "elsewhere"
     put(elsewhere, "groups.json", GOOD)
