@@ -184,6 +184,10 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
     if not hasattr(gx, "configuration"):
         raise ValueError("should be an object with type and kwargs")
     configuration = gx.configuration
+    try:
+        json.dumps(configuration.to_json_dict())
+    except TypeError as error:
+        raise ValueError(f"is no JSON: {_one_line(error)}") from None
     arguments = {name: each for name, each in configuration.kwargs.items() if name != "batch_id"}
     meta = gx.meta or {}
     columns = list(_columns(arguments))

@@ -90,6 +90,28 @@ def test_python_file_makes_a_suite(tmp_path: Path, ends: str) -> None:
     ]
 
 
+def test_expectation_that_data_docs_cannot_store_is_a_mistake(tmp_path: Path) -> None:
+    """An audit stores each expectation as JSON; it would end there."""
+    file = tmp_path / "progress.groups.py"
+    file.write_text(
+        "from datetime import date\n"
+        "import great_expectations as gx\n"
+        "import great_expectations.expectations as gxe\n"
+        "made = gx.ExpectationSuite('mine', expectations=[\n"
+        "    gxe.ExpectColumnValuesToNotBeNull(column='topic', meta={'since': date(2026, 1, 1)}),\n"
+        "    gxe.ExpectColumnMaxToBeBetween(column='observed_at', max_value=date(2030, 1, 1))])\n"
+    )
+
+    found, mistakes = read(tmp_path)
+
+    assert [each.name for each in found["progress.groups"]] == [
+        "expect_column_max_to_be_between_observed_at"
+    ]
+    assert mistakes == [
+        f"{file} expectations[0]: is no JSON: Object of type date is not JSON serializable"
+    ]
+
+
 def test_expectations_of_one_type_and_column_are_numbered(tmp_path: Path) -> None:
     put(tmp_path, "progress.groups.json", LAG, LAG)
     put(tmp_path, "progress/groups.json", LAG)
