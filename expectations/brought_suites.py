@@ -136,7 +136,7 @@ def _items(file: Path) -> list[tuple[str, Any]]:
         ValueError: with the place in the file and what is wrong.
     """
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f": cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if file.suffix == ".py":

@@ -112,6 +112,15 @@ def test_expectation_that_data_docs_cannot_store_is_a_mistake(tmp_path: Path) ->
     ]
 
 
+def test_text_is_utf_8_whatever_the_locale(tmp_path: Path, monkeypatch) -> None:
+    put(tmp_path, "progress.groups.json", LAG)
+    file = tmp_path / "progress.groups.json"
+    file.write_text(file.read_text().replace('"x"', '"订单"'), encoding="utf-8")
+    monkeypatch.setattr("io.text_encoding", lambda given, *_: given or "ascii")
+
+    assert read(tmp_path)[1] == []
+
+
 def test_expectations_of_one_type_and_column_are_numbered(tmp_path: Path) -> None:
     put(tmp_path, "progress.groups.json", LAG, LAG)
     put(tmp_path, "progress/groups.json", LAG)
