@@ -75,17 +75,28 @@ def marked_unique(frame: DataFrame, table: Table, decisions: Sequence[Decision])
 
 
 def _decision(frame: DataFrame, decisions: Sequence[Decision]) -> Column:
-    """Return the decision on a row, found by the row's text."""
+    """Return the decision on a row, found by the row's text.
+
+    The text has the columns that the table had when the row was quarantined. Those that it has
+    gained since are NULL in the row.
+    """
     found = F.lit(None).cast("string")
     if not decisions:
         return found
     snapshot_ids = {each.snapshot_id for each in decisions if each.snapshot_id}
     # The text of a row is made only where a decision may match it.
     may_match = F.col("snapshot_id").isNull() | F.col("snapshot_id").isin(list(snapshot_ids))
-    text = row_json(frame.columns)
     for kind in (DROPPED, RELEASED):
-        rows = [each.row for each in decisions if each.decision == kind]
-        found = F.when(may_match & text.isin(rows), F.lit(kind)).otherwise(found)
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for each in decisions:
+            if each.decision == kind:
+                rows.setdefault(tuple(each.columns), []).append(each.row)
+        for columns, texts in rows.items():
+            matches = may_match & row_json(columns).isin(texts)
+            for column in frame.columns:
+                if column not in columns:
+                    matches = matches & F.col(column).isNull()
+            found = F.when(matches, F.lit(kind)).otherwise(found)
     return found
 
 

@@ -227,6 +227,22 @@ def test_dropped_row_disappears_and_its_queue_stays_unknown(spark: SparkSession)
     ]
 
 
+def test_decision_holds_when_the_table_has_gained_a_column(spark: SparkSession) -> None:
+    """Its text is of the columns of an older program; the new one is NULL in rows of its time."""
+    reads = [read(0, -1), read(0, -2, request_mode="PULL"), read(1, -3)]
+    given = frames(spark, [queue(0), queue(1)], reads)
+    older = {name: each.drop("request_mode") for name, each in given.items()}
+    _, quarantined = split(older)
+    released = decided("released", quarantined, queue_id=0)
+    dropped = decided("dropped", quarantined, queue_id=1)
+
+    valid, left = split(given, decisions=[*released, *dropped])
+
+    offsets = [row["consumer_offset"] for row in valid["raw.consumer_offsets"].collect()]
+    assert offsets == [-1]
+    assert reasons(left) == [("consumer_offsets", 0, "key_unique, consumer_offset_ge_0")]
+
+
 @pytest.mark.parametrize(("kind", "valid_rows"), [("released", [0, 1, 2]), ("dropped", [0])])
 def test_one_copy_at_most_is_valid_whatever_is_decided(
     kind: str, valid_rows: list[int], spark: SparkSession
