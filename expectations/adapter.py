@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from traceback import format_exception
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -66,14 +67,20 @@ def validate(
     Raises:
         KeyError: the table has no expectations and none are given.
     """
+    from expectations.gx_suite import gx_expectations
+
     ours = AUDIT_EXPECTATIONS[table] if expectations is None else tuple(expectations)
     annotated = annotate(table, {**(others or {}), table: frame}, decisions, ours, unique)
     if any(decision.table == table for decision in decisions):
         annotated = annotated.filter(F.col(DECISION).isNull())
-    found = _run_ours(annotated, table, ours)
+    found = _run_suite(annotated, table, gx_expectations(ours))
     results = [_result_of_ours(annotated, table, each, found[each.name]) for each in ours]
     if brought:
-        found |= _run(annotated.select(*frame.columns), table, [each.gx for each in brought])
+        is_readable = any(result.problem is None for result in results)
+        suite = [each.gx for each in brought]
+        found |= _run_brought(
+            annotated.select(*frame.columns), table, suite, is_readable=is_readable
+        )
         results += [_result_of_brought(table, each, found[each.name]) for each in brought]
     keep(*_one_page(table, found))
     return results
@@ -83,18 +90,51 @@ Found = dict[str, Any]
 """Great Expectations' results by name of the expectation."""
 
 
-def _run_ours(annotated: DataFrame, table: str, ours: Sequence[Expectation]) -> Found:
-    from expectations.gx_suite import gx_expectations, problem_of
+def _run_suite(
+    frame: DataFrame, table: str, suite: Sequence[Any], *, is_readable: bool = False
+) -> Found:
+    """Run a suite, and each of several expectations that raise once more for its own reason.
 
-    suite = gx_expectations(ours)
-    found = _run(annotated, table, suite)
+    Great Expectations reports one reason for all that raise together. When all raised, the frame or
+    the engine fails and that reason is right, unless the frame is known to be readable.
+    """
+    from expectations.gx_suite import problem_of
+
+    found = _run(frame, table, suite)
     raised = [each for each in suite if problem_of(found[(each.meta or {})[NAME]])]
-    if 1 < len(raised) < len(suite):
-        # Great Expectations reports one reason for all that raise together: validate each alone
-        # for its own. When all raised, the frame or the engine fails and one reason is right.
+    if len(raised) > 1 and (is_readable or len(raised) < len(suite)):
         for each in raised:
-            found |= _run(annotated, table, [each])
+            found |= _run(frame, table, [each])
     return found
+
+
+def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_readable: bool) -> Found:
+    """Run a suite that a person brings; nothing in it raises here.
+
+    Great Expectations does not catch what an expectation raises before its metrics are computed, as
+    one whose parameter nobody gives.
+    """
+    try:
+        return _run_suite(frame, table, suite, is_readable=is_readable)
+    except Exception as error:
+        if len(suite) == 1:
+            return {suite[0].meta[NAME]: _raised(suite[0], error)}
+    found: Found = {}
+    for each in suite:
+        found |= _run_brought(frame, table, [each], is_readable=is_readable)
+    return found
+
+
+def _raised(expectation: Any, error: Exception) -> Any:
+    """Return the result of an expectation that raised, as Great Expectations reports it."""
+    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.validator.exception_info import ExceptionInfo
+
+    return ExpectationValidationResult(
+        success=False,
+        expectation_config=expectation.configuration,
+        exception_info=ExceptionInfo("".join(format_exception(error)), str(error)),
+    )
 
 
 def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:

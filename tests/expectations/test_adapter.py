@@ -269,6 +269,47 @@ def test_suite_that_a_person_brings_is_validated_with_ours(
     assert page.success is False
 
 
+@pytest.mark.spark
+def test_brought_expectation_that_cannot_run_fails_for_its_own_reason(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Nobody gives the parameter of the first, which Great Expectations wants before it begins."""
+    name = "progress.groups"
+    total = "expect_column_sum_to_be_between"
+    types: list[dict[str, Any]] = [
+        {
+            "type": "expect_column_max_to_be_between",
+            "kwargs": {"column": "lag", "max_value": {"$PARAMETER": "most"}},
+        },
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "topic"}},
+        {"type": total, "kwargs": {"column": "topic", "max_value": 10}},
+        {"type": total, "kwargs": {"column": "health", "max_value": 10}},
+    ]
+    (tmp_path / f"{name}.json").write_text(json.dumps({"expectations": types}))
+    brought, mistakes = brought_suites.read(tmp_path)
+    row = {"at": 0, "topic": "orders", "consumer_group": "billing", "health": "LATE"}
+    kept: list[tuple[Any, Any]] = []
+
+    results = validate(
+        frame(spark, TABLES[name], [row]),
+        name,
+        expectations=(at_least("lag", 0),),
+        brought=brought[name],
+        keep=lambda suite, result: kept.append((suite, result)),
+    )
+
+    assert mistakes == []
+    assert [result.success for result in results] == [True, False, True, False, False]
+    assert [result.unexpected for result in results] == [0, None, 0, None, None]
+    ours, parameter, met, topic, health = (result.problem or "" for result in results)
+    assert (ours, met) == ("", "")
+    assert "most" in parameter
+    assert "'orders'" in topic
+    assert "'LATE'" in health
+    ((_, page),) = kept
+    assert len(page.results) == len(results)
+
+
 def test_missing_metric_is_never_a_success() -> None:
     from expectations.gx_row_expectation import ExpectRowsToHold
 
