@@ -26,6 +26,9 @@ SAMPLE_ROWS = 5
 Keep = Callable[[Any, Any], None]
 """Receives Great Expectations' suite and its validation result."""
 
+_OBSERVED = ("observed_value", "partial_unexpected_list", "partial_missing_list")
+"""What Great Expectations reports of a whole column; of distinct values only the lists."""
+
 _RESULT_FORMAT = {
     "result_format": "BASIC",
     "partial_unexpected_count": SAMPLE_ROWS,
@@ -165,6 +168,7 @@ def _one_page(table: str, found: Found) -> tuple[Any, Any]:
     results = list(found.values())
     for each in results:
         each.result.pop("unexpected_rows", None)
+        each.success = bool(each.success)  # of some types NumPy's, which is no JSON
     counts = calc_validation_statistics(results)
     suite = gx.ExpectationSuite(table, [each.expectation_config for each in results])
     return suite, ExpectationSuiteValidationResult(
@@ -209,11 +213,13 @@ def _result_of_brought(
     problem = problem_of(result)
     counts = {} if problem else result.result
     elements, missing = counts.get("element_count"), counts.get("missing_count") or 0
+    # Without elements it is a number of distinct values. NULL is the sum over no rows.
+    unexpected = None if elements is None else counts.get("unexpected_count") or 0
     return ValidationResult(
         table=table,
         expectation=expectation.name,
         success=not problem and bool(result.success),
-        unexpected=counts.get("unexpected_count"),
+        unexpected=unexpected,
         elements=None if elements is None else elements - missing,
         severity=expectation.severity,
         expected=expectation.expected,
@@ -232,8 +238,10 @@ def _brought_sample(
         for row in counts.get("unexpected_rows") or []
     ]
     if not rows and "observed_value" in counts:
-        rows = [{"observed_value": counts["observed_value"]}]
-    return json.loads(json.dumps(rows, default=_text))
+        observed = {name: counts[name] for name in _OBSERVED if counts.get(name) not in (None, [])}
+        rows = [observed or {"observed_value": None}]
+    # JSON has neither infinity nor NaN, which become texts.
+    return json.loads(json.dumps(rows, default=_text), parse_constant=str)
 
 
 def _text(value: Any) -> str:

@@ -15,6 +15,7 @@ from expectations import brought_suites
 from expectations.adapter import SAMPLE_ROWS, validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
+from expectations.data_docs import DataDocs
 from expectations.declarations import Expectation, at_least, between
 from expectations.quarantine import split
 from expectations.tick_suites import TICK_EXPECTATIONS
@@ -308,6 +309,91 @@ def test_brought_expectation_that_cannot_run_fails_for_its_own_reason(
     assert "'LATE'" in health
     ((_, page),) = kept
     assert len(page.results) == len(results)
+
+
+@pytest.mark.spark
+def test_brought_expectation_on_a_whole_column_counts_no_rows(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Great Expectations counts distinct values of some, and gives NumPy's booleans for others."""
+    name = "progress.groups"
+    types: list[dict[str, Any]] = [
+        {
+            "type": "expect_column_distinct_values_to_be_in_set",
+            "kwargs": {"column": "health", "value_set": ["OK"]},
+        },
+        {
+            "type": "expect_column_distinct_values_to_equal_set",
+            "kwargs": {"column": "health", "value_set": ["OK", "LATE", "STALLED"]},
+        },
+        {
+            "type": "expect_column_quantile_values_to_be_between",
+            "kwargs": {
+                "column": "lag",
+                "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[5, 9]]},
+            },
+        },
+        {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 4}},
+    ]
+    (tmp_path / f"{name}.json").write_text(json.dumps({"expectations": types}))
+    brought, mistakes = brought_suites.read(tmp_path)
+    rows = [
+        {"at": 0, "topic": f"t{number}", "consumer_group": "billing", "lag": 3, "health": health}
+        for number, health in enumerate(("OK", "LATE", "LATE"))
+    ]
+    docs = DataDocs(tmp_path / "docs")
+
+    results = validate(
+        frame(spark, TABLES[name], rows),
+        name,
+        expectations=(at_least("lag", 0),),
+        brought=brought[name],
+        keep=lambda suite, result: docs.keep(suite, result, minute(1)),
+    )[1:]
+
+    assert mistakes == []
+    assert [(v.success, v.unexpected, v.elements) for v in results] == [(False, None, None)] * 4
+    assert [v.sample for v in results] == [
+        [{"partial_unexpected_list": ["LATE"]}],
+        [{"partial_missing_list": ["STALLED"]}],
+        [{"observed_value": {"quantiles": [0.5], "values": [3.0]}}],
+        [{"observed_value": 3}],
+    ]
+    assert docs.build().exists()
+
+
+@pytest.mark.spark
+def test_brought_expectation_on_no_rows_counts_none(tmp_path: Path, spark: SparkSession) -> None:
+    name = "progress.groups"
+    small = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "lag"}}
+    small["kwargs"] |= {"max_value": 9}
+    (tmp_path / f"{name}.json").write_text(json.dumps({"expectations": [small]}))
+    brought, _ = brought_suites.read(tmp_path)
+
+    (result,) = validate(
+        frame(spark, TABLES[name], []), name, expectations=(), brought=brought[name]
+    )
+
+    assert (result.success, result.unexpected, result.elements) == (True, 0, 0)
+
+
+@pytest.mark.spark
+def test_sample_of_a_brought_expectation_is_json(tmp_path: Path, spark: SparkSession) -> None:
+    """JSON has no infinity: Dagster's UI could not read the sample."""
+    name = "raw.brokers"
+    low = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "put_tps"}}
+    low["kwargs"] |= {"max_value": 9}
+    most = {"type": "expect_column_max_to_be_between", "kwargs": low["kwargs"]}
+    (tmp_path / f"{name}.json").write_text(json.dumps({"expectations": [low, most]}))
+    brought, _ = brought_suites.read(tmp_path)
+    row = {"at": 0, "broker_id": 0, "put_tps": float("inf")}
+
+    results = validate(
+        frame(spark, TABLES[name], [row]), name, expectations=(), brought=brought[name]
+    )
+
+    assert [v.sample[0].get("put_tps") for v in results] == ["Infinity", None]
+    assert results[1].sample == [{"observed_value": "Infinity"}]
 
 
 def test_missing_metric_is_never_a_success() -> None:
