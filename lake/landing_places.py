@@ -6,6 +6,7 @@ has no such rename: there ``snapshots.parquet`` is written last, and a folder wi
 
 import os
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,9 @@ from settings.home import Home
 
 HEADER = "snapshots.parquet"
 """The last file of a snapshot."""
+
+UNFINISHED_SECONDS = 86_400
+"""Age from which nobody is writing a hidden folder any more; a snapshot takes minutes at most."""
 
 CONNECT_SECONDS, REQUEST_SECONDS = 5, 30
 
@@ -101,6 +105,10 @@ class Landing(ABC):
         """Remove a folder and what it holds."""
 
     @abstractmethod
+    def remove_unfinished(self, hour: PurePath) -> None:
+        """Remove what killed processes left hidden in the folder of an hour."""
+
+    @abstractmethod
     def remove_empty(self, folder: PurePath) -> None:
         """Remove a folder and those in it where they hold no file."""
 
@@ -163,6 +171,13 @@ class Disk(Landing):
     def remove(self, folder: PurePath) -> None:
         """See `Landing`."""
         shutil.rmtree(folder)
+
+    def remove_unfinished(self, hour: PurePath) -> None:
+        """See `Landing`."""
+        for path in (Path(hour) / name for name in self.folders(hour) if name.startswith(".")):
+            with suppress(FileNotFoundError):  # its writer has just finished it
+                if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                    self.remove(path)
 
     def remove_empty(self, folder: PurePath) -> None:
         """See `Landing`."""
@@ -259,6 +274,9 @@ class Bucket(Landing):
             if self.is_finished(folder):
                 files.delete_file(str(folder / HEADER))
             files.delete_dir(str(folder))
+
+    def remove_unfinished(self, hour: PurePath) -> None:
+        """See `Landing`: here nothing is hidden, and who lists folders finds it."""
 
     def remove_empty(self, folder: PurePath) -> None:
         """See `Landing`."""

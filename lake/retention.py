@@ -62,7 +62,7 @@ def remember_raw_since(state: State, instant: datetime) -> None:
 def remove_landed(lake: Lake, before: datetime) -> int:
     """Remove the folders of computed snapshots before an instant; return how many.
 
-    What a killed collector left unfinished in a bucket goes with them, and days without a file.
+    What a killed collector left unfinished goes with them, and days without a file.
     """
     where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))
@@ -74,6 +74,8 @@ def remove_landed(lake: Lake, before: datetime) -> int:
     list(landing.each(lambda item: landing.remove(item.path), old + unfinished))
     for day in days(landing):
         if day.name < f"{before:%Y-%m-%d}":
+            for hour in landing.folders(day):
+                landing.remove_unfinished(day / hour)
             landing.remove_empty(day)
     return len(old)
 

@@ -1,10 +1,12 @@
 """What is kept how long, and that what was removed is remembered."""
 
+import os
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake.landing import land, landed
+from lake.landing import folder, land, landed
 from lake.loading import load
 from lake.retention import Retention, raw_since, remember_raw_since, remove_landed
 from lake.tables import TABLES, alerting, progress, quality, raw
@@ -61,6 +63,24 @@ def test_only_what_is_computed_leaves_the_landing(lake):
     )
     assert remove_landed(lake, NOW + timedelta(hours=1)) == 1
     assert sorted(landed(lake.home)) == [second, third]
+
+
+def test_what_a_killed_collector_left_unfinished_leaves_the_landing(lake):
+    """Its hidden folder stayed for ever, and with it that of its day."""
+    item = snapshot(NOW, Minute(1))
+    target = folder(lake.home, item.cluster, NOW, item.snapshot_id)
+    killed, at_work = (target.with_name(f".{target.name}.{pid}") for pid in (123, 456))
+    for path in (killed, at_work):
+        path.mkdir(parents=True)
+        (path / "topics.parquet").write_bytes(b"PAR1")
+    two_days_ago = time.time() - 2 * 86_400
+    os.utime(killed, (two_days_ago,) * 2)
+    # Who writes may well write the past: `tidemark collect --stats-log` does.
+    assert remove_landed(lake, NOW + timedelta(days=2)) == 0
+    assert not killed.exists() and at_work.exists()
+    os.utime(at_work, (two_days_ago,) * 2)
+    remove_landed(lake, NOW + timedelta(days=2))
+    assert not list(target.parent.parent.parent.iterdir())
 
 
 def test_since_when_raw_rows_stand_only_moves_on(lake):
