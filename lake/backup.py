@@ -2,15 +2,16 @@
 
 A backup holds for each table the metadata of its newest version and every file that these name, so
 it is whole although ticks go on meanwhile removing and joining files. Files of a table never
-change: a second backup into the same folder copies only what is new.
+change: a second backup into the same folder copies only what is new, and removes what it does not
+name.
 """
 
 import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -110,6 +111,7 @@ def backup(
     made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
     # Last: a folder without it is no backup.
     write_whole(folder / "backup.json", json.dumps(asdict(made), indent=1))
+    _remove_others(folder, files)
     return made
 
 
@@ -275,6 +277,17 @@ def _write(target: Path, content: bytes) -> None:
     unfinished = target.with_name(f"{target.name}.unfinished")
     unfinished.write_bytes(content)
     unfinished.replace(target)
+
+
+def _remove_others(folder: Path, files: Collection[str]) -> None:
+    """Remove what an older or killed backup left behind; a restore would put it back too."""
+    # Contents before their folders.
+    for path in sorted((folder / "warehouse").rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # not empty
+                path.rmdir()
+        elif path.relative_to(folder).as_posix() not in files:
+            path.unlink()
 
 
 def _copy_pending(home: Home, folder: Path, loaded: set[str]) -> None:

@@ -86,6 +86,20 @@ def test_a_second_backup_copies_only_what_is_new(filled, tmp_path):
     assert contents(Lake(filled.home)) == before
 
 
+def test_files_that_the_newest_backup_does_not_name_leave_the_folder(filled, tmp_path):
+    """A daily backup into one folder grew by every file that a table ever had."""
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    left_by_a_kill = copy / "warehouse" / "raw" / "topics" / "data" / "x" / "a.parquet.unfinished"
+    left_by_a_kill.parent.mkdir()
+    left_by_a_kill.write_bytes(b"PAR1")
+    load(filled)
+    made = backup(filled, copy)
+    found = [path for path in (copy / "warehouse").rglob("*") if path.is_file()]
+    assert {path.relative_to(copy).as_posix() for path in found} == made.files.keys()
+    assert not left_by_a_kill.parent.exists()
+
+
 def test_nothing_is_put_back_over_tables_or_elsewhere(filled, tmp_path):
     with pytest.raises(BackupError, match="is no backup"):
         restore(filled, tmp_path)
