@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from alerting.rules.files import RuleSet, read_rule_set, valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
-from assets.run_tags import longest_time_tag, process_tag
+from assets.run_tags import longest_time_tag, process_tags
 from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
 from expectations.brought_suites import Brought
@@ -87,7 +87,7 @@ class LakeResource(dg.ConfigurableResource):
         if context.run and context.instance:
             run_id, tags = context.run.run_id, context.run.tags
             longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
-            context.instance.add_run_tags(run_id, {**longest, **tags, **process_tag(run_id)})
+            context.instance.add_run_tags(run_id, {**longest, **tags, **process_tags(run_id)})
             report = context.log.info if context.log else lambda _: None
             upgrade(self.lake, report, lambda holder: report(f"waiting for the run of {holder}"))
         try:

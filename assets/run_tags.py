@@ -13,16 +13,19 @@ from lake.processes import identity
 
 PROCESS_TAG = "tidemark/process"
 
+OF_TIDEMARK = {"tidemark/run": "true"}
+"""The tag of every run of Tidemark, by which Dagster finds them among those of others."""
+
 LONGEST_TAG = "dagster/max_runtime"
 """Seconds after which Dagster's daemon ends a run; so does `orchestration.instance.dead_runs`."""
 
 
-def process_tag(run_id: str, pid: int | None = None) -> dict[str, str]:
-    """Return the tag that names the process of a run; this process without an id.
+def process_tags(run_id: str, pid: int | None = None) -> dict[str, str]:
+    """Return the tags of a run of Tidemark with its process; this process without an id.
 
-    It names the run too: a run that is repeated inherits the tags of the one that died.
+    With the process stands the run: one that is repeated inherits the tags of the one that died.
     """
-    return {PROCESS_TAG: f"{identity(pid)}/{run_id}"}
+    return {PROCESS_TAG: f"{identity(pid)}/{run_id}", **OF_TIDEMARK}
 
 
 def process_of(run_id: str, tags: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
-from assets.run_tags import process_tag
+from assets.run_tags import process_tags
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.failures import OURS, essence
@@ -150,7 +150,7 @@ def _run(
         result = resolved.execute_in_process(
             instance=instance,
             run_id=run_id,
-            tags={**tags, **process_tag(run_id)},
+            tags={**tags, **process_tags(run_id)},
             run_config={"loggers": {"console": {}}},
             raise_on_error=False,
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.run_tags import PROCESS_TAG
+from assets.run_tags import OF_TIDEMARK
 from settings.home import Home
 
 ENDED = (
@@ -49,8 +49,7 @@ class RunHistory:
 def forget_runs(instance: dg.DagsterInstance, before: datetime, most: int) -> int:
     """Forget the oldest runs that ended and were made before an instant; return how many.
 
-    In an instance that Tidemark does not keep for itself, only runs that named their process are
-    its own.
+    In an instance that Tidemark does not keep for itself, only runs with its tag are its own.
 
     Args:
         instance: of Dagster.
@@ -58,15 +57,13 @@ def forget_runs(instance: dg.DagsterInstance, before: datetime, most: int) -> in
         most: how many runs at most.
     """
     is_ours_alone = is_embedded(instance)
-    old = dg.RunsFilter(statuses=list(ENDED), created_before=before)
+    tags = None if is_ours_alone else OF_TIDEMARK
+    old = dg.RunsFilter(statuses=list(ENDED), created_before=before, tags=tags)
     until, forgotten = time.monotonic() + SECONDS, 0
     for record in instance.get_run_records(old, limit=most, ascending=True):
-        run = record.dagster_run
-        if not is_ours_alone and PROCESS_TAG not in run.tags:
-            continue
         if time.monotonic() > until:
             break
-        _forget(instance, run.run_id)
+        _forget(instance, record.dagster_run.run_id)
         forgotten += 1
     if is_ours_alone:
         instance.event_log_storage.forget_before(before)  # pyright: ignore  of our own kind

@@ -2,7 +2,7 @@
 
 from dagster import DagsterRun
 
-from assets.run_tags import process_of, process_tag
+from assets.run_tags import process_of, process_tags
 from orchestration.instance import forking
 from orchestration.instance.dagster_private import (
     RUN_PROGRAM,
@@ -37,7 +37,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         if pid is None:
             super().launch_run(context)
             return
-        self._instance.add_run_tags(run.run_id, process_tag(run.run_id, pid))
+        self._instance.add_run_tags(run.run_id, process_tags(run.run_id, pid))
 
     def terminate(self, run_id: str) -> bool:
         """Ends the run, by force when it does not end itself; False when it does not run."""
