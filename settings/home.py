@@ -77,6 +77,11 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
         OSError: it cannot be written; then it is as it was.
     """
     unfinished = path.with_suffix(f".{os.getpid()}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-        file.write(text)
-    unfinished.replace(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    try:
+        with os.fdopen(os.open(unfinished, flags, mode), "w") as file:
+            file.write(text)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
