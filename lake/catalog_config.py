@@ -54,9 +54,10 @@ class CatalogConfig:
         Raises:
             SettingsError: with a line for each setting that is missing or cannot be used.
         """
-        if mistakes := _mistakes(settings):
+        if mistakes := _mistakes(home, settings):
             raise SettingsError(mistakes)
-        warehouse = settings.warehouse or home.warehouse.as_uri()
+        # Not Path.as_uri: PyIceberg and Iceberg look for a path as it is written, with its %20.
+        warehouse = settings.warehouse or f"{FILE}{home.warehouse}"
         python, spark, drivers = {"warehouse": warehouse}, {"warehouse": warehouse}, []
         password, place = None, settings.uri
         database = _with_driver(make_url(settings.state)) if settings.state else ""
@@ -101,13 +102,18 @@ def place_of(url: URL) -> str:
     return f"PostgreSQL at {url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
 
 
-def _mistakes(settings: CatalogSettings) -> list[str]:
+def _mistakes(home: Home, settings: CatalogSettings) -> list[str]:
     """Return what is wrong, a line each; no address is shown, it may hold a password."""
-    return [*_mistakes_of_files(settings), *_mistakes_of_servers(settings)]
+    return [*_mistakes_of_files(home, settings), *_mistakes_of_servers(settings)]
 
 
-def _mistakes_of_files(settings: CatalogSettings) -> list[str]:
+def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
     found, warehouse, endpoint = [], settings.warehouse, settings.store.endpoint
+    # PyIceberg cuts an address there, SQLite's driver of Java a path; Dagster decodes its own.
+    if not settings.type and any(mark in str(home.path) for mark in "?#%"):
+        found.append(f"TIDEMARK_HOME takes a path without ?, # and %, not {home.path}")
+    if warehouse and settings.type != REST and any(mark in warehouse for mark in "?#"):
+        found.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
     # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: of
     # the working folder, or of a store that is waited for without end.
     if warehouse and settings.type != REST and not warehouse.startswith((S3, f"{FILE}/")):

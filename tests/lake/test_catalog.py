@@ -10,6 +10,7 @@ import pytest
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.query import QueryError, select
+from lake.table_creation import create
 from lake.table_versions import OlderTablesError
 from lake.tables import TABLES, alerting, progress, raw
 from lake.upgrading import upgrade
@@ -52,6 +53,18 @@ def test_every_table_stands_in_a_new_catalog(lake):
         (partition,) = lake.table(name).spec().fields
         assert partition.name == f"{table.instant}_hour"
         assert lake.read(table).num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["a b", "张三", "me@host"])
+def test_all_files_of_a_home_lie_in_it(tmp_path, name):
+    """A warehouse lay beside such a home, in a folder with the percent-encoded name."""
+    home = Home.of(tmp_path / name)
+    made = Lake(home)
+    create(made.connect(), alerting.ALERTS)
+    made.append(alerting.ALERTS, [alert(0)])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert list(home.warehouse.rglob("*.parquet"))
+    assert Lake(home).read(alerting.ALERTS).num_rows == 1
 
 
 def test_an_upgrade_adds_new_columns(lake, monkeypatch):

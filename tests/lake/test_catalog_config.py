@@ -117,6 +117,19 @@ def test_a_mistake_is_named_without_the_address(settings, line):
     assert "s3cret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b"])
+def test_a_home_that_a_library_would_look_for_elsewhere_is_one_line(tmp_path, name):
+    with pytest.raises(SettingsError) as wrong:
+        CatalogConfig.of(Home.of(tmp_path / name))
+    assert "TIDEMARK_HOME" in str(wrong.value) and name in str(wrong.value)
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b"])
+def test_a_warehouse_whose_address_is_cut_off_is_one_line(name):
+    with pytest.raises(SettingsError, match="TIDEMARK_WAREHOUSE takes a path without"):
+        CatalogConfig.of(HOME, CatalogSettings(warehouse=f"file:///srv/{name}"))
+
+
 def test_a_missing_driver_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     settings = CatalogSettings("sql", "postgresql://u@db/x", "s3://lake/x")
