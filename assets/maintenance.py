@@ -12,7 +12,7 @@ from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
-from lake.maintenance import compaction, expiry, orphan_removal, removal
+from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
 from lake.retention import Retention, remember_raw_since, remove_landed
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -77,6 +77,7 @@ def maintenance(
         session.sql(expiry(table, now - REMEMBERED)).collect()
         if number % HOURS == now.hour:
             orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
+            orphans += remove_leftovers(lake.lake.table(table.name), now - ORPHANED)
         states[table.name] = len(known)
     return dg.MaterializeResult(
         metadata={

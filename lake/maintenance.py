@@ -1,9 +1,13 @@
-"""Statements that keep a table small: removal of old rows, compaction, expiry of old states.
+"""What keeps a table small: removal of old rows, compaction, expiry of old states.
 
 Iceberg's own procedures do the work; which rows and snapshots they may touch is decided here.
 """
 
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
+
+from pyiceberg.table import Table as IcebergTable
 
 from lake.catalog import NAME
 from lake.schema import Table
@@ -49,6 +53,37 @@ def orphan_removal(table: Table, before: datetime) -> str:
         f"CALL {NAME}.system.remove_orphan_files(table => '{table.name}', "
         f"older_than => {_instant(before)}, prefix_listing => true)"
     )
+
+
+def remove_leftovers(table: IcebergTable, before: datetime) -> int:
+    """Remove what a disk keeps of removed files; return how many files and folders that were.
+
+    Spark writes a hidden checksum beside each file. PyIceberg removes old metadata without it, and
+    Iceberg lists neither hidden files nor folders of hours without a file.
+
+    Args:
+        table: the table; of one in a bucket nothing is left.
+        before: what is younger stays: a file under way may be about to need it.
+    """
+    location, removed = table.location(), 0
+    if not location.startswith("file:"):
+        return 0
+    folder = Path(f"/{location.removeprefix('file:').lstrip('/')}")
+
+    def is_old(path: Path) -> bool:
+        return path.stat().st_mtime < before.timestamp()
+
+    for checksum in list(folder.rglob(".*.crc")):
+        file = checksum.with_name(checksum.name[1:].removesuffix(".crc"))
+        if not file.exists() and is_old(checksum):
+            checksum.unlink()
+            removed += 1
+    for hour in list((folder / "data").glob("*/")):
+        if is_old(hour):
+            with suppress(OSError):  # not empty
+                hour.rmdir()
+                removed += 1
+    return removed
 
 
 def _instant(instant: datetime) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lake.catalog import Lake
-from lake.maintenance import FILES, compaction, expiry, orphan_removal, removal
+from lake.maintenance import FILES, compaction, expiry, orphan_removal, removal, remove_leftovers
 from lake.tables import quality
 from lake.window import HOUR
 from tests.support.table_rows import NOON, minutes
@@ -70,3 +70,30 @@ def test_old_files_that_no_version_names_are_removed(spark, session_home):
     assert set(place.rglob("*.parquet")) == kept
     assert Lake(session_home).read(TABLE).num_rows == before
     young.unlink()
+
+
+def test_what_a_disk_keeps_of_removed_files_is_removed(spark, session_home):
+    """Checksums and folders of hours stayed for ever: 600,000 a year on a disk of blocks."""
+    lake, three_days = Lake(session_home), timedelta(days=3)
+    lake.append(TABLE, [row(-600)])
+    place = Path(lake.table(TABLE.name).location().removeprefix("file://"))
+    hour = place / "data" / f"observed_at_hour={NOON - 10 * HOUR:%Y-%m-%d-%H}"
+    spark.sql(removal(TABLE, NOON - 9 * HOUR)).collect()
+    spark.sql(expiry(TABLE, NOON + timedelta(days=36_500))).collect()
+    assert hour.is_dir() and not list(hour.iterdir()), "Iceberg removes files only"
+    for _ in range(22):  # PyIceberg removes Spark's metadata, and knows no checksums
+        lake.append(TABLE, [row(0)])
+    lone = {path for path in place.rglob(".*.crc") if not named_by(path).exists()}
+    assert lone
+    assert remove_leftovers(lake.table(TABLE.name), datetime.now(UTC) - three_days) == 0
+    kept = {path for path in place.rglob("*") if path.is_file()} - lone
+    for path in (*lone, *kept, hour):
+        os.utime(path, (time.time() - 4 * 86_400,) * 2)
+    assert remove_leftovers(lake.table(TABLE.name), datetime.now(UTC) - three_days) > len(lone)
+    assert {path for path in place.rglob("*") if path.is_file()} == kept and not hour.exists()
+    assert remove_leftovers(lake.table(TABLE.name), datetime.now(UTC) - three_days) == 0
+
+
+def named_by(checksum):
+    """The file that a checksum is of."""
+    return checksum.with_name(checksum.name[1:].removesuffix(".crc"))
