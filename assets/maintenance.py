@@ -12,8 +12,11 @@ from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
+from lake.damaged_files import PUT_BACK
+from lake.failures import one_line
 from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
 from lake.retention import Retention, remember_raw_since, remove_landed
+from lake.schema import Table
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
 from settings.history import HistorySettings
@@ -62,23 +65,30 @@ def maintenance(
     young = Window(end - COMPACTED, end)
     session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
     thinned_hours = thin(session, lake.lake, end, lake.history_settings)
-    states, orphans = {}, 0
+    states, orphans, failed = {}, 0, {}
     for number, table in enumerate(TABLES.values()):
         known = lake.lake.table(table.name).metadata.snapshots
         if not known:
             continue
-        before = retention.before(table, now)
-        oldest = lake.lake.oldest_hour(table)
-        if before and oldest and oldest < before:
+        try:
+            keep_small(session, lake.lake, table, retention, now)
+            if number % HOURS == now.hour:
+                orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
+                orphans += remove_leftovers(lake.lake.table(table.name), now - ORPHANED)
+        except Exception as error:
+            # A table with a damaged file must not keep all others growing. But what is removed of
+            # raw rows is recorded with the first of them, and without Spark no other is tried.
             if table is raw.SNAPSHOTS:
-                remember_raw_since(lake.lake.shared.state, before)
-            session.sql(removal(table, before)).collect()
-        session.sql(compaction(table, young)).collect()
-        session.sql(expiry(table, now - REMEMBERED)).collect()
-        if number % HOURS == now.hour:
-            orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
-            orphans += remove_leftovers(lake.lake.table(table.name), now - ORPHANED)
+                raise
+            session.sql("SELECT 1").collect()
+            failed[table.name] = one_line(error)
         states[table.name] = len(known)
+    if failed:
+        raise dg.Failure(
+            f"{', '.join(failed)} cannot be kept small, all other tables were: "
+            f"{next(iter(failed.values()))}; {PUT_BACK}",
+            allow_retries=False,
+        )
     return dg.MaterializeResult(
         metadata={
             "landings_removed": landings,
@@ -89,6 +99,20 @@ def maintenance(
             "raw_since": raw_before.isoformat(),
         }
     )
+
+
+def keep_small(
+    session: SparkSession, lake: Lake, table: Table, retention: Retention, now: datetime
+) -> None:
+    """Remove the old rows of a table, join its small files and expire its old versions."""
+    before, oldest = retention.before(table, now), lake.oldest_hour(table)
+    if before and oldest and oldest < before:
+        if table is raw.SNAPSHOTS:
+            remember_raw_since(lake.shared.state, before)
+        session.sql(removal(table, before)).collect()
+    end = floor_hour(now)
+    session.sql(compaction(table, Window(end - COMPACTED, end))).collect()
+    session.sql(expiry(table, now - REMEMBERED)).collect()
 
 
 def thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:

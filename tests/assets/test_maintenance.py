@@ -1,16 +1,20 @@
-"""Maintenance: which hours of the timeline are thinned, and to how many rows."""
+"""Maintenance: which hours of the timeline are thinned, and what a damaged table stops."""
 
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import MagicMock
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from assets.maintenance import thin
+from assets.maintenance import maintenance, thin
 from assets.replacement import write_window
+from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
-from lake.tables import progress
+from lake.retention import Retention
+from lake.tables import alerting, progress, quality, raw
 from lake.window import HOUR, Window
 from settings.environment import Settings
 from settings.home import Home
@@ -50,3 +54,45 @@ def test_thinning_follows_the_variables(
         for start in (old, young)
     ]
     assert counts == [3, 60]
+
+
+def maintained(lake: Lake, damaged: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run maintenance where Spark cannot expire versions of a table; return the statements."""
+    statements: list[str] = []
+
+    def sql(text: str) -> MagicMock:
+        statements.append(text)
+        if "expire_snapshots" in text and damaged in text:
+            raise RuntimeError(f"Failed to open input stream for file: {damaged}/x.avro\n\tat y")
+        return MagicMock(count=lambda: 0)
+
+    monkeypatch.setattr("assets.maintenance.thin", lambda *_: 0)
+    spark, resource = MagicMock(), LakeResource(home=str(lake.home.path))
+    spark.session_for.return_value.sql = sql
+    with pytest.raises((dg.Failure, RuntimeError)) as error, dg.build_asset_context() as context:
+        maintenance(context, lake=resource, spark=spark, retention=Retention())
+    statements.append(str(error.value))
+    return statements
+
+
+def test_a_damaged_table_keeps_no_other_growing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables behind it grew until a person had put back its file."""
+    rows = {"observed_at": minute(0), "snapshot_id": "s", "cluster": "lab"}
+    lake.append(raw.TOPICS, [rows])
+    lake.append(quality.QUARANTINE, [{"observed_at": minute(0), "table": "raw.topics"}])
+    *statements, line = maintained(lake, raw.TOPICS.name, monkeypatch)
+    assert any("expire_snapshots" in text and "quality.quarantine" in text for text in statements)
+    assert line.startswith("raw.topics cannot be kept small, all other tables were: RuntimeError: ")
+    assert "raw.topics/x.avro; put back a copy" in line and "\n" not in line
+
+
+def test_raw_rows_stay_where_their_removal_cannot_be_recorded(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recomputation of their hours would replace what was computed from them by nothing."""
+    for table in (raw.SNAPSHOTS, raw.TOPICS, alerting.ALERTS):
+        lake.append(table, [{"observed_at": minute(0)}])
+    *statements, _ = maintained(lake, raw.SNAPSHOTS.name, monkeypatch)
+    assert not any("raw.topics" in text for text in statements)
