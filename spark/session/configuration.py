@@ -16,7 +16,7 @@ from lake.catalog_config import CatalogConfig
 from settings.spark import DEFAULT_SPARK, SparkSettings
 from spark.session.java import require_java
 from spark.session.packages import fetched_once, jars_config
-from spark.session.reaching import admitted, impatient, reach, reach_master
+from spark.session.reaching import admitted, impatient, quiet, reach, reach_master
 from spark.session.sizes import LEAVES, TASK_ROWS, config_for
 
 LOCAL_MASTER = "local[*]"
@@ -190,6 +190,7 @@ class SparkResource(LazyPySparkResource):
         """Open the session, once; one of a server is impatient before its first request."""
         remote = self.spark_config.get("spark.remote")
         if remote and self._spark_session is None:
+            quiet()
             impatient(SparkSession.builder.remote(remote).getOrCreate())
         super()._init_session()
 

@@ -1,5 +1,6 @@
 """Reaching a Spark Connect server, and one line about why it cannot be reached."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from urllib.parse import urlsplit
 
 CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
+
+CONNECT_LOG_LEVEL = "SPARK_CONNECT_LOG_LEVEL"
+"""The variable by which pyspark logs what a Connect session does."""
 
 STANDALONE = "spark://"
 
@@ -103,6 +107,16 @@ def admitted() -> Iterator[None]:
             "the Spark Connect server refused the token: set SPARK_CONNECT_AUTHENTICATE_TOKEN to "
             "the one that it was started with"
         ) from None
+
+
+def quiet() -> None:
+    """Keep errors of a Connect session to who catches them, unless the environment logs them.
+
+    pyspark disables its logger, and Dagster enables all that it finds. A failure of Spark was then
+    30,000 characters in front of the line about it.
+    """
+    if CONNECT_LOG_LEVEL not in os.environ:
+        logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)
 
 
 def impatient(session: Any) -> None:

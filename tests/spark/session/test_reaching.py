@@ -1,5 +1,6 @@
 """What a person reads when no Spark can be reached, or none that lets them in."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -62,3 +63,33 @@ def test_the_engine_lets_nobody_in_without_its_token(spark, spark_engine, monkey
             monkeypatch.setenv(TOKEN, token)
         with pytest.raises(UnreachableError, match="refused the token"), admitted():
             SparkSession.builder.remote(spark_engine.remote).create().range(1).count()
+
+
+FAILS = """
+import sys
+import pyspark.sql.connect.session, pyspark.sql.connect.logging
+import logging.config
+from spark.session.configuration import SparkResource
+
+logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})  # as Dagster does
+session = SparkResource(spark_config={"spark.remote": sys.argv[1]}).session_for(1)
+logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
+try:
+    session.sql("SELECT raise_error('x')").collect()
+except Exception:
+    print("caught")
+"""
+
+
+@pytest.mark.spark
+def test_a_failure_of_a_server_is_not_logged_before_its_line(spark_engine):
+    failed = subprocess.run(
+        [sys.executable, "-c", FAILS, spark_engine.remote],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {TOKEN: spark_engine.token},
+        check=False,
+    )
+    assert failed.stdout == "caught\n", failed.stderr
+    assert "GRPC Error" not in failed.stderr
