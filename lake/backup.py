@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from posixpath import normpath
 from urllib.parse import unquote
 
 import msgspec
@@ -140,7 +141,7 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
             "install that"
         )
     warehouse = lake.config.python["warehouse"]
-    if warehouse != contents.warehouse:
+    if _full(warehouse) != _full(contents.warehouse):
         raise BackupError(
             f"{folder} was made of {contents.warehouse} and is put back there only, not into "
             f"{warehouse}: Iceberg's metadata name files by their whole address"
@@ -165,8 +166,9 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
 
 def _put_back_warehouse(lake: Lake, folder: Path, contents: Contents) -> None:
     io = load_file_io(dict(lake.config.python), contents.warehouse)
+    warehouse = _full(contents.warehouse).rstrip("/")
     for path in sorted(path for path in (folder / "warehouse").rglob("*") if path.is_file()):
-        address = f"{contents.warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
+        address = f"{warehouse}/{path.relative_to(folder / 'warehouse').as_posix()}"
         with usable(address), io.new_output(address).create(overwrite=True) as output:
             output.write(path.read_bytes())
 
@@ -218,14 +220,21 @@ def _files_of(table: IcebergTable) -> Iterator[str]:
 def _relative(lake: Lake, address: str) -> str:
     warehouse = _full(lake.config.python["warehouse"]).rstrip("/") + "/"
     if not _full(address).startswith(warehouse):
-        raise BackupError(f"{address} lies outside of the warehouse {warehouse}")
+        raise BackupError(
+            f"{address} lies outside of the warehouse {warehouse}; name that in which it lies with "
+            "TIDEMARK_WAREHOUSE"
+        )
     return f"warehouse/{_full(address).removeprefix(warehouse)}"
 
 
 def _full(address: str) -> str:
-    """Return an address with the slashes of an empty host, which Spark leaves out: ``file:/X``."""
+    """Return an address with the slashes of an empty host, and a disk's by the shortest path.
+
+    Spark leaves the slashes out, ``file:/X``, and what Hadoop finds needless in a path.
+    """
     path = address.removeprefix("file:")
-    return address if path == address else f"file:///{path.lstrip('/')}"
+    shortest = normpath(f"/{path.lstrip('/')}")
+    return address if path == address else f"file://{shortest}"
 
 
 def _known_files(folder: Path) -> dict[str, Proof]:

@@ -10,6 +10,7 @@ import pytest
 from alerting.delivery.silences import silence, silences
 from lake.backup import BackupError, backup, restore
 from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
 from lake.landing import landed
 from lake.leases import RUN
 from lake.leases import TABLES as MAKING
@@ -17,6 +18,8 @@ from lake.loading import load
 from lake.tables import TABLES, raw
 from lake.window import HOUR, Window, floor_hour
 from orchestration.instance.files import prepare
+from settings.catalog import CatalogSettings
+from settings.home import Home
 from tests.support.cluster_history import PAST, put
 from tests.support.homes import run
 
@@ -123,6 +126,27 @@ def test_tables_that_spark_has_written_are_copied(filled, tmp_path):
     shutil.rmtree(filled.home.path)
     restore(Lake(filled.home), tmp_path / "copy")
     assert contents(Lake(filled.home)) == before
+
+
+@pytest.mark.parametrize("way", ["{}/x/../w", "{}//w/"])
+def test_a_warehouse_is_the_same_however_its_path_is_written(tmp_path, way):
+    """Hadoop writes the shortest path; of such a warehouse no backup could be made."""
+    home = Home.of(tmp_path / "home")
+    settings = CatalogSettings(warehouse=f"file://{way.format(tmp_path)}")
+    lake = Lake(home, CatalogConfig.of(home, settings))
+    put(home, START, PAST[:1])
+    load(lake)
+    name = raw.TOPICS.name
+    place = f"file:{tmp_path}/w/" + lake.table(name).metadata_location.split("/w/")[1].lstrip("/")
+    lake.catalog.drop_table(name)
+    lake.catalog.register_table(name, place)
+    before = contents(lake)
+    backup(lake, tmp_path / "copy")
+    shutil.rmtree(home.path)
+    shutil.rmtree(tmp_path / "w")
+    shorter = CatalogConfig.of(home, CatalogSettings(warehouse=f"file://{tmp_path}/w"))
+    restore(Lake(home, shorter), tmp_path / "copy")
+    assert contents(Lake(home, shorter)) == before
 
 
 def test_what_was_done_since_outlives_a_second_restore(filled, tmp_path):
