@@ -111,9 +111,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        if BasicSettings.read().debug:
+        basics = BasicSettings.read()
+        if basics.debug:
             raise
+        from tidemark.errors import remedy_of_full_disk
         from tidemark.output import printable
 
-        typer.echo(f"tidemark: {printable(one_line(error))}", err=True)
+        line = one_line(error) + remedy_of_full_disk(basics.home)
+        typer.echo(f"tidemark: {printable(line)}", err=True)
         sys.exit(1)

@@ -1,5 +1,24 @@
 """Failures of commands, in one line: what failed, where, and what to do."""
 
+import shutil
+from contextlib import suppress
+
+from settings.home import Home
+
+FULL_BYTES = 2**20
+"""Free space below which no commit fits on a disk."""
+
 
 class CommandError(Exception):
     """A command cannot do its work; the text names the reason and what to do."""
+
+
+def remedy_of_full_disk(home: Home) -> str:
+    """Return what a failure's line lacks where the disk of a home is full, else nothing.
+
+    SQLite reports a full disk as an I/O error, or as a database that cannot be opened.
+    """
+    with suppress(OSError):
+        if shutil.disk_usage(home.path).free < FULL_BYTES:
+            return f"; the disk of {home.path} is full: make room, then the next tick goes on"
+    return ""

@@ -1,6 +1,8 @@
 """What goes wrong for the person typing: one line, the right exit code, soon, and no traceback."""
 
+import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ from lake.catalog import Lake
 from lake.landing import landed
 from settings.home import Home
 from tests.support.homes import run
+from tidemark import cli
 
 pytestmark = pytest.mark.slow
 
@@ -248,3 +251,24 @@ def test_a_reader_that_goes_away_is_no_error(home):
     command = f"{Path(sys.executable).with_name('tidemark')} --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_named_whatever_a_library_reports(home, monkeypatch, capsys):
+    """A tick ended with: OperationalError: (sqlite3.OperationalError) disk I/O error."""
+
+    def fail(**_: str) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    home.make()
+    monkeypatch.setenv("TIDEMARK_HOME", str(home.path))
+    monkeypatch.setattr(cli, "app", fail)
+    lines = []
+    for free in (10 * 2**30, 4096):
+        usage = shutil.disk_usage(home.path)._replace(free=free)
+        with monkeypatch.context() as patch:
+            patch.setattr("tidemark.errors.shutil.disk_usage", lambda _, usage=usage: usage)
+            with pytest.raises(SystemExit):
+                cli.main()
+        lines.append(capsys.readouterr().err.strip())
+    assert lines[0] == "tidemark: OperationalError: disk I/O error"
+    assert lines[1].startswith(f"{lines[0]}; the disk of {home.path} is full: make room")
