@@ -70,6 +70,7 @@ def maintenance(
         known = lake.lake.table(table.name).metadata.snapshots
         if not known:
             continue
+        lake.alone()
         try:
             keep_small(session, lake.lake, table, retention, now)
             if number % HOURS == now.hour:

@@ -13,6 +13,7 @@ from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
+from lake.leases import LostError
 from lake.retention import Retention
 from lake.tables import alerting, progress, quality, raw
 from lake.window import HOUR, Window
@@ -86,6 +87,25 @@ def test_a_damaged_table_keeps_no_other_growing(
     assert any("expire_snapshots" in text and "quality.quarantine" in text for text in statements)
     assert line.startswith("raw.topics cannot be kept small, all other tables were: RuntimeError: ")
     assert "raw.topics/x.avro; put back a copy" in line and "\n" not in line
+
+
+def test_a_lost_lease_ends_it_before_the_next_table(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may change the tables by then."""
+    for table in (raw.BROKERS, raw.TOPICS):
+        lake.append(table, [{"observed_at": minute(0)}])
+    held, alone = [True, True], LakeResource.alone
+
+    def lost(resource: LakeResource, *given: Any) -> None:
+        if not held:
+            raise LostError("the lease 'run' was lost")
+        held.pop()
+        alone(resource, *given)
+
+    monkeypatch.setattr(LakeResource, "alone", lost)
+    with pytest.raises(LostError):
+        maintained(lake, "none", monkeypatch)
 
 
 def test_raw_rows_stay_where_their_removal_cannot_be_recorded(
