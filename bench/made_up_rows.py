@@ -79,6 +79,11 @@ _HEALTH = """
         WHEN kind = 'idle' THEN 'IDLE'
         WHEN kind IN ('batch', 'rewound') AND late_ms > 60000 THEN 'CATCHING_UP' ELSE 'OK' END"""
 
+_CHANGE = """
+    'readable lag ' || unconsumed::bigint || ', was '
+    || greatest(0, unconsumed - 600 * (produced - consumed))::bigint
+    || ' over 10 observations (540 s)'"""
+
 
 def _known(text: str, name: str) -> str:
     return f"{_KNOWN.format(text)} AS {name}"
@@ -99,16 +104,15 @@ GROUPS = f"""
         members::INT AS clients, true AS online, 'CLUSTERING' AS message_model,
         'CONSUME_PASSIVELY' AS consume_type, 'V5_3_3' AS client_version, 0 AS retry_lag,
         CASE WHEN pair % 9 = 4 THEN 3 ELSE 0 END AS dlq_messages, {_HEALTH} AS health,
-        CASE health WHEN 'STALLED' THEN 2 * {{queues}} || ' of ' || 2 * {{queues}}
-                || ' queues: consumer offset unchanged for ' || 41 - ago || ' min, readable lag '
-                || unconsumed
-            WHEN 'FALLING_BEHIND' THEN 'readable lag grew by ' || base * 90
-                || ' in 10 min: consumed ' || round(consumed) || '/s, produced '
-                || round(produced) || '/s'
-            WHEN 'UNKNOWN' THEN 'no observation of {{queues}} queues on broker-b'
-            WHEN 'CATCHING_UP' THEN 'readable lag ' || unconsumed || ' is falling'
-            WHEN 'IDLE' THEN 'nothing was produced within 10 min'
-            ELSE 'readable lag ' || unconsumed || ', delay ' || late_ms || ' ms' END
+        CASE health WHEN 'STALLED' THEN 'broker-a/0: commit stays at 3000000, '
+                || (unconsumed // (2 * {{queues}}))::bigint || ' unconsumed messages; and '
+                || 2 * {{queues}} - 1 || ' more'
+            WHEN 'FALLING_BEHIND' THEN {_CHANGE} || ', up or level in 9 of 9 steps; '
+                || '60 s of production are ' || round(60 * produced)::bigint
+            WHEN 'UNKNOWN' THEN {{queues}} || ' of ' || 2 * {{queues}} || ' queues unknown'
+            WHEN 'IDLE' THEN
+                'no lag, nothing written or consumed, over 10 observations (540 s)'
+            ELSE {_CHANGE} END
             AS health_reason
     FROM observed"""
 

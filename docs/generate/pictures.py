@@ -47,7 +47,7 @@ def main() -> None:
 def add_incidents(lake: Lake, made_up: MadeUp) -> str:
     """Add incidents, who was notified of them, and silences; return the id of the worst."""
     lag = made_up.lag(0)
-    reason = f"16 of 16 queues: consumer offset unchanged for 41 min, readable lag {lag}"
+    reason = f"broker-a/0: commit stays at 3000000, {lag // 16} unconsumed messages; and 15 more"
     row = {"lag": lag, "readable_lag": lag, "delay_ms": 2_460_000, "health_reason": reason}
     row |= {"worst_broker": "broker-b", "worst_queue_id": 7, "max_queue_lag": lag // 11}
     stalled = incident(
