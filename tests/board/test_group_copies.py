@@ -18,6 +18,8 @@ from settings.home import Home
 from tests.support.board_home import CLUSTER, add_snapshot, group, queue, rows_of
 from tests.support.lake_copies import copied
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
 WINDOW = Window.through(NOW - timedelta(hours=30), NOW)
 HOURS = Window(NOW - timedelta(hours=5), NOW)

@@ -145,6 +145,7 @@ def test_a_password_among_the_options_of_an_address_is_refused(tmp_path):
     assert "PGPASSFILE" in str(wrong.value) and "s3cret" not in str(wrong.value)
 
 
+@pytest.mark.slow
 def test_a_database_that_never_responds_is_given_up(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as unresponsive:
         port = unresponsive.getsockname()[1]

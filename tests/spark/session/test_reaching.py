@@ -46,6 +46,7 @@ SparkResource(spark_config={"spark.remote": remote, "spark.sql.ansi.enabled": "t
 """
 
 
+@pytest.mark.slow
 def test_a_spark_that_ends_while_a_session_opens_is_reported_within_seconds():
     """By pyspark's own patience the first request would be repeated for ten minutes."""
     opening = subprocess.run(
