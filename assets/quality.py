@@ -16,7 +16,7 @@ from assets.run import CurrentRun, Run, planned, replaced, window_asset
 from assets.windows import read_quarantined, read_snapshots, unique_in
 from expectations.adapter import validate
 from expectations.annotations import source_tables
-from expectations.brought_suites import Brought, BroughtExpectation, Suite
+from expectations.brought_suites import TICK_CHECK, Brought, BroughtExpectation, Suite
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
 from expectations.validation_results import (
@@ -32,10 +32,6 @@ from lake.tables import TABLES, quality, raw
 from lake.window import HOUR, Window
 
 VALIDATED = tuple(TABLES[name] for name in TICK_EXPECTATIONS)
-
-CHECK = "expectations"
-"""Name of the asset check of each table that ticks validate: all of its expectations. It fails
-when any of them fails, also one with a check of its own."""
 
 _RESULT_COLUMNS = {
     "expectation": "string",
@@ -71,7 +67,7 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         specs=[
             spec
             for table, suite in declared.items()
-            for spec in specs_of(table, CHECK, suite, own_checks_of(suite), blocking=True)
+            for spec in specs_of(table, TICK_CHECK, suite, own_checks_of(suite), blocking=True)
         ],
         op_tags={"kind": "greatexpectations"},
     )
@@ -94,7 +90,7 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         # Dagster needs a result of every check, also when a tick found nothing to compute.
         for table, results in found.items():
             own = own_checks_of(declared[table])
-            yield from check_results(table, CHECK, results, own, blocking=True)
+            yield from check_results(table, TICK_CHECK, results, own, blocking=True)
 
     return validated
 

@@ -19,7 +19,7 @@ from assets.windows import read_window
 from expectations.adapter import Keep, validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
-from expectations.brought_suites import Brought, BroughtExpectation, Suite
+from expectations.brought_suites import AUDIT_CHECK, Brought, BroughtExpectation, Suite
 from expectations.data_docs import DataDocs
 from expectations.declarations import Expectation
 from expectations.tick_suites import TICK_EXPECTATIONS
@@ -35,8 +35,6 @@ from lake.tables import TABLES, quality, raw
 from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
 from spark.session.configuration import SparkResource
-
-CHECK = "hourly"
 
 DATA_DOCS = dg.AssetKey("data_docs")
 
@@ -71,7 +69,9 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         specs=[
             spec
             for name, own in own_checks.items()
-            for spec in specs_of(TABLES[name], CHECK, _suite(name, brought), own, blocking=True)
+            for spec in specs_of(
+                TABLES[name], AUDIT_CHECK, _suite(name, brought), own, blocking=True
+            )
         ],
         op_tags={"kind": "greatexpectations"},
         # Whoever materializes one table by hand gets only its checks.
@@ -99,7 +99,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
             found = hour.validate(name, suites[name], now_brought.get(name, ()))
             results += found
-            for result in check_results(TABLES[name], CHECK, found, own_checks[name]):
+            for result in check_results(TABLES[name], AUDIT_CHECK, found, own_checks[name]):
                 if _check_of(result) in selected:
                     yield result
         run_id = context.run.run_id

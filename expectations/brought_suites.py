@@ -24,8 +24,9 @@ from lake.tables import TABLES
 SEVERITIES: tuple[Severity, ...] = ("warn", "block")
 """Severities that a person may give, the default first. Only our own conditions quarantine."""
 
-CHECKS = ("expectations", "hourly")
-"""Names of the asset checks of whole tables, in ticks and in the audit. No expectation has them."""
+TICK_CHECK, AUDIT_CHECK = "expectations", "hourly"
+"""Names of the asset checks of whole tables, which no expectation has. Each is of all expectations
+of a table, and fails when any of them fails, also one with a check of its own."""
 
 IGNORED = (".md", ".txt")
 """Suffixes of files that may lie in the folder without being suites."""
@@ -198,7 +199,7 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
         raise ValueError(f"meta.name should be letters, digits and '_', not {name!r}")
     if name in {each.name for each in AUDIT_EXPECTATIONS[table]}:
         raise ValueError(f"meta.name: Tidemark has an expectation {name!r}; choose another name")
-    if name in CHECKS:
+    if name in (TICK_CHECK, AUDIT_CHECK):
         raise ValueError(f"meta.name: {name!r} is the check of a whole table; choose another name")
     severity = meta.get("severity", SEVERITIES[0])
     if severity not in SEVERITIES:

@@ -56,7 +56,7 @@ class CatalogConfig:
         """
         if mistakes := _mistakes(home, settings):
             raise SettingsError(mistakes)
-        # Not Path.as_uri: PyIceberg and Iceberg look for a path as it is written, with its %20.
+        # Not Path.as_uri: PyIceberg and Iceberg open a path as it is written, with its %20.
         warehouse = settings.warehouse or f"{FILE}{home.warehouse}"
         python, spark, drivers = {"warehouse": warehouse}, {"warehouse": warehouse}, []
         password, place = None, settings.uri

@@ -75,7 +75,7 @@ class PullLimits:
     """What a queue's cache in a client may hold; above it the client does not pull the queue.
 
     From ``pullThresholdForQueue``, ``pullThresholdSizeForQueue``, ``consumeConcurrentlyMaxSpan``
-    and ``popThresholdForQueue``. The client computes the first two anew at a rebalance where it has
+    and ``popThresholdForQueue``. At a rebalance the client sets the first two again where it has
     limits for a whole topic, and reports those in force (`RebalancePushImpl.messageQueueChanged`).
 
     Attributes:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from assets.quality import CHECK, check_result, check_results
+from assets.quality import check_result, check_results
+from expectations.brought_suites import TICK_CHECK
 from expectations.validation_results import ValidationResult
 from lake.tables import raw
 
@@ -27,7 +28,7 @@ def result(severity, success=False, broken=1):
     ids=["a tick stops", "an audit does not", "nothing to stop for", "tolerated"],
 )
 def test_only_a_broken_rule_that_blocks_stops_a_tick(results, blocking, passed, severity):
-    result = check_result(raw.TOPICS, CHECK, results, blocking=blocking)
+    result = check_result(raw.TOPICS, TICK_CHECK, results, blocking=blocking)
     assert (result.passed, result.severity) == (passed, severity)
     assert result.metadata["unexpected"].value == len(results)
 
@@ -39,9 +40,9 @@ def test_own_checks_fail_by_name_with_their_own_severity():
         result("warn"),
     ]
     own = ["met", "broken", "left the suite"]
-    checks = list(check_results(raw.TOPICS, CHECK, found, own, blocking=True))
+    checks = list(check_results(raw.TOPICS, TICK_CHECK, found, own, blocking=True))
     assert [(each.check_name, each.passed, each.severity) for each in checks] == [
-        (CHECK, False, ERROR),
+        (TICK_CHECK, False, ERROR),
         ("met", True, WARN),
         ("broken", False, ERROR),
         ("left the suite", True, WARN),
