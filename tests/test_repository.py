@@ -68,6 +68,7 @@ def test_every_variable_is_set_in_a_test():
     assert [name for name in NAMES if name not in named] == []
 
 
+@pytest.mark.slow
 def test_no_module_stops_at_a_wrong_setting():
     """The command reports it in one line; an import would end in a traceback."""
     modules = ["settings.environment", "lake.catalog", "alerting.delivery.channels", "tidemark.cli"]

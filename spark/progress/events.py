@@ -40,6 +40,7 @@ BROKER_RESTARTED = "broker restarted before it persisted"
 OTHER_MASTER = "another replica became master"
 LOCAL_FILE = "local file deleted or edited"
 RECREATED_TOPIC = "topic recreated"
+BEYOND_END = "commit was beyond the end of the queue"
 NO_CLIENT_ONLINE = "nobody online"
 
 
@@ -184,7 +185,8 @@ def _cause_of_move() -> Column:
     booted = F.col("booted_at") > F.col("previous_at")
     return (
         F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
-        .when(F.col("before.consumer_offset") > F.col("before.max_offset"), RECREATED_TOPIC)
+        # The client goes back to what exists. The cause of `AHEAD_OF_BROKER` is why the end fell.
+        .when(F.col("before.consumer_offset") > F.col("before.max_offset"), BEYOND_END)
         # A slave has the commits of its master a minute late, and perhaps not its last messages.
         .when(has_other_master(), OTHER_MASTER)
         .when(booted, BROKER_RESTARTED)

@@ -11,11 +11,8 @@ from alerting.incidents.actions import one_incident
 from board.application import application
 from board.store import Store
 from lake.catalog import Lake
-from lake.tables import alerting
-from settings.home import Home
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
-from tests.support.lake_copies import copied
 
 HTML = {"Accept": "text/html"}
 PATHS = (
@@ -164,52 +161,6 @@ def test_a_form_without_its_token_changes_nothing(
         assert client.post("/incident/act", data=form, headers=HTML).status_code in (400, 403)
     assert one_incident(filled, firing).state == "FIRING"
     assert client.post("/preferences", data={"token": "é"}).status_code == 403
-
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "javascript:alert(1)",
-    "{{7*7}}${7*7}",
-    "'; DROP TABLE groups; --",
-    "\u202egnorw",
-    "\x1b[31mred",
-    "x" * 255,
-)
-
-
-@pytest.fixture(scope="module")
-def hostile(
-    shown: Lake, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[TestClient, dict[str, str]]:
-    """A board on groups with each of these names, and the incident of each."""
-    lake = copied(shown, Home.of(tmp_path_factory.mktemp("hostile") / "home"))
-    at = board_home.now() + timedelta(minutes=1)
-    groups = [group(name, topic=name, lag=5, health_reason=name) for name in HOSTILE]
-    add_snapshot(lake, at, groups)
-    row = '{"row": {"consumer_group": "g"}}'
-    incidents = [board_home.incident(at, rule=name, evidence=row) for name in HOSTILE]
-    lake.append(alerting.INCIDENTS, incidents)
-    store = Store(lake)
-    store.refresh()
-    found = dict(zip(HOSTILE, (each["incident_id"] for each in incidents), strict=True))
-    return TestClient(application(store), base_url="http://127.0.0.1:8080"), found
-
-
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_name_is_text(hostile: tuple[TestClient, dict[str, str]], name: str) -> None:
-    client, found = hostile
-    paths = ["/", "/groups", "/topics", "/incidents"]
-    texts = [client.get(path, headers=HTML).text for path in paths]
-    texts.append(client.get("/incident", params={"id": found[name]}, headers=HTML).text)
-    where = {"cluster": CLUSTER, "group": name, "topic": name}
-    texts.append(client.get("/group", params=where, headers=HTML).text)
-    where = {"cluster": CLUSTER, "group": name + "?"}
-    texts.append(client.get("/group", params=where, headers=HTML).text)
-    for text in texts:
-        assert text.rstrip().endswith("</html>")
-        assert "<script>alert" not in text and "<img" not in text
-        assert 'href="javascript' not in text and "49" not in re.findall(r"<bdi>(.*?)</bdi>", text)
 
 
 def test_a_page_as_of_an_instant(client: TestClient, filled: Lake) -> None:

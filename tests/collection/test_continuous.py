@@ -64,6 +64,7 @@ def watching(home, clusters, every, until):
     return reported, complained
 
 
+@pytest.mark.slow
 def test_each_cluster_at_its_own_interval(home):
     often = Cluster((GONE,), "often", every=0.3)
     seldom = Cluster((GONE,), "seldom", every=60)
@@ -106,6 +107,7 @@ def scheduled(monkeypatch):
     return began, lasting
 
 
+@pytest.mark.slow
 def test_snapshots_begin_at_multiples_and_never_overlap(home, scheduled):
     began, lasting = scheduled
     every = 0.2
@@ -227,6 +229,7 @@ def test_the_only_cluster_without_a_name_is_never_landed(home):
 TWO = f"clusters:\n- {{name: a, namesrv: '{GONE}'}}\n- {{name: b, namesrv: '{GONE}', every: 1s}}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(home, number):
     (home.path / "clusters.yaml").write_text(TWO)

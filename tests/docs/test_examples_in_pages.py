@@ -54,6 +54,7 @@ def test_example_is_read_without_a_mistake(tmp_path: Path, page: str, text: str)
     READERS[text.split(":", 1)[0]](file)
 
 
+@pytest.mark.slow
 def test_the_suite_of_the_page_has_no_mistake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

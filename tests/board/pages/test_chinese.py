@@ -131,7 +131,7 @@ def test_likely_causes() -> None:
         if name.isupper() and isinstance(value, str)
     }
     causes = {text for text in texts if " " in text} | {events.REBALANCE}
-    assert len(causes) == 18
+    assert len(causes) == 19
     assert sorted(causes - CHINESE.keys()) == []
 
 

@@ -272,6 +272,14 @@ ONE_TOPIC = {
     ),
 }  # fmt: skip
 FAULTS |= {f"one topic: {name}": (TOPIC_STATS, fault) for name, fault in ONE_TOPIC.items()}
+UNTIL_THE_TIME_OUT = ("never", "a byte a second", "a flood", "one long frame")
+each_fault = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in UNTIL_THE_TIME_OUT))
+        for name in FAULTS
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +305,7 @@ def only_problem(snapshot, endpoint, code):
     return problem.message
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each_fault
 def test_a_fault_costs_one_problem_and_invents_no_row(scripted, known, tmp_path, name):
     code, fault = FAULTS[name]
     expected = honest_values(scripted, known)
@@ -329,6 +337,7 @@ def test_every_group_with_unknown_members_is_named(scripted, fault):
     assert len(requested) == 2
 
 
+@pytest.mark.slow
 def test_progress_that_failed_with_other_requests_is_named(scripted, tmp_path):
     """The first failure must not hide that nothing is known of any group on this broker."""
     snapshot, endpoint = taken(scripted, {RUNTIME: silence, OFFSETS: silence})

@@ -358,6 +358,7 @@ def test_one_slow_response_keeps_the_endpoint_reachable(scripted):
     run(scripted, behave, use, request_timeout=0.4)
 
 
+@pytest.mark.slow
 def test_the_total_deadline_covers_many_slow_responses(scripted):
     async def behave(reader, writer):
         while True:

@@ -139,6 +139,7 @@ def test_a_busy_broker_gets_the_request_again(scripted):
     assert seen[2] - seen[1] >= FIRST_REST
 
 
+@pytest.mark.slow
 def test_a_broker_that_stays_busy_is_a_problem(scripted):
     async def use(client, endpoint):
         with pytest.raises(ResponseError, match="SYSTEM_BUSY"):
