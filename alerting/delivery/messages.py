@@ -162,7 +162,9 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         phrase: returns a text in the language of the reader.
     """
     row, unit = incident.row, _unit(incident)
-    words = incident.details.get("words") or KINDS[incident.kind].words
+    kind, is_counted = KINDS[incident.kind], incident.last_value is not None
+    ready_made = kind.words if is_counted else kind.words_uncounted or kind.words
+    words = incident.details.get("words") or ready_made
     parts = [phrase(words, value=amount(incident.last_value, unit, phrase))]
     if "{value}" in words and incident.threshold:
         threshold = amount(incident.threshold, unit, phrase)
@@ -171,12 +173,11 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         )
     if row.get("status"):
         parts.append(phrase("the snapshot is {status}", status=phrase(row["status"])))
-    about_backlog = KINDS[incident.kind].about_backlog
-    if about_backlog and row.get("worst_broker"):
+    if kind.about_backlog and row.get("worst_broker"):
         most = f"{row['max_queue_lag']:,}"
         where = {"broker": row["worst_broker"], "queue_id": row["worst_queue_id"]}
         parts.append(phrase("most on {broker} queue {queue_id}: {lag}", **where, lag=most))
-    if about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
+    if kind.about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
         age = amount(row["delay_ms"] / 1000, "seconds", phrase)
         parts.append(phrase("the oldest for {age}", age=age))
     if row.get("queues_unknown"):

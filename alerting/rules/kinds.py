@@ -26,6 +26,7 @@ class Kind:
         value: SQL of the number that is compared; NULL = unknown.
         unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
         words: what notifications state when a rule is true; ``{value}`` is the number and its unit.
+        words_uncounted: the same where a true rule may have no number.
         condition: SQL that has to be true as well, empty without one; NULL = unknown.
         below: whether a rule is true below its threshold, not above.
         part_suffices: whether a comparison that is true of the known part of an incomplete row is
@@ -51,6 +52,7 @@ class Kind:
     certain: bool = False
     cause: str = ""
     hint: str = ""
+    words_uncounted: str = ""
 
 
 def _health(
@@ -293,6 +295,7 @@ KINDS = {
         "",
         "",
         "{value} rows violate it",
+        words_uncounted="the rows as a whole violate it",
         hint="Reported values are impossible or contradict each other: `tidemark show "
         "quality.results` has examples, `tidemark quarantine list` the quarantined rows.",
     ),

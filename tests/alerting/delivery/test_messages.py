@@ -67,6 +67,15 @@ def test_only_backlog_rules_name_the_worst_queue(kind, value, lines):
     assert f"Next step: {KINDS[kind].hint}" in lines_sent
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(3.0, "3 rows violate it"), (None, "the rows as a whole violate it")],
+)
+def test_an_expectation_of_a_whole_column_counts_no_rows(value, words):
+    fires = incident(("FIRING", 0), kind="quality", last_value=value, threshold=0.0, evidence="{}")
+    assert f"Observed: {words}" in text(notification(fires)).split("\n")
+
+
 def test_many_notifications_are_one_message_worst_first():
     many = [
         notification(incident(("FIRING", 0), group=f"g-{n}", severity="warning")) for n in range(30)

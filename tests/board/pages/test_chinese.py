@@ -82,7 +82,7 @@ def test_what_a_template_says(template: Path) -> None:
 def test_what_a_kind_of_rule_says(name: str) -> None:
     kind = KINDS[name]
     units = {f"{{number}} {kind.unit}"} if kind.unit not in ("", "seconds", "share") else set()
-    texts = {kind.hint, kind.words} | units - {"", "{value}"}
+    texts = {kind.hint, kind.words, kind.words_uncounted} | units - {"", "{value}"}
     assert sorted(texts - CHINESE.keys() - {"", "{value}"}) == []
 
 
