@@ -8,7 +8,7 @@ IN_FLIGHT = 256
 
 
 class _Bare(asyncio.Protocol):
-    """Sends frames with so many in flight, and keeps the answers as bytes."""
+    """Sends frames with so many in flight, and keeps the responses as bytes."""
 
     def __init__(self, requests: Iterable[bytes]):
         self.responses: list[bytes] = []
@@ -52,7 +52,7 @@ async def exchange(endpoint: str, requests: Iterable[bytes]) -> list[bytes]:
     """Send frames over one connection, `IN_FLIGHT` at a time.
 
     Returns:
-        The answers as they came, one each, length word and all.
+        The responses as they came, one each, length word and all.
 
     Raises:
         OSError: no connection, or it broke.

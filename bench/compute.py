@@ -46,7 +46,7 @@ def main() -> None:
     """Measures, and prints and writes each section when known: all of it takes half an hour."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--rounds", type=int, default=3, help="warm answers of each engine")
+    parser.add_argument("--rounds", type=int, default=3, help="warm results of each engine")
     parser.add_argument("--hours", type=int, nargs="+", default=[1, 6, 24])
     options = parser.parse_args()
     _write("compute", _title())
@@ -184,7 +184,7 @@ def _run_once(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _require_same(totals: Sequence[Sequence[float]]) -> None:
-    """All answers are equal but for the order in which real numbers were added."""
+    """All results are equal but for the order in which real numbers were added."""
     for found in totals[1:]:
         if not all(
             math.isclose(*pair, rel_tol=1e-9) for pair in zip(found, totals[0], strict=True)

@@ -33,7 +33,7 @@ from settings.home import Home
 
 ROUNDS = 5
 POLL_SECONDS = 10.0
-"""Pages refresh with ticks, once a minute: pollers ask six times as often."""
+"""Pages refresh with ticks, once a minute: pollers request six times as often."""
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ How fast is every group on every topic written and read at each minute, how far 
 late? From plain observations that takes each queue's observation before; rows that hold it already
 (as ``progress.queues`` does) only have to be added up. Both forms are run.
 
-A process of its own answers for one engine: ``python -m bench.questions ENGINE FORM FOLDER`` reads
+A process of its own computes for one engine: ``python -m bench.questions ENGINE FORM FOLDER`` reads
 a line and writes seconds and totals, again and again.
 """
 
@@ -50,7 +50,7 @@ QUERY = f"""
 """A row per minute and pair; ``delay_ms`` of the part of the lag of the last step."""
 
 TOTALS = ("count(*)", "sum(lag)", "sum(produce_tps)", "sum(consume_tps)", "sum(delay_ms)")
-"""What must be the same whoever answers."""
+"""What must be the same whichever computes it."""
 
 Totals = Sequence[float]
 
@@ -101,8 +101,8 @@ def duckdb(form: str, folder: Path) -> Callable[[], Totals]:
     session.execute(f"CREATE VIEW steps AS {FORMS[form]}")
 
     def run() -> Totals:
-        session.execute(f"CREATE OR REPLACE TABLE answer AS {QUERY}")
-        found = session.execute(f"SELECT {', '.join(TOTALS)} FROM answer").fetchone()
+        session.execute(f"CREATE OR REPLACE TABLE result AS {QUERY}")
+        found = session.execute(f"SELECT {', '.join(TOTALS)} FROM result").fetchone()
         assert found
         return found
 

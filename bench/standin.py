@@ -103,7 +103,7 @@ def _responses(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
 
 
 def answering(known: dict[tuple[int, str], bytes]) -> asyncio.Protocol:
-    """A connection that answers what is known by request code and topic; else nobody is online."""
+    """A connection that has a response for known requests and topics; else nobody is online."""
     return _StandIn(known)
 
 

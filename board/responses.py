@@ -13,7 +13,7 @@ PROBLEM = "application/problem+json"
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered.
+    """A request that cannot be served.
 
     Attributes:
         status: the HTTP status.

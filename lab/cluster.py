@@ -222,7 +222,7 @@ class LabCluster:
     def start(self, name: str, seconds: float = BOOT_SECONDS) -> None:
         """Start a node that does not run, on the store it left, and wait until it is registered.
 
-        For the name server: until every broker that answers is registered there again.
+        For the name server: until every broker that responds is registered there again.
 
         Raises:
             LabError: it runs already, or did not come up in time.
@@ -374,7 +374,7 @@ class LabCluster:
         self._state.record(node.name, processes.start(command, folder / "output.log", environment))
 
     def _wait_for(self, nodes: list[Node], deadline: float) -> None:
-        """Wait until the name server lists the brokers of these, and each of these answers."""
+        """Wait until the name server lists the brokers of these, and each of these responds."""
         expected = {(node.broker, node.broker_id) for node in nodes if node.broker}
         while True:
             for node in nodes:

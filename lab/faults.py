@@ -18,7 +18,7 @@ def kill(cluster: LabCluster, node: str) -> None:
 
 
 def stop(cluster: LabCluster, node: str) -> None:
-    """SIGSTOP: the ports stay open, but nobody answers any more when this returns."""
+    """SIGSTOP: the ports stay open, but nobody responds any more when this returns."""
     if not _running(cluster, node).freeze():
         raise LabError(f"{node} does not stop: end it with: tidemark lab kill {node}")
 

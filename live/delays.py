@@ -70,7 +70,7 @@ def _history(
     """Read the history, if there is one; a history that cannot be read is a problem."""
     if catalog is None:
         return StoreTimes()
-    # Imported here: without a history `tidemark lag` answers before PyIceberg would be imported.
+    # Imported here: without a history `tidemark lag` prints before PyIceberg would be imported.
     from lake.failures import one_line
     from live import history_times
 

@@ -115,11 +115,11 @@ class _Missing:
             for problem in snapshot.problems
             if problem.operation.startswith(RequestCode.GET_ALL_CONSUMER_OFFSET.name)
         }
-        unread = {row.broker for row in snapshot.brokers if row.address in failed}
+        unreachable = {row.broker for row in snapshot.brokers if row.address in failed}
         responded = {row.broker for row in snapshot.brokers if row.version or row.config}
         responded |= {row.broker for row in snapshot.queue_offsets}
-        unread |= {row.broker for row in snapshot.brokers} - responded
-        unread -= {row.broker for row in snapshot.consumer_offsets}
+        unreachable |= {row.broker for row in snapshot.brokers} - responded
+        unreachable -= {row.broker for row in snapshot.consumer_offsets}
         groups = (
             problem.operation.removeprefix(names.CONNECTIONS).split(" ")
             for problem in snapshot.problems
@@ -128,7 +128,7 @@ class _Missing:
         proxy = snapshot.proxies_answered is None and any(
             row.topic == names.PROXY_TOPIC for row in snapshot.topics
         )
-        return cls(bool(unread), frozenset(chain.from_iterable(groups)), proxy)
+        return cls(bool(unreachable), frozenset(chain.from_iterable(groups)), proxy)
 
 
 def _of_users(group: str, topic: str) -> bool:

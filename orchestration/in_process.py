@@ -205,13 +205,13 @@ def _was_interrupted(error: "SerializableErrorInfo | None") -> bool:
     )
 
 
-def step_logger(report: Report, complain: Report, notice: Report = _ignore) -> dg.LoggerDefinition:
+def step_logger(report: Report, complain: Report, remark: Report = _ignore) -> dg.LoggerDefinition:
     """Return a Dagster logger of what a person at the command line gets to see.
 
     Args:
         report: receives the name of each step as it starts.
         complain: receives errors of our own code.
-        notice: receives what our own code reports of other processes.
+        remark: receives what our own code reports of other processes.
     """
 
     class Handler(logging.Handler):
@@ -221,7 +221,7 @@ def step_logger(report: Report, complain: Report, notice: Report = _ignore) -> d
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
             elif event is None and record.levelno in (logging.INFO, logging.ERROR):
-                write = complain if record.levelno == logging.ERROR else notice
+                write = complain if record.levelno == logging.ERROR else remark
                 write(str(meta.get("orig_message") or record.getMessage()))
 
     @dg.logger

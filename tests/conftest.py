@@ -1,4 +1,4 @@
-"""What every test may ask for: one Spark session and one real cluster per run of the tests."""
+"""What every test may request: one Spark session and one real cluster per run of the tests."""
 
 import gc
 import os
@@ -68,7 +68,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves a file unread whose own mark deselects all of its tests.
+    """Leaves out a file whose own mark deselects all of its tests.
 
     What these files import, and their assertions that are rewritten, took every process of ``make
     unit`` seconds.

@@ -1,4 +1,4 @@
-"""Incidents for programs: what ``GET /api/v1/incidents/{id}`` answers and webhooks get."""
+"""Incidents for programs: what ``GET /api/v1/incidents/{id}`` returns and webhooks get."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ import msgspec
 def with_evidence(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of ``alerting.incidents`` with its evidence decoded.
 
-    `row` is the part of the evidence that people ask for first: the row for which its rule was
+    `row` is the part of the evidence that people need first: the row for which its rule was
     true.
     """
     try:

@@ -276,7 +276,7 @@ def _completeness() -> dict[str, Column]:
     zero = F.lit(0).cast("bigint")
     none_hidden = F.coalesce("retries_unknown", F.lit(0)) == 0
     # Messages wait in a retry topic, and how many of them the group has read is unknown.
-    unread = F.size(F.array_except("retries_waiting", "retries_read")) > 0
+    missing = F.size(F.array_except("retries_waiting", "retries_read")) > 0
     retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
     no_dlq = F.col("has_dlq").isNull()
     return {
@@ -285,7 +285,7 @@ def _completeness() -> dict[str, Column]:
         "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
         "complete": unknown == 0,
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
-        "retry_lag": F.when(~F.coalesce(unread, F.lit(False)), retries),
+        "retry_lag": F.when(~F.coalesce(missing, F.lit(False)), retries),
     }
 
 

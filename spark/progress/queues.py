@@ -269,7 +269,7 @@ def _more_counts() -> dict[str, Column]:
 def _loss_in_seconds() -> Column:
     """Return the seconds until the first readable unconsumed message may be deleted.
 
-    From `FORCED_CLEANING_RATIO` on a broker deletes files of any age, so the answer is 0. Between
+    From `FORCED_CLEANING_RATIO` on a broker deletes files of any age, so none is left. Between
     ``diskMaxUsedSpaceRatio`` and that ratio it deletes only expired files, as it does at
     ``deleteWhen``: nothing changes for messages within the retention.
     """

@@ -88,7 +88,7 @@ class Engine(Service):
         os.environ[TOKEN] = self.token
 
     def listens(self) -> bool:
-        """Whether it holds its port: another process that answers there is no engine of ours."""
+        """Whether it holds its port: another process that responds there is no engine of ours."""
         process = self.process()
         try:
             connections = process.net_connections("tcp") if process else []

@@ -179,7 +179,7 @@ def with_files(session_home) -> Lake:
     return lake
 
 
-def test_files_of_one_broker_say_nothing_of_a_cluster_that_is_observed(with_files, spark, rules):
+def test_files_of_one_broker_change_nothing_of_a_cluster_that_is_observed(with_files, spark, rules):
     """The part of the lag that a store's file shows does not interrupt a rule's time."""
     given = SimpleNamespace(session_for=lambda rows: spark)
     window = Window(minute(DAY_OF_FILES), minute(DAY_OF_FILES + 10))

@@ -1,4 +1,4 @@
-"""Who may: logins, rights, other sites, and what stands on every answer."""
+"""Who may: logins, rights, other sites, and what stands on every response."""
 
 import base64
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
 
 @pytest.fixture(scope="module")
 def guarded(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A board with every kind of login; its silences change no answer that a test reads."""
+    """A board with every kind of login; its silences change no response that a test reads."""
     folder = tmp_path_factory.mktemp("guarded")
     store = Store(copied(shown, Home.of(folder / "home")))
     store.refresh()
@@ -199,7 +199,7 @@ def test_the_printed_address_can_be_opened(host: str, address: str) -> None:
     assert address_of(host, 8080) == address
 
 
-def test_every_answer_is_strict(reader: TestClient, guarded: TestClient) -> None:
+def test_every_response_is_strict(reader: TestClient, guarded: TestClient) -> None:
     for response in (reader.get(GROUPS), reader.get("/none"), guarded.get(GROUPS)):
         policy = response.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy

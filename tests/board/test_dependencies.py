@@ -31,6 +31,6 @@ def test_an_instant_at_the_end_of_time_is_a_problem(
 
 
 @pytest.mark.parametrize("year", [1970, 8999])
-def test_years_between_are_answered(reader: TestClient, year: int) -> None:
+def test_years_between_have_their_rows(reader: TestClient, year: int) -> None:
     for address in ("/api/v1/topics?at=", f"{HISTORY}?to=", "/api/v1/events?to=", "/events?at="):
         assert reader.get(f"{address}{year}-01-01T00:00:00Z").status_code == 200

@@ -107,7 +107,7 @@ def test_a_name_may_hold_anything(client: TestClient, filled: Lake) -> None:
     assert response.json()["topic"] == "../x"
 
 
-def test_topics_events_and_quality_answer(reader: TestClient) -> None:
+def test_topics_events_and_quality_are_served(reader: TestClient) -> None:
     topics = reader.get("/api/v1/topics").json()["items"]
     assert [(row["topic"], row["groups"]) for row in topics] == [("orders", 3), ("refunds", 1)]
     body = reader.get(f"/api/v1/topics/{CLUSTER}/orders").json()

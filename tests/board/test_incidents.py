@@ -53,12 +53,12 @@ def test_an_incident_with_evidence_transitions_and_notifications(
     assert client.get("/api/v1/incidents/ffffffff").status_code == 404
 
 
-def test_a_webhook_gets_what_the_api_answers(firing: str, client: TestClient, filled: Lake) -> None:
+def test_a_webhook_gets_what_the_api_returns(firing: str, client: TestClient, filled: Lake) -> None:
     """At that moment: with the notifications that other channels accepted before."""
-    answers = []
+    responses = []
     with serve() as hook:
         channels = [LogChannel(), WebhookChannel(hook.http, None, "hook")]
-        hook.before_answer = lambda: answers.append(
+        hook.before_response = lambda: responses.append(
             client.get(f"/api/v1/incidents/{firing}").json()
         )
         hook.status = 503
@@ -73,7 +73,7 @@ def test_a_webhook_gets_what_the_api_answers(firing: str, client: TestClient, fi
         "FIRING",
         "RESOLVED",
     ]
-    assert hook.received == answers
+    assert hook.received == responses
     assert opened["row"]["consumer_group"] == "mailer"
     assert {each["status"] for each in opened["notifications"]} == {"DELIVERED", "PENDING"}
     assert len(opened["notifications"]) == 2 and len(resolved["notifications"]) == 3

@@ -40,8 +40,8 @@ def test_a_page_shows_groups_as_they_are_now(live: TestClient) -> None:
 
 
 def test_a_cluster_that_cannot_be_read_is_a_problem(live: TestClient) -> None:
-    answer = live.get("/live?cluster=elsewhere", headers=HTML)
-    assert answer.status_code == 404 and "cannot be read" in answer.text
+    response = live.get("/live?cluster=elsewhere", headers=HTML)
+    assert response.status_code == 404 and "cannot be read" in response.text
 
 
 def test_a_page_plans_who_would_own_what(live: TestClient) -> None:

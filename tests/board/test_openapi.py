@@ -1,4 +1,4 @@
-"""Every answer of the API is what its OpenAPI document declares."""
+"""Every response of the API is what its OpenAPI document declares."""
 
 import time
 from collections.abc import Iterator
@@ -52,8 +52,8 @@ def client(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Te
         yield made_client
 
 
-def answers(client: TestClient) -> Iterator[tuple[str, dict[str, Any], Any]]:
-    """Yield the path, declared schema and answer of every address that declares one."""
+def responses(client: TestClient) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Yield the path, declared schema and response of every address that declares one."""
     document = client.get("/api/v1/openapi.json").json()
     (incident,) = client.get("/api/v1/incidents").json()["items"]
     names = {"cluster": CLUSTER, "incident_id": incident["incident_id"]}
@@ -64,12 +64,12 @@ def answers(client: TestClient) -> Iterator[tuple[str, dict[str, Any], Any]]:
             yield path, schema | {"components": document["components"]}, client.get(address).json()
 
 
-def test_answers_are_as_declared(client: TestClient) -> None:
+def test_responses_are_as_declared(client: TestClient) -> None:
     checked = {}
-    for path, schema, answer in answers(client):
-        Draft202012Validator(_closed(schema)).validate(answer)
-        checked[path] = len(answer.get("items", [answer]))
-    assert all(checked.values()), "an answer without rows proves nothing"
+    for path, schema, response in responses(client):
+        Draft202012Validator(_closed(schema)).validate(response)
+        checked[path] = len(response.get("items", [response]))
+    assert all(checked.values()), "an response without rows proves nothing"
     assert {"/api/v1/incidents", "/api/v1/incidents/{incident_id}"} < set(checked)
     assert len(checked) == 8
 

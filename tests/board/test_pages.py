@@ -48,7 +48,7 @@ def test_the_overview_shows_what_is_wrong(firing: str, client: TestClient) -> No
     assert "/groups?health=STALLED" in text
 
 
-def test_the_overview_says_what_no_snapshot_measures(
+def test_the_overview_names_what_no_snapshot_measures(
     filled: Lake, store: Store, client: TestClient
 ) -> None:
     """A deep limit only puts things off and is left out."""

@@ -90,8 +90,8 @@ def test_a_damaged_home_keeps_its_rows_and_reports_it(store: Store, filled: Lake
             page = client.get(path, headers=HTML)
             assert page.status_code == 200 and "cannot be read" in page.text, path
         for path in ("/api/v1/events", "/events", f"/group?cluster={CLUSTER}&group=mailer"):
-            answer = client.get(path)
-            assert answer.status_code == 503, f"{path} needs more than the newest rows"
+            response = client.get(path)
+            assert response.status_code == 503, f"{path} needs more than the newest rows"
     filled.home.catalog.write_bytes(board_home_catalog)
 
 
@@ -115,7 +115,7 @@ def test_a_stale_home_is_not_ready(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("damage", ["no database", "no rows", "older"])
-def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) -> None:
+def test_what_could_never_be_read_is_no_empty_response(filled: Lake, damage: str) -> None:
     """The catalog or a file is damaged, or the tables are of another version."""
     if damage == "no rows":
         board_home.add_snapshot(filled, board_home.now() + timedelta(seconds=1))
@@ -129,9 +129,9 @@ def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) 
         filled.home.catalog.write_bytes(b"no database" * 1000)
     store = Store(Lake(filled.home))
     with TestClient(application(store), base_url="http://127.0.0.1") as client:
-        answer = client.get("/api/v1/events")
-        assert answer.status_code == 503
-        assert answer.headers["content-type"] == "application/problem+json"
+        response = client.get("/api/v1/events")
+        assert response.status_code == 503
+        assert response.headers["content-type"] == "application/problem+json"
         for path in PATHS:
             page = client.get(path, headers=HTML)
             assert page.status_code == 503 and "Service Unavailable" in page.text, path
@@ -141,7 +141,7 @@ def test_what_could_never_be_read_is_no_empty_answer(filled: Lake, damage: str) 
 
 
 @pytest.mark.slow
-def test_a_locked_catalog_is_waited_for_and_said(store: Store, filled: Lake) -> None:
+def test_a_locked_catalog_is_waited_for_and_reported(store: Store, filled: Lake) -> None:
     with sqlite3.connect(filled.home.catalog) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with TestClient(application(store), base_url="http://127.0.0.1") as client:

@@ -1,4 +1,4 @@
-"""`tidemark collect`, once and again and again, where nothing answers and where landing fails.
+"""`tidemark collect`, once and again and again, where nothing responds and where landing fails.
 
 That it lands what real brokers report is in tests/e2e/test_collect.py.
 """

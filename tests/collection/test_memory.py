@@ -33,7 +33,7 @@ def test_at_first_nothing_is_known(state):
     assert (memory.cluster, memory.remembered(START)) == (None, ())
 
 
-def test_who_answered_is_remembered_by_the_next_process(state):
+def test_who_responded_is_remembered_by_the_next_process(state):
     Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
     memory = Memory.of(state, TARGET)
     assert memory.cluster == "past"
@@ -92,7 +92,7 @@ def test_after_a_role_switch_each_address_is_remembered_once(state):
     both = (("broker-a", 0, "a:2"), ("broker-a", 1, "a:1"))
     assert memory.remembered(minutes(1)) == both
     day = 24 * 60
-    assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it answered"
+    assert memory.remembered(minutes(day + 1)) == both[:1], "the dead one since it responded"
 
 
 def test_an_old_address_stays_until_the_new_one_responds(state):

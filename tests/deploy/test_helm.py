@@ -92,7 +92,7 @@ def test_resources_are_valid(values, version):
 @needs_helm
 @each_values
 def test_pods_meet_the_restricted_standard(values):
-    """As Kubernetes' pod security standard `restricted` asks, and with a read-only root."""
+    """As Kubernetes' pod security standard `restricted` requires, and with a read-only root."""
     for name, pod in pods(values).items():
         context = pod["securityContext"]
         assert context["runAsNonRoot"], name

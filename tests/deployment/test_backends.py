@@ -27,7 +27,7 @@ class Deployment:
     """A home whose tables and landing lie on servers, with an engine whose executors do too.
 
     Attributes:
-        environment: the variables that say so.
+        environment: the variables that configure it.
         bucket: where the files of the tables are.
     """
 

@@ -202,8 +202,8 @@ def launched_backfill(port, hours):
         f"http://127.0.0.1:{port}/graphql", query, {"Content-Type": "application/json"}
     )
     with urlopen(request, timeout=60) as response:
-        answer = json.load(response)
-    return answer["data"]["launchPartitionBackfill"]["backfillId"]
+        response = json.load(response)
+    return response["data"]["launchPartitionBackfill"]["backfillId"]
 
 
 def assert_ticks_have_their_turn(instance, backfill, hours):

@@ -55,11 +55,11 @@ def test_rows_are_those_that_a_disk_gives(lake, tmp_path):
 def test_nothing_is_seen_before_its_last_file(lake, monkeypatch):
     seen, write = [], landing_module._write
 
-    def looking(*arguments):
+    def writing(*arguments):
         write(*arguments)
         seen.append((len(list(landed(lake.landing))), newest_landed(lake.landing)))
 
-    monkeypatch.setattr(landing_module, "_write", looking)
+    monkeypatch.setattr(landing_module, "_write", writing)
     taken = snapshot(START, Minute(1))
     land(lake.landing, taken)
     assert seen == [(0, {})] * len(TABLES)

@@ -73,8 +73,8 @@ def get(address: str, **headers: str) -> bytes:
         return response.read()
 
 
-def ask(made: Host, query: str) -> dict:
-    """The answer of Dagster's web server."""
+def queried(made: Host, query: str) -> dict:
+    """The response of Dagster's web server."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{made.ports['3000']}/graphql",
         data=json.dumps({"query": query}).encode(),
@@ -85,7 +85,7 @@ def ask(made: Host, query: str) -> dict:
 
 
 def runs_of(made: Host) -> list[dict]:
-    return ask(made, "{runsOrError(limit: 50) {... on Runs {results {jobName status}}}}")[
+    return queried(made, "{runsOrError(limit: 50) {... on Runs {results {jobName status}}}}")[
         "runsOrError"
     ]["results"]
 
@@ -94,11 +94,11 @@ def test_the_web_server_shows_the_code_servers_definitions(started):
     port = started.ports["3000"]
     ready(started, "webserver", lambda: get(f"http://127.0.0.1:{port}/server_info"))
     query = "{repositoriesOrError {... on RepositoryConnection {nodes {jobs {name}}}}}"
-    (repository,) = ask(started, query)["repositoriesOrError"]["nodes"]
+    (repository,) = queried(started, query)["repositoriesOrError"]["nodes"]
     assert {"tick", "collect"} <= {job["name"] for job in repository["jobs"]}
 
 
-def test_the_code_server_answers_the_probe_of_a_platform(started):
+def test_the_code_server_responds_to_the_probe_of_a_platform(started):
     import grpc
     from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
     from grpc_health.v1.health_pb2_grpc import HealthStub
@@ -132,8 +132,8 @@ def test_the_engine_serves_only_whoever_has_its_token(started):
         f"print(S.builder.remote('sc://localhost:{port}').getOrCreate().sql('select 41 + 1')"
         ".collect()[0][0])"
     )
-    answer = started.run("python", "-c", code)
-    assert answer.stdout.strip() == "42", answer.stderr[-2000:]
+    response = started.run("python", "-c", code)
+    assert response.stdout.strip() == "42", response.stderr[-2000:]
     started.environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = "another"
     try:
         refused = started.run("python", "-c", code)

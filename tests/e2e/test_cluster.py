@@ -86,7 +86,7 @@ def check_lag(home, cluster, name):
         if not row["topic"].startswith("%RETRY%"):  # fed by consumers, not by producers
             assert row["max_offset"] == maximum, row
         if row["consumer_offset"] is None:
-            # Before 5.0 a broker answers 0 for a queue that never committed.
+            # Before 5.0 a broker reports 0 for a queue that never committed.
             assert first in ((None, 0) if cluster.version.startswith("4") else (None,)), row
             assert row["lag"] is None
         else:

@@ -1,4 +1,4 @@
-"""A controller makes a slave the master: what snapshots and events say of it.
+"""A controller makes a slave the master: what snapshots and events show of it.
 
 A slave has the commits of its master only every minute or so, so its own may truly be older, until
 the clients commit again. A busy one may also lack the last messages. The events name that cause.
@@ -54,8 +54,8 @@ class Failover:
     @property
     def steps(self) -> list[tuple[Snapshot, Snapshot]]:
         """Two consecutive snapshots to which a master responded."""
-        answered = [taken for taken in (self.before, *self.during) if taken.queue_offsets]
-        return list(pairwise(answered))
+        responded = [taken for taken in (self.before, *self.during) if taken.queue_offsets]
+        return list(pairwise(responded))
 
 
 def master(taken: Snapshot) -> str | None:
@@ -154,7 +154,7 @@ def test_a_rewind_is_one_that_the_new_master_reports(failover):
 
 
 def test_an_end_falls_only_where_the_new_master_lacks_messages(failover):
-    """Without a cause the event would say that the topic was created again."""
+    """Without a cause the event would mean that the topic was created again."""
     steps = failover.steps
     truly = {key for older, newer in steps for key in fallen(ends(older), ends(newer))}
     fell = [row for row in failover.events if row["kind"] == "RECREATED"]

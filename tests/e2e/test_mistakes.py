@@ -36,7 +36,7 @@ MINUTES = 75
 NOT_COLLECTED = range(60, 65)
 """Minutes in which collection had stopped."""
 UNREACHABLE = range(20, 23)
-"""Minutes in which broker-b does not answer."""
+"""Minutes in which broker-b does not respond."""
 TAG, CODE, ANOTHER = "a", 97, 98
 """A tag with its hash, and the hash of another one."""
 TAGS_EVERY = timedelta(minutes=10)

@@ -266,7 +266,7 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
 def _queues_of_fast(minute: float) -> Iterator[ClientQueue]:
     """Of g-fast's three members two have a broker each, then the first has both.
 
-    They hold the queues of a broker that does not answer us all the same.
+    They hold the queues of a broker that does not respond all the same.
     """
     for broker in BROKERS:
         number = 1 if broker == "broker-b" and minute < REBALANCED_AT else 0

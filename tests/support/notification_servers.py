@@ -19,7 +19,7 @@ class Webhook:
     Attributes:
         url: apprise address.
         status: of its answers.
-        before_answer: called when a message was taken and its sender does not know it yet.
+        before_response: called when a message was taken and its sender does not know it yet.
         received: what it took.
         headers: of the same requests.
         bodies: of the same requests, as they came.
@@ -27,7 +27,7 @@ class Webhook:
 
     url: str
     status: int = 200
-    before_answer: Callable[[], object] = lambda: None
+    before_response: Callable[[], object] = lambda: None
     received: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -47,7 +47,7 @@ def serve() -> Iterator[Webhook]:
                 hook.headers.append(dict(self.headers))
                 hook.bodies.append(text)
                 hook.received.append(json.loads(text))
-                hook.before_answer()
+                hook.before_response()
             self.send_response(hook.status)
             self.end_headers()
 

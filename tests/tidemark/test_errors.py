@@ -234,7 +234,7 @@ def _one_snapshot():
     ]
 
 
-def test_an_empty_table_is_an_empty_answer(home):
+def test_an_empty_table_is_an_empty_response(home):
     home.path.mkdir()
     done = run(home, ["show", "progress.groups", "--format", "json"], timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")

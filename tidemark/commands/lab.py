@@ -106,7 +106,7 @@ def kill(node: NodeName, home: LabHome) -> None:
 
 @app.command()
 def stop(node: NodeName, home: LabHome) -> None:
-    """SIGSTOP a broker: its ports stay open, nobody answers."""
+    """SIGSTOP a broker: its ports stay open, nobody responds."""
     with _one_line():
         faults.stop(LabCluster.load(home), node)
 

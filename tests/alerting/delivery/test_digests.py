@@ -229,9 +229,9 @@ def test_a_kill_before_recording_repeats_one_digest(lake, webhook):
         "print(digests(Lake(Home.of(sys.argv[1])), sys.argv[2], 48))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(lake.home.path), webhook.url])
-    webhook.before_answer = lambda: os.kill(process.pid, signal.SIGKILL)
+    webhook.before_response = lambda: os.kill(process.pid, signal.SIGKILL)
     assert process.wait(60) == -signal.SIGKILL
-    webhook.before_answer = lambda: None
+    webhook.before_response = lambda: None
     assert [digests(lake, webhook.url, at) for at in (48.1, 48.2, 71)] == [1, 0, 0]
     _, killed, repeated = webhook.received
     assert repeated == killed

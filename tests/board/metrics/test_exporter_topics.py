@@ -42,7 +42,7 @@ def test_produce_rates_count_a_queue_once():
     counters = [
         {"at": 0, "broker_id": 0, "stats_name": name, "stats_key": topic, "topic": topic}
         | {"stats_window": "minute", "tps": 9.0}
-        for topic in ("t", "unread")
+        for topic in ("t", "unconsumed")
         for name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE")
     ]
     samples = metrics_of(
@@ -52,7 +52,7 @@ def test_produce_rates_count_a_queue_once():
         }
     )
     assert value(samples, "rocketmq_producer_tps", topic="t") == 2.5
-    assert value(samples, "rocketmq_producer_tps", topic="unread") == 9
+    assert value(samples, "rocketmq_producer_tps", topic="unconsumed") == 9
     assert value(samples, "rocketmq_producer_message_size", topic="t") == 9
 
 

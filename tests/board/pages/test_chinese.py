@@ -1,4 +1,4 @@
-"""Everything that pages say has Chinese words; names of commands, tables and columns stay."""
+"""Every text of pages has Chinese words; names of commands, tables and columns stay."""
 
 import ast
 import re
@@ -72,14 +72,14 @@ def _constants(node: nodes.Node) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
-def test_what_a_template_says(template: Path) -> None:
+def test_texts_of_a_template(template: Path) -> None:
     found = set(translated(template))
     assert found or template.stem in ("problem", "charts_head")
     assert sorted(found - CHINESE.keys()) == []
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_a_kind_of_rule_says(name: str) -> None:
+def test_texts_of_a_kind_of_rule(name: str) -> None:
     kind = KINDS[name]
     units = {f"{{number}} {kind.unit}"} if kind.unit not in ("", "seconds", "share") else set()
     texts = {kind.hint, kind.words, kind.words_uncounted} | units - {"", "{value}"}

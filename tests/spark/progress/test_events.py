@@ -235,7 +235,7 @@ def test_a_transition_is_one_event_with_its_numbers(happened, name):
         assert row["client_id"] == client
 
 
-def test_a_broker_that_does_not_answer_any_more(happened):
+def test_a_broker_that_no_longer_responds(happened):
     (down,) = [row for row in happened if row["kind"] == "BROKER_DOWN"]
     assert (down["broker"], down["snapshot_id"]) == ("d", snapshot_id(1))
     nothing = {"topic", "queue_id", "consumer_group", "client_id", "from_offset", "to_offset"}
