@@ -85,33 +85,33 @@ class _Server:
     def _accept(self) -> dict[str, Any] | None:
         client, _ = self._listener.accept()
         client.settimeout(5)
+        streams: list[int] = []
+        request: dict[str, Any] = {}
         try:
             length, streams, _, _ = socket.recv_fds(client, forking.LENGTH_BYTES, 3)
             body = _read(client, int.from_bytes(length, "big"))
             request = json.loads(body)
+            self._is_stale |= request["installation"] != self._installation
+            # Without memory for a process the client does the run itself, as with a stale server.
+            pid = None if self._is_stale else os.fork()
         except (OSError, ValueError):
-            client.close()
-            return None
-        client.settimeout(None)
-        if request["installation"] != self._installation:
-            self._is_stale = True
-            for stream in streams:
-                os.close(stream)
-            with client, suppress(OSError):
-                client.sendall(forking.STALE)
-            return None
-        pid = os.fork()
+            pid = None
         if pid == 0:
+            client.settimeout(None)
             self._become_run(client, streams, request)
             return request
         for stream in streams:
             os.close(stream)
+        if pid is None:
+            _send(client, forking.STALE)
+            return None
+        client.settimeout(None)
         self._pids.add(pid)
         self._watch(pid, client, detached=request["detached"])
         return None
 
     def _become_run(self, client: socket.socket, streams: list[int], request: Any) -> None:
-        # Without its server a run would go on unseen by its asker.
+        # Without its server a run would go on unseen by its client.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -131,8 +131,7 @@ class _Server:
     def _watch(self, pid: int, client: socket.socket, *, detached: bool) -> None:
         ended = os.pidfd_open(pid)
         if detached:
-            client.sendall(str(pid).encode())
-            client.close()
+            _send(client, str(pid).encode())
 
         def on_end() -> None:
             _, status = os.waitpid(pid, 0)
@@ -140,11 +139,13 @@ class _Server:
             self._forget(ended)
             if not detached:
                 self._forget(client)
-                _send_code(client, os.waitstatus_to_exitcode(status))
+                _send(client, str(os.waitstatus_to_exitcode(status)).encode())
 
         def on_word() -> None:
-            """A signal for the run, or the asker's end: then the run ends too, at once."""
-            word = client.recv(1)
+            """A signal for the run, or the client's end: then the run ends too, at once."""
+            if pid not in self._pids:
+                return  # The run ended in the same moment, which was handled before.
+            word = _received(client)
             os.kill(pid, word[0] if word else signal.SIGKILL)
             if not word:
                 self._selector.unregister(client)
@@ -160,13 +161,17 @@ class _Server:
             os.close(watched)
 
 
-def _send_code(client: socket.socket, code: int) -> None:
-    try:
-        client.sendall(str(code).encode())
-    except OSError:
-        pass  # gone: nobody waits for the code
-    finally:
-        client.close()
+def _send(client: socket.socket, reply: bytes) -> None:
+    """Send the last reply to a client, which may be gone: nobody waits for it then."""
+    with client, suppress(OSError):
+        client.sendall(reply)
+
+
+def _received(client: socket.socket) -> bytes:
+    """Return one byte of a client, none where it is gone."""
+    with suppress(OSError):
+        return client.recv(1)
+    return b""
 
 
 def _close(watched: Any) -> None:
@@ -178,7 +183,7 @@ def _read(client: socket.socket, length: int) -> bytes:
     while len(body) < length:
         part = client.recv(length - len(body))
         if not part:
-            raise OSError("the asker went away")
+            raise OSError("the client went away")
         body += part
     return body
 

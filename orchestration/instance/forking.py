@@ -31,7 +31,8 @@ START_SECONDS = 120
 LENGTH_BYTES = 4
 
 STALE = b"stale"
-"""What a server responds to a request of another installation than its own."""
+"""What a server responds to a request that it forks for no more: the libraries of its own
+installation are not those of the request, or it cannot make a process."""
 
 forked = False
 """Whether this process was forked for a run; it must not hand the run on."""

@@ -1,4 +1,4 @@
-"""A forked run is as its asker would have been: streams, folder, environment, and its end."""
+"""A forked run is as its client would have been: streams, folder, environment, and its end."""
 
 import os
 import signal
@@ -37,41 +37,58 @@ def run_program(home, *arguments, folder=ROOT, **settings):
 
 
 def waiting(home, path):
-    """An asker whose probe waits, and the probe's process."""
-    asker = run_program(home, "wait", path)
+    """A client whose probe waits, and the probe's process."""
+    client = run_program(home, "wait", path)
     deadline = time.monotonic() + 30
     while not (path.exists() and path.read_text()):
-        assert asker.poll() is None and time.monotonic() < deadline, asker.communicate()
+        assert client.poll() is None and time.monotonic() < deadline, client.communicate()
         time.sleep(0.05)
-    return asker, psutil.Process(int(path.read_text()))
+    return client, psutil.Process(int(path.read_text()))
 
 
 def test_it_has_the_streams_folder_environment_and_exit_code(warm_home, tmp_path):
-    asker = run_program(warm_home.home, "tell", 7, folder=tmp_path, PROBE="of the asker")
-    out, error = asker.communicate("a word", timeout=30)
-    assert asker.returncode == 7
-    assert out.splitlines() == ["to standard output", f"of the asker|{tmp_path}|a word"]
+    client = run_program(warm_home.home, "tell", 7, folder=tmp_path, PROBE="of the client")
+    out, error = client.communicate("a word", timeout=30)
+    assert client.returncode == 7
+    assert out.splitlines() == ["to standard output", f"of the client|{tmp_path}|a word"]
     assert error.splitlines() == ["to standard error"]
 
 
-def test_killed_askers_take_their_run_along(warm_home, tmp_path):
-    asker, probe = waiting(warm_home.home, tmp_path / "pid")
-    asker.kill()
+def test_killed_clients_take_their_run_along(warm_home, tmp_path):
+    client, probe = waiting(warm_home.home, tmp_path / "pid")
+    client.kill()
     probe.wait(10)
     assert forking.running(warm_home.home)
 
 
+def test_a_run_and_its_client_may_end_at_once(warm_home, tmp_path):
+    """The server reads both ends together; it must go on for the runs of others."""
+    client, probe = waiting(warm_home.home, tmp_path / "pid")
+    server = forking.running(warm_home.home)
+    assert server
+    os.kill(server.pid, signal.SIGSTOP)
+    probe.kill()
+    while probe.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    client.kill()
+    client.wait(10)
+    os.kill(server.pid, signal.SIGCONT)
+    another = run_program(warm_home.home, "tell", 7, PROBE="x")
+    assert another.communicate("a word", timeout=30)[1] == "to standard error\n"
+    assert forking.running(warm_home.home) == server
+
+
 def test_an_interrupt_reaches_the_run(warm_home, tmp_path):
-    asker, probe = waiting(warm_home.home, tmp_path / "pid")
-    asker.send_signal(signal.SIGINT)
-    assert asker.wait(10) == 42
+    client, probe = waiting(warm_home.home, tmp_path / "pid")
+    client.send_signal(signal.SIGINT)
+    assert client.wait(10) == 42
     probe.wait(10)
 
 
 def test_a_run_ended_by_a_signal_exits_as_shells(warm_home, tmp_path):
-    asker, probe = waiting(warm_home.home, tmp_path / "pid")
+    client, probe = waiting(warm_home.home, tmp_path / "pid")
     probe.kill()
-    assert asker.wait(10) == 128 + signal.SIGKILL
+    assert client.wait(10) == 128 + signal.SIGKILL
 
 
 def test_a_started_run_outlives_who_started_it(warm_home, tmp_path, monkeypatch):
@@ -102,12 +119,12 @@ def test_a_server_restarts_when_the_installation_changed(tmp_path, monkeypatch):
     try:
 
         def output():
-            asker = run_program(home, "tell", 7, PROBE="x", PYTHONPATH=f"{ROOT}:{site}")
-            return asker.communicate("a word", timeout=60)[0].splitlines()[:1]
+            client = run_program(home, "tell", 7, PROBE="x", PYTHONPATH=f"{ROOT}:{site}")
+            return client.communicate("a word", timeout=60)[0].splitlines()[:1]
 
         assert output() == ["to standard output"]
         (site / "library-2.0.dist-info").mkdir()
-        assert output() == [], "the asker does its own imports"
+        assert output() == [], "the client does its own imports"
         deadline = time.monotonic() + 120
         while not output():
             assert time.monotonic() < deadline
