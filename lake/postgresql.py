@@ -45,6 +45,8 @@ join pg_settings using (name)
 
 _TAKE = sa.text("select pg_try_advisory_lock(:key)")
 
+_FREE = sa.text("select pg_advisory_unlock(:key)")
+
 _HOLDER = sa.text("""
 select a.application_name, l.pid = pg_backend_pid()
 from pg_locks l join pg_stat_activity a using (pid)
@@ -125,8 +127,9 @@ class _PostgresqlLease(Lease):
             )
 
     def release(self) -> None:
-        with suppress(SQLAlchemyError):
-            self._connection.close()
+        with suppress(SQLAlchemyError), self._connection as connection:
+            # The server would free it a little after the connection has ended.
+            connection.execute(_FREE, {"key": key_of(self.name)})
 
 
 class PostgresqlState(State):

@@ -27,8 +27,8 @@ if place.startswith("postgresql"):
     shared = Shared.of_database(place, "the database")
 else:
     shared = Shared.of_home(Home.of(place))
-lease = shared.leases.attempt("x")
-print("held" if lease else "refused", flush=True)
+lease = shared.leases.acquire("x", 20)
+print("held", flush=True)
 time.sleep(60)
 """
 
@@ -94,6 +94,16 @@ def test_a_lease_ends_when_its_holder_is_killed(shared, other):
     began = time.monotonic()
     with shared.leases.acquire("x", 20):
         assert time.monotonic() - began < 5
+
+
+def test_a_released_lease_is_free_when_release_returns(database):
+    """The server frees the leases of a connection a little after its end."""
+    leases = PostgresqlLeases(database, "the database")
+    with _connected(database) as connection, connection.cursor() as cursor:
+        for _ in range(20):
+            leases.acquire("z").release()
+            cursor.execute("select count(*) from pg_locks where locktype = 'advisory'")
+            assert cursor.fetchall() == [(0,)]
 
 
 def test_a_lease_whose_holder_just_went_is_taken_at_once(database):
