@@ -15,7 +15,7 @@ from lake.catalog import Lake
 from lake.damaged_files import PUT_BACK
 from lake.failures import one_line
 from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
-from lake.retention import Retention, remember_raw_since, remove_landed
+from lake.retention import Retention, present, remember_raw_since, remove_landed
 from lake.schema import Table
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -57,7 +57,7 @@ def maintenance(
     Every commit leaves a state of its table behind, and each next one has to carry them all.
     """
     lake.alone(context.log.info)
-    now = datetime.now(UTC)
+    now = present(lake.lake, datetime.now(UTC))
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
     landings = remove_landed(lake.lake, raw_before)

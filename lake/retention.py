@@ -9,13 +9,16 @@ from lake.conditions import earlier_than
 from lake.landing import Landed, days, folders
 from lake.schema import Table
 from lake.state import State
-from lake.tables import alerting, progress
-from lake.window import floor_hour
+from lake.tables import alerting, progress, raw
+from lake.window import HOUR, Window, floor_hour
 
 FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENTS.name)
 """Tables of few rows that people read much later: nothing is removed from them."""
 
 _RAW_SINCE = "raw_since"
+
+TRUSTED = timedelta(days=1)
+"""How far after the newest snapshot a clock is believed, where rows are removed by it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,30 @@ class Retention:
             return None
         days = {"raw": self.raw, "alerting": self.alerts}.get(table.namespace, self.progress)
         return floor_hour(now - timedelta(days=days))
+
+
+def present(lake: Lake, now: datetime) -> datetime:
+    """Return the instant from which the age of rows counts.
+
+    It lies at most `TRUSTED` after the newest snapshot, by the clocks of its brokers where they are
+    known. So a host whose clock is far ahead removes nothing too early, and a home whose collection
+    has ended keeps what it has.
+
+    Args:
+        lake: the tables.
+        now: what the clock of this host shows.
+    """
+    hour = max((each for each in lake.rows_by_hour(raw.BROKERS) if each <= now), default=None)
+    if hour is None:
+        return now
+    names = ("observed_at", "clock_skew_ms")
+    rows = lake.read(raw.BROKERS, Window(hour, hour + HOUR), columns=names).to_pylist()
+    by_brokers = [
+        row["observed_at"] + timedelta(milliseconds=row["clock_skew_ms"])
+        for row in rows
+        if row["clock_skew_ms"] is not None
+    ]
+    return min(now, TRUSTED + max(by_brokers or [row["observed_at"] for row in rows]))
 
 
 def raw_since(state: State) -> datetime | None:

@@ -8,7 +8,7 @@ import pytest
 
 from lake.landing import folder, land, landed
 from lake.loading import load
-from lake.retention import Retention, raw_since, remember_raw_since, remove_landed
+from lake.retention import Retention, present, raw_since, remember_raw_since, remove_landed
 from lake.tables import TABLES, alerting, progress, quality, raw
 from orchestration.resources import resources
 from settings.environment import Settings
@@ -26,6 +26,34 @@ def test_raw_rows_go_first_and_incidents_never():
     assert kept.before(alerting.ALERTS, NOW) == datetime(2026, 10, 20, 12, tzinfo=UTC)
     for_ever = {table.name for table in TABLES.values() if kept.before(table, NOW) is None}
     assert for_ever == {"alerting.incidents", "alerting.notifications", "progress.events"}
+
+
+YEAR = timedelta(days=365)
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "skew", "expected"),
+    [
+        pytest.param(1, None, NOW, id="collection-goes-on"),
+        pytest.param(-5, None, NOW, id="only-rows-of-a-clock-that-was-ahead"),
+        pytest.param(240, None, NOW - timedelta(days=9), id="collection-has-ended"),
+        pytest.param(240, timedelta(0), NOW - timedelta(days=9), id="ended-with-clocks"),
+        pytest.param(0, -YEAR, NOW - YEAR + timedelta(days=1), id="our-clock-is-a-year-ahead"),
+    ],
+)
+def test_ages_count_from_a_clock_that_snapshots_confirm(lake, hours_ago, skew, expected):
+    at = NOW - timedelta(hours=hours_ago)
+    rows = [dict.fromkeys(raw.BROKERS.column_names) for _ in range(2)]
+    for number, row in enumerate(rows):
+        row |= {"cluster": "c", "snapshot_id": "s", "observed_at": at, "broker": f"b{number}"}
+        row |= {"broker_id": 0, "config": [], "source": "remote"}
+    rows[0]["clock_skew_ms"] = None if skew is None else round(skew.total_seconds() * 1000)
+    lake.append(raw.BROKERS, rows)
+    assert present(lake, NOW) == expected
+
+
+def test_without_a_snapshot_ages_count_from_now(lake):
+    assert present(lake, NOW) == NOW
 
 
 @pytest.mark.parametrize(
