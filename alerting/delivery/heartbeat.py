@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit, urlunsplit
 
-import requests
-
+from alerting.delivery.http_requests import RequestError, response_to
 from alerting.delivery.log_filter import ADDRESS_FILTER
 
 TIMEOUT = 5.0
@@ -23,11 +22,13 @@ def heartbeat(url: str, *, succeeded: bool) -> str | None:
     if not url:
         return None
     ADDRESS_FILTER.install()
-    with ADDRESS_FILTER.warnings():
-        try:
-            response = requests.get(url if succeeded else _failure(url), timeout=TIMEOUT)
-        except requests.RequestException as error:
-            return f"TIDEMARK_HEARTBEAT_URL: {type(error).__name__}"
+    try:
+        address = url if succeeded else _failure(url)
+        response, _ = response_to("GET", address, TIMEOUT)
+    except RequestError as error:
+        return f"TIDEMARK_HEARTBEAT_URL: {error}"
+    except ValueError:
+        return "TIDEMARK_HEARTBEAT_URL: it is no address"
     return None if response.ok else f"TIDEMARK_HEARTBEAT_URL: HTTP {response.status_code}"
 
 

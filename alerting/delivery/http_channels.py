@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-import requests
 
 from alerting.delivery.channels import ChannelError
+from alerting.delivery.http_requests import RequestError, response_to
 from alerting.delivery.log_filter import ADDRESS_FILTER
 from alerting.delivery.messages import Notification, observed
 from alerting.incidents.details import details
@@ -26,22 +26,21 @@ SILENCED = timedelta(days=7)
 """How long an acknowledged alert is silenced in Alertmanager, unless it resolves before."""
 
 
-def _request(method: str, url: str, **options: Any) -> requests.Response:
-    """Send one request.
+def _request(method: str, url: str, *, with_body: bool = False, **options: Any) -> bytes:
+    """Send one request; return the body where it is wanted.
 
     Raises:
         ChannelError: it failed or was refused; the line holds no part of the address.
     """
-    with ADDRESS_FILTER.warnings():
-        try:
-            response = requests.request(
-                method, url, timeout=TIMEOUT, allow_redirects=False, **options
-            )
-        except requests.RequestException as error:
-            raise ChannelError(f"no connection: {type(error).__name__}") from None
+    try:
+        response, body = response_to(
+            method, url, TIMEOUT, with_body=with_body, allow_redirects=False, **options
+        )
+    except RequestError as error:
+        raise ChannelError(str(error)) from None
     if not 200 <= response.status_code < 300:
         raise ChannelError(f"refused: HTTP {response.status_code}")
-    return response
+    return body
 
 
 def _fingerprint(*parts: str) -> str:
@@ -107,6 +106,25 @@ class WebhookChannel:
             _request("POST", self._url, data=body, headers=headers)
 
 
+class _Status(msgspec.Struct, frozen=True):
+    state: str
+
+
+class _Silence(msgspec.Struct, frozen=True):
+    """A silence as Alertmanager lists it."""
+
+    id: str
+    status: _Status
+    matchers: tuple[dict[str, Any], ...]
+
+    def is_about(self, incident: Incident) -> bool:
+        """Return whether it is in force, or will be, and one matcher names the incident."""
+        mine = {"name": "incident_id", "value": incident.incident_id}
+        return self.status.state != "expired" and any(
+            matcher.items() >= mine.items() for matcher in self.matchers
+        )
+
+
 class AlertmanagerChannel:
     """An Alertmanager, which routes, groups and silences by itself.
 
@@ -163,18 +181,18 @@ class AlertmanagerChannel:
         _request("POST", f"{self._api}/alerts", json=alerts)
 
     def _silences(self, incident: Incident) -> list[str]:
-        found = _request(
+        body = _request(
             "GET",
             f"{self._api}/silences",
             params={"filter": f'incident_id="{incident.incident_id}"'},
-        ).json()
-        mine = {"name": "incident_id", "value": incident.incident_id}
-        return [
-            each["id"]
-            for each in found
-            if each["status"]["state"] != "expired"
-            and any(matcher.items() >= mine.items() for matcher in each["matchers"])
-        ]
+            with_body=True,
+        )
+        try:
+            found = msgspec.json.decode(body, type=list[_Silence])
+        except msgspec.DecodeError:
+            # A proxy in front of it may respond with a page of its own.
+            raise ChannelError("refused: its response is no list of silences") from None
+        return [each.id for each in found if each.is_about(incident)]
 
     def _silence(self, incident: Incident) -> None:
         if self._silences(incident):

@@ -9,9 +9,9 @@ from threading import Lock
 class AddressFilter(logging.Filter):
     """Keeps log lines that hold addresses from every handler, and collects apprise's warnings.
 
-    apprise reports the reason of a failure only in its log, which also holds addresses; urllib3
-    logs their paths. apprise sends in threads of its own. So every line logged during a send counts
-    as part of it, and only one message is sent at a time.
+    apprise reports the reason of a failure only in its log, which also holds addresses; several
+    loggers of urllib3 name their paths. apprise sends in threads of its own. So every line logged
+    during a send counts as part of it, and only one message is sent at a time.
     """
 
     def __init__(self) -> None:
@@ -21,8 +21,10 @@ class AddressFilter(logging.Filter):
 
     def install(self) -> None:
         """Filter the loggers that may name addresses; a second call changes nothing."""
-        for name in ("apprise", "urllib3.connectionpool"):
-            logging.getLogger(name).addFilter(self)
+        # A filter holds for its own logger alone, so each module's logger needs it.
+        for name in tuple(logging.root.manager.loggerDict):
+            if name.split(".")[0] in ("apprise", "urllib3"):
+                logging.getLogger(name).addFilter(self)
 
     @contextmanager
     def warnings(self) -> Iterator[list[str]]:

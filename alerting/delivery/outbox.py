@@ -172,9 +172,18 @@ def _refresh(plan: Plan) -> Delivery:
         return Delivery()
     try:
         refresh(plan.firing)
-    except ChannelError as error:
-        return Delivery(failed={plan.channel.name: str(error)})
+    except Exception as error:
+        return Delivery(failed={plan.channel.name: _reason(error)})
     return Delivery()
+
+
+def _reason(error: Exception) -> str:
+    """Return in one line why a channel failed.
+
+    Whatever a channel raises, the others get their notifications. Only the text of a `ChannelError`
+    is known to hold no secret.
+    """
+    return str(error) if isinstance(error, ChannelError) else f"failed: {type(error).__name__}"
 
 
 def _key(notification: Notification) -> Key:
@@ -215,14 +224,15 @@ def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None
     """Send one message; return the reason in one line when the channel did not accept it."""
     try:
         channel.send(notifications)
-    except ChannelError as error:
+    except Exception as error:
+        reason = _reason(error)
         LOG.warning(
             "channel %s did not accept %d notifications: %s",
             channel.name,
             len(notifications),
-            error,
+            reason,
         )
-        return str(error)
+        return reason
     return None
 
 

@@ -106,12 +106,16 @@ def acknowledge(service: NotifyBase, notification: Notification) -> bool:
             "event_action": "acknowledge",
             "dedup_key": incident.incident_id,
         }
-        response = requests.post(
-            PAGERDUTY_API_LOOKUP[service.region_name],
-            data=json.dumps(event),
-            headers={"Content-Type": "application/json"},
-            timeout=service.request_timeout,
-        )
+        try:
+            response = requests.post(
+                PAGERDUTY_API_LOOKUP[service.region_name],
+                data=json.dumps(event),
+                headers={"Content-Type": "application/json"},
+                timeout=service.request_timeout,
+            )
+        except requests.RequestException as error:
+            service.logger.warning("not acknowledged: %s", type(error).__name__)
+            return False
         if not response.ok:
             service.logger.warning("not acknowledged: error=%s", response.status_code)
         return response.ok

@@ -3,12 +3,12 @@
 import json
 import socketserver
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 
@@ -120,3 +120,22 @@ def heartbeats() -> Iterator[tuple[str, list[str]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     with _running(server):
         yield f"http://127.0.0.1:{server.server_port}/s3cret-uuid", called
+
+
+@contextmanager
+def responding(response: bytes, *, endless: bool = False) -> Iterator[str]:
+    """A server that sends these bytes to whoever calls, then breaks off or never ends its body."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(response)
+            with suppress(OSError):
+                while endless and not ended.wait(0.05):
+                    self.request.sendall(b"-")
+
+    ended = Event()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    with _running(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}/s3cret-path"
+        ended.set()
