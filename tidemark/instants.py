@@ -6,15 +6,15 @@ import typer
 
 
 def parse(text: str) -> datetime:
-    """Return an ISO 8601 instant, in UTC where the text has no zone.
+    """Return an ISO 8601 instant in UTC, which is also the zone of a text without one.
 
     Raises:
         BadParameter: the text is not an instant.
     """
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError:
+        return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is not an ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"
         ) from None
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -18,9 +18,12 @@ from tidemark.instants import parse
     ],
 )
 def test_an_instant_without_zone_is_utc(text, hour):
-    assert parse(text) == datetime(2026, 11, 19, hour, tzinfo=UTC)
+    found = parse(text)
+    assert found == datetime(2026, 11, 19, hour, tzinfo=UTC)
+    assert found.tzinfo is UTC, "or its hour is printed as one of UTC"
 
 
-def test_another_text_is_bad_usage():
-    with pytest.raises(typer.BadParameter, match="'noon' is not an ISO 8601 instant"):
-        parse("noon")
+@pytest.mark.parametrize("text", ["noon", "0001-01-01T00:00+08:00"])
+def test_another_text_is_bad_usage(text):
+    with pytest.raises(typer.BadParameter, match="is not an ISO 8601 instant"):
+        parse(text)

@@ -173,10 +173,10 @@ def silence(
     }
     match = {name: tuple(globs) for name, globs in given.items() if globs}
     starts_at = parse(start) if start else None
-    until = (starts_at or datetime.now(UTC)) + length
     try:
+        until = (starts_at or datetime.now(UTC)) + length
         made = add(invocation().shared, match, until, author or me(), comment, starts_at=starts_at)
-    except SilenceError as error:
+    except (SilenceError, OverflowError) as error:
         raise typer.BadParameter(str(error)) from error
     since = f"from {made.starts_at:%Y-%m-%d %H:%M:%S} UTC " if made.starts_at else ""
     echo(f"{made.silence_id} {since}until {made.until:%Y-%m-%d %H:%M:%S} UTC")

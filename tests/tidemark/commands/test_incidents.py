@@ -1,7 +1,7 @@
 """`tidemark incidents`, as people use it."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -78,7 +78,8 @@ def test_who_acts_and_why_is_recorded(home, lake):
 
 def test_maintenance_is_planned_ahead(home, lake):
     start = (NOW + timedelta(days=1)).replace(microsecond=0)
-    window = ["silence", "--from", start.isoformat(), "--for", "2h", "--severity", "crit*"]
+    berlin = start.astimezone(timezone(timedelta(hours=1)))
+    window = ["silence", "--from", berlin.isoformat(), "--for", "2h", "--severity", "crit*"]
     line = output_of(home, "incidents", *window, "--author", "eve", "--comment", "upgrade")
     assert f"from {start:%Y-%m-%d %H:%M:%S} UTC until" in line
     (listed,) = json.loads(output_of(home, "incidents", "silences", "--format", "json"))
@@ -99,6 +100,11 @@ def test_maintenance_is_planned_ahead(home, lake):
         (("unsilence", "nope"), 1, "no silence 'nope'"),
         (("silence", "--for", "2h"), 2, "name what to silence"),
         (("silence", "--for", "soon", "--rule", "x"), 2, "a duration is wanted"),
+        (
+            ("silence", "--from", "9999-12-31", "--for", "2d", "--rule", "x"),
+            2,
+            "date value out of range",
+        ),
     ],
 )
 def test_bad_use_is_one_line(home, arguments, code, line):
