@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from alerting.delivery.due import Due, Entry, Key, new_entry
+from alerting.delivery.due import LONGEST_RETRY_PAUSE, Due, Entry, Key, new_entry, waits
 from alerting.delivery.messages import Notification
 from alerting.incidents.incident import Incident, Transition
 
@@ -40,9 +40,7 @@ def due_acknowledgements(
         notification = Notification(incident, current)
         known = entries.get((incident.incident_id, current.transition))
         entry = known or new_entry(notification, channel)
-        if entry.status == "PENDING" and not (
-            entry.next_attempt_at and entry.next_attempt_at > now
-        ):
+        if entry.status == "PENDING" and not waits(entry, now, now + LONGEST_RETRY_PAUSE):
             notifications.append(notification)
     return Due(tuple(notifications), tuple(changed))
 

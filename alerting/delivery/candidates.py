@@ -23,6 +23,7 @@ def candidates(
     notified: frozenset[ChannelIncident],
     marks: Marks,
     now: datetime,
+    longest: timedelta,
 ) -> list[Incident]:
     """Return the incidents of which a notification may be due on some channel.
 
@@ -36,6 +37,8 @@ def candidates(
         notified: channel and id of each incident whose last delivered notification is firing.
         marks: how far the channels have been notified.
         now: the present.
+        longest: time for which an entry may wait; a longer one was set before the clock was put
+            back.
     """
     is_new = any(name not in marks for name in channels)
     conditions = [
@@ -53,7 +56,7 @@ def candidates(
     others = {
         row["incident_id"]
         for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
-        if row["next_attempt_at"] is None or row["next_attempt_at"] <= now
+        if row["next_attempt_at"] is None or not now < row["next_attempt_at"] <= now + longest
     }
     others |= {incident_id for channel, incident_id in notified if channel in channels}
     found |= {each.incident_id: each for each in find(lake, others - found.keys())}

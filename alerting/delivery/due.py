@@ -24,6 +24,10 @@ from alerting.incidents.incident import Incident
 LATE_AFTER = timedelta(hours=1)
 """Nobody can act on an incident that resolved longer ago than this: it goes into a summary."""
 
+FIRST_RETRY_PAUSE = timedelta(seconds=15)
+LONGEST_RETRY_PAUSE = timedelta(minutes=15)
+"""Between two attempts; the pause doubles with each failure."""
+
 MuteReason = Callable[[Incident], str | None]
 """Returns why an incident must not be notified now, or None when it may be."""
 
@@ -123,6 +127,7 @@ def _due_of_incident(
     notifications: list[Notification] = []
     changed: list[Entry] = []
     firing_sent = firing_notified = blocked = False
+    latest = max(next_digest or now, now + LONGEST_RETRY_PAUSE)
     over = incident.resolved_at is not None and now - incident.resolved_at > LATE_AFTER
     for transition in incident.transitions:
         known = entries.get((incident.incident_id, transition.transition))
@@ -130,7 +135,7 @@ def _due_of_incident(
         if known and known.status != "PENDING":
             if known.status == "DELIVERED":
                 firing_sent = firing_notified = notification.state == "FIRING"
-            if is_repeated(notification) and known.next_attempt_at and not _waits(known, now):
+            if is_repeated(notification) and _is_repeated_now(known, now):
                 if reason and next_digest:
                     changed.append(replace(known, next_attempt_at=next_digest))
                 elif not reason:
@@ -142,7 +147,7 @@ def _due_of_incident(
         elif not firing_sent and known and _was_muted(known) and notification.is_superseded:
             changed.append(_not_sent(entry, f"resolved while {known.last_error}"))
         elif reason and (incident.is_open or firing_sent):
-            at = entry.next_attempt_at if _waits(entry, now) else next_digest
+            at = entry.next_attempt_at if waits(entry, now, latest) else next_digest
             muted = replace(entry, last_error=reason, next_attempt_at=at)
             if muted != known:
                 changed.append(muted)
@@ -157,7 +162,7 @@ def _due_of_incident(
             if muted != known:
                 changed.append(muted)
             break
-        elif blocked or _waits(entry, now):
+        elif blocked or waits(entry, now, latest):
             # Later transitions do not overtake this one, and are in the same digest.
             if next_digest and (known is None or _was_muted(known)):
                 changed.append(replace(entry, last_error=None))
@@ -188,5 +193,21 @@ def _was_muted(entry: Entry) -> bool:
     return entry.last_error is not None and not entry.attempts
 
 
-def _waits(entry: Entry, now: datetime) -> bool:
-    return entry.next_attempt_at is not None and entry.next_attempt_at > now
+def waits(entry: Entry, now: datetime, latest: datetime) -> bool:
+    """Return whether the next attempt is later than now.
+
+    Args:
+        entry: of the notification.
+        now: the present.
+        latest: the last instant that could be set now. A later one was set before the clock was
+            put back, and nothing waits for it.
+    """
+    return entry.next_attempt_at is not None and now < entry.next_attempt_at <= latest
+
+
+def _is_repeated_now(entry: Entry, now: datetime) -> bool:
+    """Return whether a delivered notification is due again, also after the clock was put back."""
+    if entry.next_attempt_at is None:
+        return False
+    is_ahead = entry.delivered_at is not None and entry.delivered_at > now
+    return is_ahead or entry.next_attempt_at <= now

@@ -16,11 +16,18 @@ Marks = Mapping[str, datetime]
 """Channel to ``alerting.incidents.written_at``; what was written earlier has been considered."""
 
 
-def read_marks(state: State) -> dict[str, datetime]:
-    """Return the marks; none where they are missing or damaged, which repeats nothing."""
+def read_marks(state: State, now: datetime) -> dict[str, datetime]:
+    """Return the marks; none where they are missing or damaged, which repeats nothing.
+
+    Args:
+        state: what processes remember for each other.
+        now: the present. A mark after it is left out: the clock was put back, and what was written
+            since would count as considered.
+    """
     try:
         found = json.loads(state.read(_NAME) or "{}")
-        return {name: datetime.fromisoformat(mark) for name, mark in found["channels"].items()}
+        marks = {name: datetime.fromisoformat(mark) for name, mark in found["channels"].items()}
+        return {name: mark for name, mark in marks.items() if mark <= now}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -17,7 +17,15 @@ from msgspec.structs import replace
 
 from alerting.delivery.candidates import candidates, concerns, entries_by_channel
 from alerting.delivery.channels import Channel, ChannelError
-from alerting.delivery.due import Entry, Key, MuteReason, never_muted, new_entry
+from alerting.delivery.due import (
+    FIRST_RETRY_PAUSE,
+    LONGEST_RETRY_PAUSE,
+    Entry,
+    Key,
+    MuteReason,
+    never_muted,
+    new_entry,
+)
 from alerting.delivery.marks import read_marks, write_marks
 from alerting.delivery.messages import Notification, severity_order
 from alerting.delivery.open_notifications import OpenNotifications
@@ -26,10 +34,6 @@ from alerting.delivery.records import Records
 from alerting.rules.routing import Routing
 from lake.catalog import Lake
 from lake.leases import NOTIFIER, Lease
-
-FIRST_RETRY_PAUSE = timedelta(seconds=15)
-LONGEST_RETRY_PAUSE = timedelta(minutes=15)
-"""Between two attempts; the pause doubles with each failure."""
 
 MOST_SECONDS_PER_CHANNEL = 15.0
 """Seconds after which a channel with one message per notification gives way to other channels."""
@@ -115,9 +119,11 @@ def _deliver(
     routing: Routing,
     lease: Lease,
 ) -> Delivery:
+    began = clock()
+    marks = read_marks(lake.shared.state, began)
+    longest = max(each.every or LONGEST_RETRY_PAUSE for each in channels)
     names = {each.name for each in channels}
-    marks = read_marks(lake.shared.state)
-    incidents = candidates(lake, names, open_notifications.pairs(lake), marks, clock())
+    incidents = candidates(lake, names, open_notifications.pairs(lake), marks, began, longest)
     if not incidents:
         return Delivery()
     entries = entries_by_channel(lake, incidents)
@@ -134,9 +140,12 @@ def _deliver(
         delivery |= _deliver_on(plan, records, clock)
         delivery |= _refresh(plan)
     # Everything has an entry by now, so the next delivery need not reach back as far.
-    written = [each.written_at for each in incidents if each.written_at]
-    if written and any(marks.get(name) != max(written) for name in names):
-        write_marks(lake.shared.state, marks | dict.fromkeys(names, max(written)))
+    # A clock that was put back may have written in the future, and no mark lies there.
+    newest = max(
+        (min(each.written_at, began) for each in incidents if each.written_at), default=None
+    )
+    if newest and any(marks.get(name) != newest for name in names):
+        write_marks(lake.shared.state, marks | dict.fromkeys(names, newest))
     return delivery
 
 

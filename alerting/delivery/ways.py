@@ -183,11 +183,7 @@ def ready(
     for key, notifications in groups.items():
         node = ways.nodes[notifications[0].incident.incident_id]
         assert node
-        if key in notified:
-            at = notified[key] + timedelta(seconds=node.group_interval)
-        else:
-            first = min(each.transition.at for each in notifications)
-            at = first + timedelta(seconds=node.group_wait)
+        at = _due_at(node, notifications, notified.get(key), now)
         if now >= at:
             due.append(notifications)
         else:
@@ -197,6 +193,29 @@ def ready(
         due,
         [each for each in postponed if entries.get((each.incident_id, each.transition)) != each],
     )
+
+
+def _due_at(
+    node: Node, notifications: Sequence[Notification], last: datetime | None, now: datetime
+) -> datetime:
+    """Return when the next message of a group is due.
+
+    An instant that lies too far ahead comes from before the clock was put back, and nothing waits
+    for it.
+
+    Args:
+        node: the route of the group.
+        notifications: what the message is about.
+        last: when the group was notified last; None = never.
+        now: the present.
+    """
+    if last is not None:
+        return now if last > now else last + timedelta(seconds=node.group_interval)
+    first, wait = (
+        min(each.transition.at for each in notifications),
+        timedelta(seconds=node.group_wait),
+    )
+    return now if first - now > wait else first + wait
 
 
 def _waiting(
