@@ -127,9 +127,11 @@ def read_rule_set(path: Path | str) -> RuleSet:
     mistakes: list[str] = []
     read: list[tuple[Path, Document]] = []
     written: list[Item[Rule]] = []
+    whole = True
     for file in files:
         document, wrong = read_sections(file, ("rules", *LISTS), ("routes",))
         mistakes += wrong
+        whole = whole and document is not None and document.value.keys() <= _SECTIONS.keys()
         if document:
             read.append((file, document))
             found, wrong = _entries(
@@ -141,7 +143,7 @@ def read_rule_set(path: Path | str) -> RuleSet:
     first = {entry.value.name: entry for entry in reversed(written)}
     rules = [entry.value for entry in written if first[entry.value.name] is entry]
     inhibitions, of_inhibitions = _inhibitions(read)
-    routing, of_routes = read_routing(read)
+    routing, of_routes = read_routing(read, whole=whole)
     all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
     return RuleSet(rules, inhibitions, routing, tuple(mistakes), all_mistakes)
 

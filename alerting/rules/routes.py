@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from alerting.rules.inhibitions import Names
 from alerting.rules.matching import IncidentMatch
@@ -56,12 +56,6 @@ class Route(Strict, frozen=True):
     active_time_intervals: Names = ()
     mute_time_intervals: Names = ()
     routes: Annotated[tuple["Route", ...], BeforeValidator(as_tuple)] = ()
-
-    @model_validator(mode="after")
-    def _escalates_to_somebody(self) -> "Route":
-        if self.escalate_after is not None and self.escalate_to is None:
-            raise ValueError("escalate_after needs escalate_to, the receiver that is notified then")
-        return self
 
 
 class WebhookTarget(Strict, frozen=True):

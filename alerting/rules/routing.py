@@ -11,6 +11,12 @@ from alerting.rules.time_intervals import NamedIntervals
 GROUP_WAIT, GROUP_INTERVAL, REPEAT_INTERVAL = 30.0, 300.0, 14_400.0
 """Alertmanager's defaults, in seconds."""
 
+INHERITED = (
+    *("receiver", "group_by", "group_wait", "group_interval", "repeat_interval"),
+    *("escalate_after", "escalate_to"),
+)
+"""Fields that a route has from the one above it, unless it has its own."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -119,13 +125,7 @@ def compiled(
         above: the route above it; None for the root.
     """
     base = above or Node(place)
-    own = {
-        name: value
-        for name in ("receiver", "group_by", "group_wait", "group_interval", "repeat_interval")
-        if (value := getattr(route, name)) is not None
-    }
-    if route.escalate_after is not None:
-        own |= {"escalate_after": route.escalate_after, "escalate_to": route.escalate_to}
+    own = {name: value for name in INHERITED if (value := getattr(route, name)) is not None}
     node = replace(
         base,
         **own,

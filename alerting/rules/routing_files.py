@@ -17,14 +17,21 @@ LISTS = ("inhibit", "receivers", "time_intervals")
 
 Read = Sequence[tuple[Path, Document]]
 
+Escalation = tuple[float | None, str | None]
+"""After how many seconds a route escalates, and to whom, as it may inherit both."""
+
+_NOBODY = "escalate_after", "escalate_to, the receiver that is notified then"
+
 Named = TypeVar("Named", Receiver, NamedIntervals)
 
 
-def read_routing(read: Read) -> tuple[Routing, list[str]]:
+def read_routing(read: Read, *, whole: bool = True) -> tuple[Routing, list[str]]:
     """Return where incidents go, and a line for each mistake.
 
     Args:
         read: the rule files.
+        whole: whether this is all that the files declare. Otherwise routes may be missing, which
+            is a mistake in them.
     """
     receivers, mistakes = _by_name(read, "receivers", "a receiver", Receiver.model_validate)
     intervals, wrong = _by_name(
@@ -47,7 +54,7 @@ def read_routing(read: Read) -> tuple[Routing, list[str]]:
     mistakes += wrong
     found = tuple(each.value for each in receivers.values())
     if wrong or not trees:
-        return Routing(None, found, broadcasts=bool(wrong)), mistakes
+        return Routing(None, found, broadcasts=bool(wrong) or not whole), mistakes
     root, is_list = trees[0]
     named = {name: each.value for name, each in intervals.items()}
     return Routing(_root(root.value, is_list, named), found), mistakes
@@ -93,10 +100,14 @@ def _unknown_names(
         or root.mute_time_intervals
     ):
         yield f"{item.place()}: the root takes everything: no match, continue or time intervals"
-    pending: list[tuple[Route, tuple[str | int, ...]]] = [(root, ())]
+    pending: list[tuple[Route, Escalation, tuple[str | int, ...]]] = [(root, (None, None), ())]
     while pending:
-        route, path = pending.pop(0)
+        route, above, path = pending.pop(0)
         prefix = path[1:] if is_list else path
+        after, to = escalation = route.escalate_after or above[0], route.escalate_to or above[1]
+        if escalation != above and (after is None or to is None):
+            has, lacks = ("escalate_to", "escalate_after") if to else _NOBODY
+            yield f"{item.place(*prefix)}: {has} needs {lacks}"
         for name in ("receiver", "escalate_to"):
             value = getattr(route, name)
             if value is not None and value not in receivers:
@@ -106,7 +117,8 @@ def _unknown_names(
             for value in getattr(route, name):
                 if value not in intervals:
                     yield f"{item.place(*prefix, name)}: {value!r} is no time interval"
-        pending += [(each, (*path, "routes", n)) for n, each in enumerate(route.routes)]
+        below = enumerate(route.routes)
+        pending += [(each, escalation, (*path, "routes", n)) for n, each in below]
 
 
 def _by_name(

@@ -165,6 +165,10 @@ WRONG = {
         "routes:\n- escalate_after: 5m\n",
         "rules.yaml:2: routes[0]: escalate_after needs escalate_to, the receiver that is notified",
     ),
+    "no time to escalate": (
+        "receivers: [{name: a}]\nroutes:\n- {routes: [{escalate_to: a}]}\n",
+        "rules.yaml:3: routes[0].routes[0]: escalate_to needs escalate_after",
+    ),
     "unknown field": (
         "routes:\n  receivr: default\n",
         "rules.yaml:2: routes.receivr: unknown field",
@@ -186,8 +190,9 @@ WRONG = {
         "receivers:\n- name: default\n",
         "rules.yaml:2: receivers[0].name: 'default' is the receiver of TIDEMARK_NOTIFY_URLS",
     ),
-    "a time without quotes": (
-        "time_intervals:\n- name: n\n  time_intervals:\n  - times: {start_time: 9, end_time: 9}\n",
+    "a time that ends early": (
+        "time_intervals:\n- name: n\n  time_intervals:\n"
+        "  - times: {start_time: 22:00, end_time: 07:00}\n",
         "rules.yaml:4: time_intervals[0].time_intervals[0].times[0].end_time: it has to be after",
     ),
     "no such day": (
@@ -214,6 +219,48 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, line: s
     assert mistake.startswith(line)
     assert declared.rule_mistakes == ()
     assert declared.routing.broadcasts == ("routes" in text)
+
+
+@pytest.mark.parametrize(
+    "text", ["routes: {receiver: team\n", "route: {}\n", "rules: []\nroute: {}\n"]
+)
+def test_routes_that_cannot_be_read_notify_every_receiver(tmp_path: Path, text: str):
+    (tmp_path / "receivers.yaml").write_text("receivers: [{name: team}]\n")
+    (tmp_path / "routes.yaml").write_text(text)
+    declared = read_rule_set(tmp_path)
+    assert declared.mistakes
+    assert declared.routing.broadcasts
+    assert [each.name for each in declared.routing.used_receivers] == ["team"]
+
+
+def test_a_wrong_rule_leaves_routes_as_they_are(tmp_path: Path):
+    (tmp_path / "routes.yaml").write_text("routes: {receiver: default}\n")
+    (tmp_path / "rules.yaml").write_text("rules: [\n")
+    declared = read_rule_set(tmp_path)
+    assert declared.mistakes
+    assert declared.routing.root
+
+
+def test_each_part_of_an_escalation_is_inherited(tmp_path: Path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("""\
+receivers: [{name: lead}, {name: boss}]
+routes:
+  receiver: default
+  escalate_after: 15m
+  escalate_to: lead
+  routes:
+  - {match: {severity: critical}, escalate_to: boss}
+  - {match: {severity: warning}, escalate_after: 1h}
+""")
+    declared = read_rule_set(file)
+    assert declared.mistakes == ()
+    found = [
+        (each.escalate_after, each.escalate_to)
+        for severity in ("critical", "warning", "info")
+        for each in declared.routing.routes({"severity": severity})
+    ]
+    assert found == [(900, "boss"), (3600, "lead"), (900, "lead")]
 
 
 def test_no_mistake_shows_an_address(tmp_path: Path):
