@@ -27,10 +27,11 @@ Range = tuple[int, int]
 
 
 def _minutes(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
+    # YAML takes 17:00 without quotes for a number in base 60, which is its minute. A smaller number
+    # than 1:00 makes was meant as an hour.
+    if isinstance(value, int) and 60 <= value <= 24 * 60:
         return value
     if not isinstance(value, str) or not _TIME.fullmatch(value):
-        # YAML takes 17:00 without quotes for a number in base 60.
         raise ValueError(f'a time in quotes is wanted, e.g. "17:00", not {value!r}')
     hours, minutes = value.split(":")
     return int(hours) * 60 + int(minutes)

@@ -190,6 +190,11 @@ WRONG = {
         "receivers:\n- name: default\n",
         "rules.yaml:2: receivers[0].name: 'default' is the receiver of TIDEMARK_NOTIFY_URLS",
     ),
+    "a time without quotes": (
+        "time_intervals:\n- name: n\n  time_intervals:\n"
+        "  - times: {start_time: 9, end_time: 17:00}\n",
+        "rules.yaml:4: time_intervals[0].time_intervals[0].times[0].start_time: a time in quotes",
+    ),
     "a time that ends early": (
         "time_intervals:\n- name: n\n  time_intervals:\n"
         "  - times: {start_time: 22:00, end_time: 07:00}\n",
