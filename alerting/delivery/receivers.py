@@ -1,5 +1,6 @@
 """Opens channels: the log, the addresses of the environment, and the receivers of rule files."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -18,6 +19,9 @@ URLS, DIGEST_URLS, DIGEST_EVERY = (
     "TIDEMARK_DIGEST_EVERY",
 )
 """The variables that `NotificationSettings` come from, as mistakes name them."""
+
+_BETWEEN = re.compile(r"\s+(?=[\w.+-]+://)")
+"""Between two addresses of one text. apprise takes the second for a path of the first."""
 
 DAY = timedelta(days=1)
 SHORTEST = timedelta(minutes=1)
@@ -68,9 +72,6 @@ def _of_receiver(
     name = receiver.name
     words = Words(receiver.language, receiver.title, receiver.body)
 
-    def service(url: str) -> Channel:
-        return AppriseChannel(expanded(url, environ), receiver=name, words=words)
-
     def alertmanager(url: str) -> Channel:
         return AlertmanagerChannel(expanded(url, environ), name)
 
@@ -78,16 +79,21 @@ def _of_receiver(
         secret = expanded(target.secret, environ) if target.secret else None
         return WebhookChannel(expanded(target.url, environ), secret, name)
 
-    openers: list[tuple[str, Callable[[], Channel]]] = [
-        *((f"urls[{at}]", partial(service, each)) for at, each in enumerate(receiver.urls)),
-        *(
-            (f"alertmanager[{at}]", partial(alertmanager, each))
-            for at, each in enumerate(receiver.alertmanager)
-        ),
-        *((f"webhook[{at}]", partial(webhook, each)) for at, each in enumerate(receiver.webhook)),
-    ]
-    channels: dict[str, Channel] = {}
+    openers: list[tuple[str, Callable[[], Channel]]] = []
     mistakes: list[str] = []
+    for at, text in enumerate(receiver.urls):
+        try:
+            urls = _BETWEEN.split(expanded(text, environ).strip())
+        except ValueError as error:
+            mistakes.append(f"receiver {name}, urls[{at}]: {error}")
+        else:
+            service = partial(AppriseChannel, receiver=name, words=words)
+            openers += [(f"urls[{at}]", partial(service, url)) for url in urls]
+    for at, url in enumerate(receiver.alertmanager):
+        openers.append((f"alertmanager[{at}]", partial(alertmanager, url)))
+    for at, target in enumerate(receiver.webhook):
+        openers.append((f"webhook[{at}]", partial(webhook, target)))
+    channels: dict[str, Channel] = {}
     for place, opener in openers:
         try:
             channel = opener()

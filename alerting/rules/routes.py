@@ -79,7 +79,8 @@ class Receiver(Strict, frozen=True):
 
     Attributes:
         name: unique over all files.
-        urls: apprise addresses; ``${NAME}`` stands for a variable of the environment.
+        urls: apprise addresses; ``${NAME}`` stands for a variable of the environment, which may
+            hold several, separated by blanks.
         alertmanager: addresses of Alertmanagers, whose API v2 gets the alerts.
         webhook: addresses that get JSON.
         language: of the ready-made messages.

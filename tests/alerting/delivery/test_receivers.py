@@ -1,0 +1,27 @@
+"""What a receiver's addresses open."""
+
+from alerting.delivery.receivers import open_channels
+from alerting.rules.routes import Receiver
+from settings.notifications import NotificationSettings
+
+
+def names(urls: str, **environ: str) -> tuple[list[str], list[str]]:
+    receiver = Receiver(name="team", urls=(urls,))
+    channels, mistakes = open_channels(NotificationSettings(), [receiver], environ)
+    return [each.name.split("-")[0] for each in channels[1:]], mistakes
+
+
+def test_a_variable_may_hold_several_addresses():
+    """Else the second is a path of the first, and nobody is notified there."""
+    several = "json://127.0.0.1/a  xml://127.0.0.1/b\n"
+    assert names("${TEAM}", TEAM=several) == (["team.json", "team.xml"], [])
+    assert names(several) == (["team.json", "team.xml"], [])
+    wrong = names("${TEAM}", TEAM=f"{several} nosuch://s3cret")
+    assert wrong == (
+        ["team.json", "team.xml"],
+        ["receiver team, urls[0]: apprise cannot use this nosuch:// address"],
+    )
+
+
+def test_a_blank_within_an_address_stays():
+    assert names("mailto://127.0.0.1?name=On call&to=a@b.test&from=c@d.test")[0] == ["team.mailto"]
