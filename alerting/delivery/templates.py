@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from alerting.delivery.chinese import in_chinese
 from alerting.delivery.digests import incident_line
 from alerting.delivery.messages import (
     Notification,
+    Phrase,
     as_json,
     body,
     first_short_enough,
+    in_english,
     instant,
     observed,
     severity_order,
@@ -18,6 +21,7 @@ from alerting.delivery.messages import (
     title,
 )
 from alerting.delivery.summaries import summary_body, summary_title
+from alerting.rules.kinds import KINDS
 from alerting.rules.templates import ENVIRONMENT
 
 LOG = logging.getLogger("tidemark.notifications")
@@ -32,12 +36,12 @@ CHINESE_BODY = """\
 {% for n in notifications %}
 [{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}
 {% if not late %}
-{% if n.value is not none %}
-当前值:{{ n.value }}{% if n.threshold is not none %}(阈值 {{ n.threshold }}){% endif %}
-
-{% endif %}
+观测:{{ n.observed }}
 开始时间:{{ n.opened }}{% if n.resolved %},恢复时间:{{ n.resolved }}{% endif %}
 
+{% if n.next_step and n.state == "FIRING" %}
+建议:{{ n.next_step }}
+{% endif %}
 {% if n.labels %}
 标签:{% for name, value in n.labels.items() %}{{ name }}={{ value }} {% endfor %}
 
@@ -75,10 +79,14 @@ class Words:
         template = self.own_title or (CHINESE_TITLE if self.language == "zh" else None)
         late = all(each.late for each in notifications)
         ready_made = summary_title(notifications) if late else title(notifications)
-        return " ".join(_rendered(template, notifications, ready_made).split())
+        return " ".join(self._rendered(template, notifications, ready_made).split())
 
     def body(self, notifications: Sequence[Notification], room: int | None = None) -> str:
-        """Return the text of a message; where it is too long, that of the first ones that fit."""
+        """Return the text of a message; where it is too long, that of the first ones that fit.
+
+        A template that leaves nothing, such as one about firing incidents when all have resolved,
+        is replaced: services refuse a message without a text, and it would be tried for ever.
+        """
         template = self.own_body or (CHINESE_BODY if self.language == "zh" else None)
         late = all(each.late for each in notifications)
         ready_made = (summary_body if late else body)(notifications, room)
@@ -89,27 +97,32 @@ class Words:
         sizes = sorted({count, *(n for n in (20, 10, 5, 2, 1) if n < count)}, reverse=True)
         return first_short_enough(
             (
-                _rendered(template, ordered[:size], ready_made)
+                (self._rendered(template, ordered[:size], ready_made) or ready_made)
                 + (f"\n+{count - size}" if size < count else "")
                 for size in sizes
             ),
             room,
         )
 
+    def _rendered(
+        self, template: str | None, notifications: Sequence[Notification], ready_made: str
+    ) -> str:
+        """Return a template with its values; the ready-made text where it cannot be rendered."""
+        if template is None:
+            return ready_made
+        phrase = in_chinese if self.language == "zh" else in_english
+        try:
+            values = _values(notifications, ready_made, phrase)
+            return ENVIRONMENT.from_string(template).render(values).strip()
+        except Exception as error:  # whatever a template does, the notification has to go out
+            LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)
+            return ready_made
 
-def _rendered(template: str | None, notifications: Sequence[Notification], ready_made: str) -> str:
-    """Return a template with its values; the ready-made text where it cannot be rendered."""
-    if template is None:
-        return ready_made
-    try:
-        return ENVIRONMENT.from_string(template).render(_values(notifications, ready_made)).strip()
-    except Exception as error:  # whatever a template does, the notification has to go out
-        LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)
-        return ready_made
 
-
-def _values(notifications: Sequence[Notification], ready_made: str) -> dict[str, Any]:
-    rows = [_row(each) for each in notifications]
+def _values(
+    notifications: Sequence[Notification], ready_made: str, phrase: Phrase
+) -> dict[str, Any]:
+    rows = [_row(each, phrase) for each in notifications]
     return {
         "notifications": rows,
         "firing": [row for row in rows if row["state"] == "FIRING"],
@@ -121,13 +134,14 @@ def _values(notifications: Sequence[Notification], ready_made: str) -> dict[str,
     }
 
 
-def _row(notification: Notification) -> dict[str, Any]:
-    """Return a notification as plain values."""
+def _row(notification: Notification, phrase: Phrase) -> dict[str, Any]:
+    """Return a notification as plain values, with its numbers in words of a language."""
     incident = notification.incident
     return as_json(notification) | {
         "text": text(notification),
         "line": incident_line(incident),
-        "observed": observed(incident),
+        "observed": observed(incident, phrase),
+        "next_step": phrase(KINDS[incident.kind].hint),
         "opened": instant(incident.opened_at),
         "resolved": instant(incident.resolved_at) if incident.resolved_at else "",
         "row": {name: value for name, value in incident.row.items()},

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import yaml
 
-FILES = sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))
+from alerting.delivery.chinese import FILE
+
+FILES = [FILE, *sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))]
 
 CHINESE: dict[str, str] = {
     text: words

@@ -17,7 +17,12 @@ def test_a_receiver_gets_messages_in_chinese():
     both = [notification(FIRING), notification(RESOLVED, 1)]
     assert words.title(both) == "Tidemark:1 个触发,1 个恢复"
     text = words.body(both)
-    assert "当前值:1500.0(阈值 1000.0)" in text
+    assert (
+        "观测:堆积 1,500 条消息（阈值 1,000 条消息），堆积最多的是 broker-b 的队列 3：1,490" in text
+    )
+    assert text.count("建议:生产快于消费") == 1, "not for what has resolved"
+    delay = incident(("FIRING", 0), kind="delay", last_value=3723.0, threshold=300.0)
+    assert "最早的消息已等待 1:02:03（阈值 0:05:00）" in words.body([notification(delay)])
     assert "恢复时间:2026-11-19 12:09:00 UTC" in text
     assert "处理手册:https://wiki/lag" in text
     many = [notification(incident(("FIRING", 0), group=f"g-{n}")) for n in range(30)]
@@ -45,6 +50,12 @@ def test_names_from_brokers_are_text_and_no_template():
 )
 def test_a_template_that_fails_or_reaches_out_is_replaced(template: str):
     assert Words("en", None, template).body([notification(FIRING)]).startswith("[critical] FIRING")
+
+
+def test_a_template_that_leaves_nothing_is_replaced():
+    """Services refuse an empty message, so it would never be delivered."""
+    words = Words("en", own_body="{% for n in firing %}{{ n.text }}{% endfor %}")
+    assert words.body([notification(RESOLVED, 1)]).startswith("[critical] RESOLVED")
 
 
 def test_a_broken_template_is_named_by_its_line(tmp_path: Path):
