@@ -36,7 +36,7 @@ from lake.catalog import Lake
 from lake.leases import NOTIFIER, Lease
 
 MOST_SECONDS_PER_CHANNEL = 15.0
-"""Seconds after which a channel with one message per notification gives way to other channels."""
+"""Seconds after which a channel with many messages gives way to other channels."""
 
 EVERYWHERE = Routing()
 """No routes: everything goes to every channel of the environment."""
@@ -209,24 +209,31 @@ def _messages(
 ) -> Iterator[Sequence[Notification]]:
     """Yield the notifications of each message.
 
-    What is over for too long to act on is one summary. A channel with one message per notification
-    gets the worst first, while time lasts. The rest is due at the next delivery.
+    The worst come first, while time lasts; the rest is due at the next delivery. What is over for
+    too long to act on is one summary.
     """
-    if not channel.one_by_one:
-        summed = channel.every is None
-        for group in groups:
-            prompt = [each for each in group if not (summed and each.late)]
-            late = [each for each in group if summed and each.late]
-            yield from filter(None, (prompt, late))
-        return
+    if channel.one_by_one:
+        messages = [[each] for group in groups for each in group]
+    else:
+        messages = [part for group in groups for part in _prompt_and_late(channel, group)]
     until = monotonic() + MOST_SECONDS_PER_CHANNEL
-    for notification in sorted(
-        (each for group in groups for each in group),
-        key=lambda each: severity_order(each.incident.severity),
-    ):
+    for message in sorted(messages, key=_worst_of):
         if monotonic() > until:
             break
-        yield (notification,)
+        yield message
+
+
+def _worst_of(message: Sequence[Notification]) -> int:
+    return min(severity_order(each.incident.severity) for each in message)
+
+
+def _prompt_and_late(
+    channel: Channel, group: Sequence[Notification]
+) -> Iterator[Sequence[Notification]]:
+    summed = channel.every is None
+    prompt = [each for each in group if not (summed and each.late)]
+    late = [each for each in group if summed and each.late]
+    yield from filter(None, (prompt, late))
 
 
 def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None:
