@@ -100,7 +100,7 @@ class RuleSet:
     """Everything that rule files declare.
 
     Attributes:
-        rules: the valid rules.
+        rules: the valid rules; the ready-made ones where no file has any.
         inhibitions: the valid ones; the ready-made ones where no file has any.
         routing: where incidents go.
         rule_mistakes: a line for each mistake of a file as a whole or of a rule.
@@ -142,6 +142,9 @@ def read_rule_set(path: Path | str) -> RuleSet:
     mistakes += _duplicates(written)
     first = {entry.value.name: entry for entry in reversed(written)}
     rules = [entry.value for entry in written if first[entry.value.name] is entry]
+    if whole and not any("rules" in document.value for _, document in read):
+        # A file of routes switches no rule off: all open incidents would resolve.
+        rules = list(ready_made_rules())
     inhibitions, of_inhibitions = _inhibitions(read)
     routing, of_routes = read_routing(read, whole=whole)
     all_mistakes = (*mistakes, *of_inhibitions, *of_routes)
@@ -166,6 +169,12 @@ def _inhibitions(read: Read) -> tuple[tuple[Inhibition, ...], list[str]]:
         valid += [each.value for each in found]
         mistakes += wrong
     return tuple(valid), mistakes
+
+
+@cache
+def ready_made_rules() -> tuple[Rule, ...]:
+    """Return the rules that hold where no rule file declares any."""
+    return tuple(read_rule_set(DEFAULT_RULES).rules)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from alerting.rules.files import read_rule_set
+from alerting.rules.files import DEFAULT_RULES, read_rule_set
 
 AMTOOL = shutil.which("amtool")
 
@@ -273,3 +273,15 @@ def test_no_mistake_shows_an_address(tmp_path: Path):
     file.write_text("receivers:\n- {name: a, urls: [[s3cret]], webhook: {url: [s3cret]}}\n")
     assert len(read_rule_set(file).mistakes) == 2
     assert "s3cret" not in str(read_rule_set(file).mistakes)
+
+
+def test_a_file_of_routes_switches_no_rule_off(tmp_path: Path):
+    file = tmp_path / "routes.yaml"
+    file.write_text("routes: {receiver: default}\n")
+    declared = read_rule_set(file)
+    assert declared.mistakes == ()
+    assert declared.rules == read_rule_set(DEFAULT_RULES).rules
+    file.write_text("routes: {receiver: default}\nrules: []\n")
+    assert read_rule_set(file).rules == []
+    file.write_text("routes: {receiver: default}\nrule: []\n")
+    assert read_rule_set(file).rules == [], "the mistake keeps incidents as they are"
