@@ -22,8 +22,11 @@ TIMEOUT = 10.0
 ALIVE = timedelta(minutes=10)
 """An alert in Alertmanager ends this long after it was last repeated, should Tidemark be dead."""
 
-SILENCED = timedelta(days=7)
-"""How long an acknowledged alert is silenced in Alertmanager, unless it resolves before."""
+SILENCED = timedelta(days=365)
+"""How long an acknowledged alert is silenced in Alertmanager, unless it resolves before.
+
+An incident may be open for months. The silence names its id, so it mutes nothing else.
+"""
 
 
 def _request(method: str, url: str, *, with_body: bool = False, **options: Any) -> bytes:

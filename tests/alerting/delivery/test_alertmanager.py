@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,8 @@ def test_alerts_fire_are_acknowledged_and_end(lake, tmp_path: Path, alertmanager
     assert alerts()["b"]["status"]["state"] != "suppressed"
     (silence,) = requests.get(f"{alertmanager}/api/v2/silences", timeout=10).json()
     assert (silence["createdBy"], silence["comment"]) == ("eve", "acknowledged in Tidemark: mine")
+    lasts = datetime.fromisoformat(silence["endsAt"]) - datetime.now(UTC)
+    assert lasts > timedelta(days=90), "an incident may be open for as long"
 
     over = resolved(taken, datetime.now(UTC))
     assert over
