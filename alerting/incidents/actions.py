@@ -36,8 +36,11 @@ def one_incident(lake: Lake, start: str) -> Incident:
     """Return the incident whose id is this or starts so, as a person types it.
 
     Raises:
-        NoSuchIncidentError: none or more than one does.
+        NoSuchIncidentError: none or more than one does, or nothing was typed, which every id starts
+            with.
     """
+    if not start:
+        raise NoSuchIncidentError("no incident with an empty id: `tidemark incidents list --all`")
     return _only(lake, StartsWith("incident_id", start), start)  # pyright: ignore
 
 

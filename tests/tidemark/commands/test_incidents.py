@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from alerting.delivery.silences import silences
-from alerting.incidents.repository import current_incidents, find
+from alerting.incidents.repository import current_incidents, find, save
 from tests.support.commands import output_of
 
 NOW = datetime.now(UTC)
@@ -109,3 +109,11 @@ def test_maintenance_is_planned_ahead(home, lake):
 )
 def test_bad_use_is_one_line(home, arguments, code, line):
     assert line in " ".join(output_of(home, "incidents", *arguments, code=code).split())
+
+
+def test_an_empty_id_is_not_the_only_incident(home, lake):
+    """A script whose variable is not set must resolve nothing."""
+    save(lake, find(lake, ["aab2", "old3"]), [])
+    assert "an empty id" in output_of(home, "incidents", "resolve", "", code=1)
+    (left,) = find(lake, ["aaa1"])
+    assert left.is_open
