@@ -30,7 +30,9 @@ CHINESE_TITLE = """\
 {% if late %}Tidemark:{{ incidents }} 个告警在通知之前已触发并恢复\
 {% elif notifications|length == 1 %}{% set n = notifications[0] %}\
 [{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}\
-{% else %}Tidemark:{{ firing|length }} 个触发,{{ resolved|length }} 个恢复{% endif %}"""
+{% else %}Tidemark:{% if firing %}{{ firing|length }} 个触发{% endif %}\
+{% if firing and resolved %},{% endif %}\
+{% if resolved %}{{ resolved|length }} 个恢复{% endif %}{% endif %}"""
 
 CHINESE_BODY = """\
 {% for n in notifications %}

@@ -16,6 +16,8 @@ def test_a_receiver_gets_messages_in_chinese():
     assert words.title([notification(FIRING)]) == "[严重] 触发 lag:lab/billing/orders"
     both = [notification(FIRING), notification(RESOLVED, 1)]
     assert words.title(both) == "Tidemark:1 个触发,1 个恢复"
+    assert words.title([notification(FIRING)] * 2) == "Tidemark:2 个触发"
+    assert words.title([notification(RESOLVED, 1)] * 3) == "Tidemark:3 个恢复"
     text = words.body(both)
     assert (
         "观测:堆积 1,500 条消息（阈值 1,000 条消息），堆积最多的是 broker-b 的队列 3：1,490" in text
