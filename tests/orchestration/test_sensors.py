@@ -207,6 +207,14 @@ def test_deliveries_send_heartbeats_of_success_and_failure(lake, instance, monke
     assert heart[1:] == ["/s3cret-uuid/fail"]
 
 
+def test_a_file_that_cannot_be_read_is_a_failure(lake, instance, heart, tmp_path):
+    """It may hold the routes, so everybody is notified until somebody mends it."""
+    (tmp_path / "routes.yaml").write_text("routes: {receiver: default\n")
+    result = evaluate(notify, lake, instance, rules=tmp_path)
+    assert "routes.yaml:2: not YAML" in result.skip_reason.skip_message
+    assert heart == ["/s3cret-uuid/fail"]
+
+
 def test_a_delivery_that_raises_sends_a_sign_of_failure(lake, instance, monkeypatch, heart):
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the catalog is locked")
