@@ -127,7 +127,7 @@ def main() -> None:
     for days in (None, options.days):
         with tempfile.TemporaryDirectory() as folder:
             one, weight, spent = _live(Home.of(folder), options.ticks, days)
-        kept = "for ever" if days is None else f"{days:g} days"
+        kept = "for ever" if days is None else f"{days:g} day{'s' * (days != 1)}"
         cost = "" if spent is None else f"{spent * 1000:.1f}"
         rows.append((kept, *weight.cells, cost))
         print_line(f"{options.ticks} ticks, kept {kept}: {weight}; one: {one}")
