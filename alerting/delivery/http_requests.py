@@ -21,7 +21,7 @@ def response_to(
 ) -> tuple[requests.Response, bytes]:
     """Send one request.
 
-    A status says whether a request was accepted, so the body is read only where it is wanted: it
+    A status shows whether a request was accepted, so the body is read only where it is wanted: it
     may have no end, and its sender may break off.
 
     Args:
