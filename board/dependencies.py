@@ -83,16 +83,20 @@ def part_of(name: str) -> Callable[..., str]:
     return found
 
 
-def known_cluster(store: "TheStore", cluster: Annotated[str, Path()]) -> str:
+def known_cluster(request: Request, store: "TheStore", cluster: Annotated[str, Path()]) -> str:
     """Return the cluster of an address.
 
     Raises:
-        ProblemError: there are no rows of it.
+        ProblemError: there are no rows of it, now or at the instant that the address is about.
     """
-    name = part(cluster)
-    if name not in store.newest.at:
-        raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
-    return name
+    name, given = part(cluster), request.query_params
+    if name in store.newest.at:
+        return name
+    # It may have been collected then, and not any more.
+    for parameter in ("at", "to"):
+        if (at := given.get(parameter)) and name in store.past.at(instant_of(parameter, at)).at:
+            return name
+    raise ProblemError(404, f"no cluster {name!r}: GET /api/v1/clusters lists them")
 
 
 def instant_of(name: str, text: str) -> datetime:

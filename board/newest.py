@@ -134,34 +134,70 @@ def clusters_at(
 ) -> tuple[dict[str, datetime], pa.Table]:
     """Return the newest computed snapshot of each cluster: its instant, and its row.
 
+    Raw rows are removed long before those that were computed from them. Of such a snapshot the row
+    has NULL but for its id, instant and cluster.
+
     Args:
         lake: the tables.
         instant: as of then; None for now.
     """
-    newest = instant or lake.newest_hour(progress.SNAPSHOTS)
-    if newest is None:
+    computed = _computed_until(lake, instant)
+    if not computed.num_rows:
         return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
-    reach = not_before("observed_at", newest - CLUSTER_REACH)
-    if instant:
-        reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
-    computed = lake.read(progress.SNAPSHOTS, reach, columns=("snapshot_id",))["snapshot_id"]
-    loaded = lake.read(raw.SNAPSHOTS, reach)
+    schema = raw.SNAPSHOTS.arrow_schema()
+    reach = Window.through(*pc.min_max(computed["observed_at"]).as_py().values())  # pyright: ignore
+    loaded = lake.read(raw.SNAPSHOTS, reach).select(schema.names).cast(schema)
+    ids = computed["snapshot_id"].combine_chunks()
     is_shown = pc.and_(  # pyright: ignore
-        pc.is_in(loaded["snapshot_id"], value_set=computed.combine_chunks()),  # pyright: ignore
+        pc.is_in(loaded["snapshot_id"], value_set=ids),  # pyright: ignore
         pc.invert(pc.is_in(loaded["source"], value_set=pa.array(WITHOUT_QUEUES))),  # pyright: ignore
     )
-    found = loaded.filter(is_shown)
+    known = loaded.filter(is_shown)
     # As for alert rules (`lake.history.whole_clusters`): a file of one broker is shown only where
     # nobody observes its cluster as a whole.
-    is_whole = pc.is_in(found["source"], value_set=pa.array([None, REMOTE]))  # pyright: ignore
+    is_whole = pc.is_in(known["source"], value_set=pa.array([None, REMOTE]))  # pyright: ignore
+    removed = _without_raw_rows(computed, loaded["snapshot_id"])
+    found = pa.concat_tables(
+        [
+            known.append_column("is_whole", is_whole),
+            removed.append_column("is_whole", pa.array([False] * removed.num_rows, pa.bool_())),
+        ]
+    )
     order = [("is_whole", "descending"), ("observed_at", "descending")]
-    found = found.append_column("is_whole", is_whole).sort_by(order).drop_columns("is_whole")
+    found = found.sort_by(order).drop_columns("is_whole")
     first: dict[str, int] = {}
     for place, cluster in enumerate(found["cluster"].to_pylist()):
         first.setdefault(cluster, place)
     rows = found.take(pa.array(list(first.values()), type=pa.int64()))
     pairs = zip(rows["cluster"].to_pylist(), rows["observed_at"].to_pylist(), strict=True)
     return dict(sorted(pairs)), rows
+
+
+def _computed_until(lake: Lake, instant: datetime | None) -> pa.Table:
+    """Return the computed snapshots of `CLUSTER_REACH` before the newest one as of an instant."""
+    columns = ("snapshot_id", "observed_at", "cluster")
+    for hour in sorted(lake.rows_by_hour(progress.SNAPSHOTS), reverse=True):
+        if instant and hour > instant:
+            continue
+        reach = not_before("observed_at", hour - CLUSTER_REACH)
+        if instant:
+            reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
+        found = lake.read(progress.SNAPSHOTS, reach, columns=columns)
+        # In the hour of the instant all may be later, and those before it further back.
+        if found.num_rows:
+            return found
+    return progress.SNAPSHOTS.arrow_schema().empty_table()
+
+
+def _without_raw_rows(computed: pa.Table, loaded: pa.ChunkedArray) -> pa.Table:
+    """Return rows of ``raw.snapshots`` for computed snapshots whose own have been removed.
+
+    Where they were read is unknown then. Logs of counters name their broker in the id.
+    """
+    is_loaded = pc.is_in(computed["snapshot_id"], value_set=loaded.combine_chunks())  # pyright: ignore
+    rows = computed.filter(pc.invert(is_loaded)).to_pylist()  # pyright: ignore
+    of_clusters = [row for row in rows if row["snapshot_id"].endswith(f"Z-{row['cluster']}")]
+    return pa.Table.from_pylist(of_clusters, schema=raw.SNAPSHOTS.arrow_schema())
 
 
 def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetime) -> pa.Table:
