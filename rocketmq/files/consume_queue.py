@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 from rocketmq.files.closable import Closable
 from rocketmq.files.errors import FileError
 from rocketmq.files.mapped_files import MappedFiles, Segment
+from rocketmq.files.places import require_target
 
 _LARGEST_EXT_ADDRESS = -(2**31) - 1
 """A tag's code is a Java int; what is smaller than any is an address in ``consumequeue_ext``."""
@@ -60,9 +61,10 @@ class ConsumeQueue(Closable):
         """Lists the folder; an absent one is a queue that nothing was ever put into.
 
         Raises:
-            FileError: it cannot be listed.
+            FileError: it cannot be listed, or links to what is not there.
         """
         self.files = MappedFiles(folder)
+        require_target(folder)
         self._end: int | None = None
 
     @abstractmethod

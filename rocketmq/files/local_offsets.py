@@ -5,11 +5,12 @@ client's user, or its ``rocketmq.client.localOffsetStoreDir``. Queues that a cli
 stay in its file with their old offsets.
 """
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rocketmq.files.errors import FileError
+from rocketmq.files.errors import FileError, reason_of
 from rocketmq.files.rewritten_json import backup_of, read_rewritten
 from rocketmq.records import ConsumerOffset, Snapshot
 from rocketmq.typed_values import object_of, whole_milliseconds
@@ -38,21 +39,18 @@ def read_local_offsets(
     Returns:
         A snapshot of consumer offsets. A file that is missing or corrupt, or has no offsets, is a
         problem. Its ``.bak`` is then read instead, if that is valid; other files are still read.
-        ``FAILED`` when no file could be read.
+        A folder that cannot be listed is a problem too. ``FAILED`` when no file could be read.
 
     Raises:
-        FileError: there is no such folder, or no client's file below it.
+        FileError: there is no such folder, it cannot be listed, or no client's file is below it.
     """
     root = Path(folder)
     started = datetime.now(UTC)
     at = whole_milliseconds((observed_at or started).astimezone(UTC))
     snapshot = Snapshot(cluster, "local_offsets", at)
     snapshot.staleness_ms = STALENESS_MS
-    files = sorted(set(_files(root)))
-    if not files:
-        raise FileError(root, f"no <client id>/<group>/{NAME} below it")
     good = 0
-    for path in files:
+    for path in _files(root, snapshot):
         try:
             offsets, wrong = read_rewritten(path, decode_offsets)
         except FileError as error:
@@ -88,13 +86,48 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
     return found
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Yield each client's offset file, also where only its ``.bak`` is left."""
-    if not root.is_dir():
-        raise FileError(root, "no such folder")
-    for name in (NAME, backup_of(Path(NAME)).name):
-        for path in root.glob(f"*/*/{name}"):
-            yield path.with_name(NAME)
+def _files(root: Path, snapshot: Snapshot) -> list[Path]:
+    """Return each client's offset file, also where only its ``.bak`` is left.
+
+    Args:
+        root: the folder of all clients.
+        snapshot: gets a problem for each folder that cannot be listed, as one of another user.
+
+    Raises:
+        FileError: there is nothing to read.
+    """
+
+    def listed(folder: str) -> list[os.DirEntry[str]]:
+        try:
+            return _listed(Path(folder))
+        except FileError as error:
+            snapshot.problems.append(error.problem(OPERATION))
+            return []
+
+    names = {NAME, backup_of(Path(NAME)).name}
+    clients = [entry.path for entry in _listed(root) if _is_folder(entry)]
+    groups = [entry.path for at in clients for entry in listed(at) if _is_folder(entry)]
+    files = [Path(at, NAME) for at in groups if any(each.name in names for each in listed(at))]
+    if not files and not snapshot.problems:
+        raise FileError(root, f"no <client id>/<group>/{NAME} below it")
+    return sorted(files)
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileError(folder, "no such folder") from error
+    except OSError as error:
+        raise FileError(folder, reason_of(error)) from error
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True  # listing it reports why it cannot be read
 
 
 def _rows(path: Path, offsets: dict[Queue, int]) -> Iterator[ConsumerOffset]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from rocketmq.admin import responses
 from rocketmq.files.errors import FileError
+from rocketmq.files.places import may_exist
 from rocketmq.files.rewritten_json import backup_of, read_rewritten
 from rocketmq.names import SYSTEM_TOPICS
 from rocketmq.records import Problem
@@ -107,7 +108,7 @@ class StoreConfig:
         try:
             found, wrong = read_rewritten(path, decode)
         except FileError as error:
-            wrong = error if path.exists() else None
+            wrong = error if may_exist(path) else None
         if wrong:
             self.problems.append(wrong.problem(f"{READ} {path.name}"))
         return found

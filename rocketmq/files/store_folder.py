@@ -25,7 +25,8 @@ from rocketmq.files.consume_queue import (
     Entry,
     PlainConsumeQueue,
 )
-from rocketmq.files.errors import FileError
+from rocketmq.files.errors import FileError, reason_of
+from rocketmq.files.places import is_dangling, is_folder, require_target
 from rocketmq.records import QueueTag
 from rocketmq.typed_values import instant
 
@@ -88,7 +89,7 @@ class BrokerStore(Closable):
     @property
     def has_queues(self) -> bool:
         """Whether there is a folder for consume queues; a new broker has none yet."""
-        return any((self.root / name).is_dir() for name in (PLAIN, BATCH))
+        return any(is_folder(self.root / name) for name in (PLAIN, BATCH))
 
     def queues(self) -> Iterator[tuple[str, int]]:
         """(topic, queue id) of every queue that has a folder; see `unlisted`.
@@ -99,6 +100,7 @@ class BrokerStore(Closable):
         for kind in (PLAIN, BATCH):
             for topic in _folders(self.root / kind):
                 try:
+                    require_target(self.root / kind / topic)
                     names = _folders(self.root / kind / topic)
                 except FileError as error:
                     self.unlisted[topic] = error
@@ -112,8 +114,9 @@ class BrokerStore(Closable):
             FileError: its folder cannot be listed.
         """
         place = Path(topic, str(queue_id))
-        if (self.root / BATCH / place).is_dir():
-            return BatchConsumeQueue(self.root / BATCH / place)
+        of_batches = self.root / BATCH / place
+        if is_folder(of_batches) or is_dangling(of_batches):
+            return BatchConsumeQueue(of_batches)
         return PlainConsumeQueue(self.root / PLAIN / place, self.root / EXT / place)
 
     def extent(self, topic: str, queue_id: int) -> Extent:
@@ -181,10 +184,14 @@ class BrokerStore(Closable):
 
 
 def _folders(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, sorted; none where it is absent."""
+    """Return the names of the folders in a folder, sorted; none where it is absent.
+
+    Links without a target are among them.
+    """
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+            found = [each for each in entries if each.is_dir() or is_dangling(Path(each))]
+            return sorted(each.name for each in found)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -192,16 +199,22 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _require_store(root: Path) -> None:
-    if not root.is_dir():
+    if not is_folder(root):
         raise FileError(root, "no such folder")
     if next(root.glob("dledger-*"), None):
         reason = "a DLedger store: its commit log has another form; collect from the broker instead"
         raise FileError(root, reason)
     configs = (root / "config" / name for name in _CONFIG_IN_ROCKSDB)
     for folder in (*root.glob("*consumequeue*"), *configs):
-        if folder.is_dir() and any(next(folder.glob(name), None) for name in _ROCKSDB):
+        if is_folder(folder) and any(next(folder.glob(name), None) for name in _ROCKSDB):
             reason = "is RocksDB, no files to read; collect from the broker instead"
             raise FileError(root, f"{folder.relative_to(root)} {reason}")
-    if not any((root / name).is_dir() for name in ("config", "commitlog", PLAIN)):
-        hint = f"; is it {root / 'store'}?" if (root / "store").is_dir() else ""
+    if not any(is_folder(root / name) for name in ("config", "commitlog", PLAIN)):
+        try:
+            (root / "config").lstat()
+        except PermissionError as error:
+            raise FileError(root, reason_of(error)) from error
+        except FileNotFoundError:
+            pass
+        hint = f"; is it {root / 'store'}?" if is_folder(root / "store") else ""
         raise FileError(root, f"no store of a broker: no config, commitlog or {PLAIN} in it{hint}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from rocketmq.files.errors import FileError, reason_of
+from rocketmq.files.places import may_exist
 from rocketmq.typed_values import instant
 
 ABORT, CHECKPOINT, INDEX = "abort", "checkpoint", "index"
@@ -72,7 +73,7 @@ class StoreState:
     @classmethod
     def of(cls, root: Path) -> Self:
         """Read the state of a store folder; damaged files are among the faults."""
-        state = cls(not (root / ABORT).exists())
+        state = cls(not may_exist(root / ABORT))
         try:
             state.checkpoint = _checkpoint(root / CHECKPOINT)
         except FileError as error:

@@ -1,8 +1,12 @@
 """Small stores, written byte by byte as a broker would."""
 
+import errno
 import json
+import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +106,20 @@ def store(tmp_path: Path) -> StoreBuilder:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """For files that nobody rewrites meanwhile: what is wrong with one stays so."""
     monkeypatch.setattr(rewritten_json, "PAUSES", (0.001, 0.001))
+
+
+def close_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Lets nobody list a folder or reach what is in it, as one of another user; not even root."""
+
+    def guarded(call: Callable[..., Any], also_itself: bool) -> Callable[..., Any]:
+        def of(path: Any, *rest: Any, **named: Any) -> Any:
+            place = Path(os.fspath(path)) if not isinstance(path, int) else None
+            if place and (folder in place.parents or (also_itself and place == folder)):
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return call(path, *rest, **named)
+
+        return of
+
+    for name in ("stat", "lstat", "open", "scandir"):
+        monkeypatch.setattr(os, name, guarded(getattr(os, name), name == "scandir"))
+    monkeypatch.setattr(Path, "open", guarded(Path.open, also_itself=False))

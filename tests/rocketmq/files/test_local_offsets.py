@@ -7,6 +7,7 @@ import pytest
 from rocketmq.files.errors import FileError
 from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
 from rocketmq.records import ConsumerOffset
+from tests.rocketmq.files.conftest import close_folder
 from tests.support.recorded import FIXTURES
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -107,3 +108,22 @@ def test_no_files(tmp_path):
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(FileError, match=str(folder)):
             read_local_offsets(folder, cluster="lab")
+
+
+@pytest.mark.parametrize("place", ["client", "group"])
+def test_a_folder_that_cannot_be_listed_is_reported(clients, monkeypatch, place):
+    """Folders of other users were left out, and the snapshot was complete without them."""
+    group = file_of(clients, 0).parent
+    closed = {"client": group.parent, "group": group}[place]
+    close_folder(monkeypatch, closed)
+    found = read_local_offsets(clients, cluster="lab")
+    assert [each.line for each in found.problems] == [
+        f"{closed}: READ offsets.json: Permission denied"
+    ]
+    assert (found.status, of_client(found, 0), len(of_client(found, 1))) == ("PARTIAL", [], 8)
+
+
+def test_a_closed_folder_of_all_clients_is_named(clients, monkeypatch):
+    close_folder(monkeypatch, clients)
+    with pytest.raises(FileError, match=f"{clients}: Permission denied"):
+        read_local_offsets(clients, cluster="lab")
