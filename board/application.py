@@ -16,6 +16,7 @@ from board import changes, probes, scrape
 from board.access import AccessMiddleware, Login, Person, strict_headers
 from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.dependencies import only_known_parameters, readable
+from board.head import HeadMiddleware
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
 from board.pages import group as group_page
@@ -83,6 +84,7 @@ def application(
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
+    app.add_middleware(HeadMiddleware)
     _include_routes(app)
     _handle_failures(app)
     return app

@@ -43,6 +43,9 @@ def as_of(back: str = "/", at: str = "") -> Response:
 
 def _inside(back: str) -> str:
     """Return an address of the board; its first page instead of one elsewhere."""
-    parts = urlsplit(back)
+    try:
+        parts = urlsplit(back)
+    except ValueError:
+        return "/"
     is_inside = not parts.scheme and not parts.netloc and back.startswith("/")
     return back if is_inside and not back.startswith(("//", "/\\")) else "/"

@@ -247,7 +247,9 @@ def test_a_mistake_in_chinese(reader: TestClient) -> None:
     assert response.status_code == 404 and "<h1>找不到</h1>" in response.text
 
 
-@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "/\\evil.example"])
+@pytest.mark.parametrize(
+    "back", ["//evil.example", "https://evil.example/", "/\\evil.example", "http://["]
+)
 def test_nobody_is_sent_elsewhere(reader: TestClient, back: str) -> None:
     response = reader.get("/as-of", params={"back": back}, headers=HTML, follow_redirects=False)
     assert response.headers["location"] == "/"
