@@ -1,6 +1,8 @@
 """`tidemark serve`: the board, its API and its pages over HTTP."""
 
 import getpass
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +49,7 @@ def serve(
             f"--host {host}: other machines reach it, so a login is needed: set "
             "TIDEMARK_SERVE_TOKEN, TIDEMARK_SERVE_USERS or TIDEMARK_SERVE_HEADER"
         )
+    listening = _listening(host, port)
     import uvicorn
 
     from board.application import application
@@ -62,10 +65,8 @@ def serve(
         me(),
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
-    uvicorn.run(
+    config = uvicorn.Config(
         board,
-        host=host,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -74,6 +75,23 @@ def serve(
         # The trusted proxy is known by its own address, whatever it forwards.
         proxy_headers=False,
     )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, before anything is read or announced.
+
+    Raises:
+        CommandError: why nobody can listen there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        raise CommandError(
+            f"--host {host} --port {port}: {error.strerror}; give another --port or --host"
+        ) from error
 
 
 def address_of(host: str, port: int) -> str:
