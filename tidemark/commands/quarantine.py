@@ -161,7 +161,8 @@ def _one(
     Raises:
         CommandError: none or more than one does.
     """
-    found = [each for name, each in known.items() if name.startswith(row_id)]
+    # Every id starts with an empty one, which a variable without a value leaves of a command.
+    found = [each for name, each in known.items() if row_id and name.startswith(row_id)]
     if len(found) != 1:
         what = f"no {noun}" if not found else f"{len(found)} {noun}s"
         raise CommandError(f"{what} with id {row_id!r}: `tidemark quarantine {listed}`")

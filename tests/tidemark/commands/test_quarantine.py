@@ -178,3 +178,12 @@ def test_one_copy_is_released_when_another_is_undone(home, lake):
     output_of(home, "undo", first)
     output_of(home, "release", second, "--comment", "why")
     assert [each.row_id for each in decisions(lake)] == [second]
+
+
+def test_an_empty_id_is_no_row(home, lake):
+    """A variable without a value decided on the only row."""
+    lake.replace(quality.QUARANTINE, HOUR_OF_ROWS, [quarantined("max_offset_ge_0", topic="t")])
+    assert "no quarantined row with id ''" in output_of(
+        home, "drop", "", "--comment", "why", code=1
+    )
+    assert decisions(lake) == ()
