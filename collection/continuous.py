@@ -24,6 +24,7 @@ from lake.state import KeptState
 from rocketmq.records import Snapshot
 from settings.clusters import Cluster
 from settings.home import Home
+from settings.yaml_documents import printable
 
 TIDY_SECONDS = 60.0
 
@@ -270,7 +271,7 @@ def snapshot_line(snapshot: Snapshot) -> str:
     lines = [problem.line for problem in snapshot.problems]
     more = f" ({len(lines) - 1} more)" if len(lines) > 1 else ""
     unsure = " tls_unverified" if snapshot.transport == "tls_unverified" else ""
-    return (
+    return printable(
         f"{snapshot.observed_at:%Y-%m-%dT%H:%M:%SZ} {snapshot.cluster} {snapshot.status}{unsure} "
         f"{snapshot.brokers_answered}/{snapshot.brokers_expected} brokers "
         f"{snapshot.count('queue_offsets')} queues {snapshot.requests} requests "

@@ -12,6 +12,7 @@ from rocketmq.files.store_snapshot import read_store
 from rocketmq.records import TABLES, Snapshot
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.output import printable
 from tidemark.snapshot_command import problem_lines
 
 
@@ -73,13 +74,14 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
             raise CommandError(lines[0])
         for line in lines:
             typer.echo(f"{snapshot.status}: {line}", err=True)
+        name = printable(snapshot.snapshot_id)  # topics.json may have named the cluster
         if has_landed(landing, snapshot):
-            typer.echo(f"{snapshot.snapshot_id}: landed before")
+            typer.echo(f"{name}: landed before")
             continue
         land(landing, snapshot)
         rows = [f"{len(getattr(snapshot, name))} {name}" for name in TABLES]
         rows = [text for text in rows if not text.startswith("0 ")]
-        typer.echo(f"{snapshot.snapshot_id}: {snapshot.status}, {', '.join(rows) or 'no rows'}")
+        typer.echo(f"{name}: {snapshot.status}, {', '.join(rows) or 'no rows'}")
     return count
 
 

@@ -16,7 +16,9 @@ app = typer.Typer()
 _FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
 _CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
 _LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
-_ID = typer.Option(metavar="N", min=0, help="Broker id of the replica that wrote the files.")
+_ID = typer.Option(
+    metavar="N", min=0, max=2**63 - 1, help="Broker id of the replica that wrote the files."
+)
 _EVERY = typer.Option(metavar="SPAN", help="Repeat at this interval, e.g. 10s or 1m.")
 _ALIVE = typer.Option(
     metavar="FILE", help="Touched with each snapshot of --every: a probe reads its age."

@@ -9,13 +9,16 @@ from tidemark.output import Format, print_rows, to_json
 
 app = typer.Typer()
 
+MOST = 2**63 - 1
+"""The largest limit that SQL knows."""
+
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="e.g. progress.groups")],
     format: Format = Format.table,
     where: Annotated[str, typer.Option(help='A SQL condition, e.g. "lag > 1000".')] = "",
-    limit: Annotated[int, typer.Option(help="Number of rows at most.", min=0)] = 1000,
+    limit: Annotated[int, typer.Option(help="Number of rows at most.", min=0, max=MOST)] = 1000,
 ) -> None:
     """Print rows of any table, newest first."""
     from lake.query import select

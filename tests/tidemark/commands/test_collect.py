@@ -132,6 +132,7 @@ REFUSED = {
     "no cluster": (["--local-offsets", "DIR"], 2, "--cluster NAME"),
     "an id of what": (["--broker-id", "1"], 2, "--stats-log"),
     "no id": (["--stats-log", "DIR/x", "--broker-id", "-1"], 2, "--broker-id"),
+    "too large an id": (["--store", "DIR", "--broker-id", str(2**63)], 2, "--broker-id"),
     "no broker": (["--stats-log", "DIR/x", "--cluster", "c"], 2, "--broker NAME"),
 }
 
@@ -167,3 +168,10 @@ def test_only_a_continuous_collector_touches_its_file(home):
     refused = collect(home, "--alive-file", "alive")
     assert refused.returncode == 2
     assert "--alive-file is for --every" in refused.stderr
+
+
+def test_a_name_in_files_obeys_no_terminal(home, store):
+    """The line of a snapshot broke where the name of its cluster did."""
+    done = collect(home, "--store", store.root, "--cluster", "a\n\x1b[31mb")
+    (line,) = done.stdout.splitlines()
+    assert done.returncode == 0 and "Z-a\\n\\x1b[31mb: COMPLETE" in line

@@ -18,3 +18,9 @@ def test_maps_are_objects_of_json_and_named_values_of_tables(lake: Lake) -> None
     assert (shown["config"], shown["runtime"]) == (CONFIG, None)
     text = output_of(lake.home, "show", "raw.brokers")
     assert "fileReservedTime=72, brokerRole=SYNC_MASTER" in text
+
+
+def test_a_limit_beyond_sql_is_bad_usage(lake: Lake) -> None:
+    """It was reported as a damaged table, with the advice to put back a copy of its files."""
+    assert "--limit" in output_of(lake.home, "show", "raw.brokers", "--limit", str(2**63), code=2)
+    assert output_of(lake.home, "show", "raw.brokers", "--limit", str(2**63 - 1))
