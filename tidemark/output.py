@@ -138,7 +138,7 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str,
 
 
 def _shown(name: str, value: Any) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

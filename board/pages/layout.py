@@ -21,6 +21,7 @@ from board.pages import wording
 from board.pages.chinese import CHINESE
 from board.pages.health_reasons import in_chinese
 from board.responses import ProblemError
+from lake.tables import raw
 
 ROOM = Path(__file__).parent.parent
 
@@ -130,6 +131,8 @@ class Page:
             "stale": stale,
             "problem": self.store.problem,
             "is_empty": not self.rows.at,
+            # Loading gives each row of raw.snapshots the brokers that were read.
+            "raw_is_removed": self.rows.of(raw.SNAPSHOTS)["brokers_read"].null_count > 0,
         }
 
 
@@ -150,6 +153,7 @@ def html(
         "stale": {},
         "problem": None,
         "is_empty": False,
+        "raw_is_removed": False,
     }
     common = {
         "_": lambda text, **values: _translated(chosen, text, values),

@@ -1,5 +1,6 @@
 """Values as people read them; a dash stands for unknown."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -41,7 +42,7 @@ WORDS = frozenset(
 
 def number(value: Any, digits: int = 0) -> str:
     """Return ``12,345`` or ``0.4``; a dash for unknown."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return UNKNOWN
     if isinstance(value, float) and value != int(value) and abs(value) < 1000:
         return f"{value:,.{max(1, digits)}f}"
@@ -50,7 +51,7 @@ def number(value: Any, digits: int = 0) -> str:
 
 def duration(seconds: float | None) -> str:
     """Return ``850 ms``, ``12.3 s``, ``4 m 10 s`` or ``3 d 4 h``; a dash for unknown."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     if seconds == 0:
         return "0 s"
@@ -94,8 +95,8 @@ def measured(value: float | None, unit: str, phrase: Phrase) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """Return the value of a column, by the unit in its name."""
-    if value is None:
+    """Return the value of a column, by the unit in its name; a dash also for what is no number."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -40,6 +40,9 @@ def test_the_past_is_shown_after_its_raw_rows_are_removed(
         page = client.get(path, params=of | at, headers=HTML)
         assert page.status_code == 200 and "ancient" in page.text, path
         assert "Nothing was computed by then" not in page.text, path
+        assert "raw rows of then have been removed" in page.text, path
+        assert "Nobody is online" not in page.text, "its members are unknown"
+    assert "have been removed" not in client.get("/brokers", headers=HTML).text
     body = client.get(f"/api/v1/groups/{CLUSTER}/ancient", params=at).json()
     assert [row["lag"] for row in body["topics"]] == [5] and body["members"] == []
 

@@ -90,3 +90,8 @@ def test_a_problem_of_a_broker_controls_no_terminal():
     taken = Snapshot("lab", "remote", datetime(2026, 11, 19, tzinfo=UTC))
     taken.problems = [Problem("10.0.0.1:10911", "GET_BROKER_CONFIG", 1, "no\x1b]0;gotcha\x07")]
     assert all(line.isprintable() for line in problem_lines(taken))
+
+
+def test_what_is_no_number_is_unknown():
+    text = table_text([{"tps": float("nan")}, {"tps": 1.5}, {"tps": float("inf")}], ["tps"])
+    assert [line.strip() for line in text.splitlines()[-3:]] == ["-", "1.5", "-"]

@@ -16,6 +16,8 @@ from board.pages.wording import UNKNOWN, cell, duration, iso, number
         (0.42, "0.4"),
         (5.0, "5"),
         (12_345.6, "12,346"),
+        (float("nan"), UNKNOWN),
+        (float("inf"), UNKNOWN),
     ],
 )
 def test_a_number(value, text):
@@ -32,6 +34,7 @@ def test_a_number(value, text):
         (250, "4 m 10 s"),
         (3600, "1 h"),
         (273_600, "3 d 4 h"),
+        (float("nan"), UNKNOWN),
     ],
 )
 def test_a_duration(seconds, text):
