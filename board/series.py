@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -63,8 +64,8 @@ def series(
     With a step this is the first empty step: points are never more than `steps_in` counts.
     """
     instants: list[datetime] = rows[instant].to_pylist()
-    values = {name: rows[name].to_pylist() for name in columns}
-    largest = {name: rows[most + name].to_pylist() for name in columns} if most else values
+    values = {name: _known(rows[name]) for name in columns}
+    largest = {name: _known(rows[most + name]) for name in columns} if most else values
     longest = GAP * usual_distance(instants)
     made = Series(step, [], {name: [] for name in columns}, {name: [] for name in columns})
     before: datetime | None = None
@@ -96,6 +97,13 @@ def usual_distance(instants: Sequence[datetime]) -> timedelta:
     """Return the median distance between instants in order; a minute for fewer than two."""
     distances = sorted(later - earlier for earlier, later in pairwise(instants))
     return distances[len(distances) // 2] if distances else timedelta(minutes=1)
+
+
+def _known(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; what is no number is unknown, for it is no largest value."""
+    if not pa.types.is_floating(column.type):
+        return column.to_pylist()
+    return [None if each is None or not isfinite(each) else each for each in column.to_pylist()]
 
 
 def _append(made: Series, at: datetime, row: dict[str, Any], maximum: dict[str, Any]) -> None:

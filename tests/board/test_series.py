@@ -71,3 +71,11 @@ def test_a_step_is_the_least_with_few_points(hours, observations, step):
     assert step_for(window, observations) == step
     if step:
         assert hours * 3600 / step <= MOST_POINTS // 2
+
+
+def test_what_is_no_number_is_unknown():
+    """Of a point it is no largest value, and no chart reaches up to infinity."""
+    table = rows((0, 1), (1, 2), (2, 3)).drop_columns("lag")
+    table = table.append_column("lag", pa.array([float("inf"), 7.5, float("nan")], pa.float64()))
+    found = series(table, "observed_at", ["lag"], 300)
+    assert (found.last["lag"], found.maximum["lag"]) == ([None], [7.5])
