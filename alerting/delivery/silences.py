@@ -113,9 +113,11 @@ def silence(
         starts_at: when it starts, for maintenance that is planned ahead; None = now.
 
     Raises:
-        SilenceError: it matches everything, would have ended already, or ends before it starts.
+        SilenceError: it matches everything, would have ended already, ends before it starts, or
+            has a text that cannot be shown.
     """
     now = now or datetime.now(UTC)
+    _require_unicode(author, comment, *(glob for globs in match.values() for glob in globs))
     if not match:
         raise SilenceError(f"name what to silence by at least one of {', '.join(COLUMNS)}")
     if until <= now:
@@ -149,9 +151,10 @@ def unsilence(
         now: the present, None = by the clock.
 
     Raises:
-        SilenceError: no silence that has not ended has that id.
+        SilenceError: no silence that has not ended has that id, or a text cannot be shown.
     """
     now = now or datetime.now(UTC)
+    _require_unicode(author, reason)
     with shared.leases.acquire(SILENCES, LEASE_SECONDS):
         by_id = {each.silence_id: each for each in silences(shared.state)}
         found = by_id.get(silence_id)
@@ -186,6 +189,15 @@ def mute_reasons(
     """Return a function of an incident: its `mute_reason` by these silences and rules, now."""
     by_name = {rule.name: rule for rule in rules}
     return lambda incident: mute_reason(incident, in_force, by_name, datetime.now(UTC))
+
+
+def _require_unicode(*texts: str) -> None:
+    """Refuse halves of characters, as JSON and command lines may hold: no page could show them."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise SilenceError(f"{text!r} is no text: {error.reason}") from error
 
 
 def _write(state: State, silences_left: Iterable[Silence]) -> None:

@@ -1,5 +1,6 @@
 """``/incidents`` and ``/silences``: what people do is recorded with who and why."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -19,6 +20,7 @@ from tests.support.notification_servers import serve
 EVERY_RECEIVER = Routing(broadcasts=True)
 
 HTML = {"Accept": "text/html"}
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -175,6 +177,20 @@ def test_a_wrong_silence_is_a_problem(reader: TestClient, wanted: dict[str, obje
     response = reader.post("/api/v1/silences", json=wanted)
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("wanted", [{"match": {"rule": ["\ud800"]}}, {"comment": "\ud800"}])
+def test_half_a_character_is_a_problem(
+    client: TestClient, firing: str, wanted: dict[str, object]
+) -> None:
+    """It was kept, and from then on nobody could see any silence, nor the page of incidents."""
+    body = json.dumps({"match": {"rule": ["*"]}, "duration": "2h"} | wanted)
+    assert client.post("/api/v1/silences", content=body, headers=JSON).status_code == 400
+    assert client.get("/api/v1/silences").json()["items"] == []
+    assert client.get("/incidents", headers=HTML).status_code == 200
+    why = json.dumps({"reason": "\ud800"})
+    path = f"/api/v1/incidents/{firing}/acknowledge"
+    assert client.post(path, content=why, headers=JSON).status_code == 400
 
 
 def test_a_cluster_that_is_not_configured_gets_no_request(reader: TestClient) -> None:

@@ -79,6 +79,15 @@ def test_a_silence_needs_a_match_and_a_future_end(lake):
         silences(lake.shared.state)
 
 
+def test_a_silence_has_texts_that_can_be_shown(lake):
+    """Bytes of a command line that are no UTF-8 arrive as halves of characters."""
+    for wrong in ({"author": "\udcff"}, {"comment": "\udcff"}, {"match": {"topic": ("\udcff",)}}):
+        given = {"match": {"topic": ("t",)}, "author": "eve", "comment": ""} | wrong
+        with pytest.raises(SilenceError, match="is no text"):
+            silence(lake.shared, until=minute(60), now=NOON, **given)
+    assert silences(lake.shared.state) == []
+
+
 def test_a_silence_by_a_missing_column_does_not_match():
     down = replace(FIRING, evidence=json.dumps({"row": {"cluster": "lab", "broker": "b"}}))
     about = Silence("x", {"topic": ("o*",)}, minute(60), "eve", "", NOON)
