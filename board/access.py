@@ -65,9 +65,9 @@ class Login:
 
     def person(self, headers: Headers, client: str) -> Person | None:
         """Return who sends these headers from an address; None when nobody known does."""
-        if self.header and client in self.proxies and (name := headers.get(self.header)):
+        if self.header and client in self.proxies and (name := _text(headers, self.header)):
             return Person(name, bool(self.actors & {"*", name}))
-        kind, _, value = headers.get("authorization", "").partition(" ")
+        kind, _, value = _text(headers, "authorization").partition(" ")
         if kind.lower() == "bearer":
             return self._of_token(value.strip())
         if kind.lower() != "basic":
@@ -90,6 +90,18 @@ class Login:
         kept, may_act = self.users.get(name, (NOBODY, False))
         is_right = is_password(password, kept)
         return Person(name, may_act) if is_right and name in self.users else None
+
+
+def _text(headers: Headers, name: str) -> str:
+    """Return the value of a header, empty without it.
+
+    Proxies and clients send UTF-8, which Starlette reads as Latin-1 as the first HTTP had it.
+    """
+    value = headers.get(name, "")
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def is_loopback(host: str) -> bool:

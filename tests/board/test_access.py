@@ -149,6 +149,21 @@ def test_who_is_logged_in_is_recorded(guarded: TestClient) -> None:
     assert made["author"] == "ann"
 
 
+def test_names_and_tokens_are_utf_8(store: Store) -> None:
+    """A name of a proxy that is not of Latin letters might not act, and was recorded garbled."""
+    tokens = {"clé": Person("token", may_act=True)}
+    login = Login(
+        tokens, header="X-User", proxies=frozenset({"testclient"}), actors=frozenset({"王伟"})
+    )
+    with TestClient(application(store, login=login)) as client:
+        for headers, author in (
+            ({"X-User": "王伟".encode()}, "王伟"),
+            ({"Authorization": "Bearer clé".encode()}, "token"),
+        ):
+            response = client.post("/api/v1/silences", json=SILENCE, headers=headers)
+            assert response.status_code == 201 and response.json()["author"] == author
+
+
 def test_a_header_is_believed_from_a_proxy_alone(store: Store) -> None:
     login = Login(header="X-User", proxies=frozenset({"10.0.0.1"}), actors=frozenset({"*"}))
     with TestClient(application(store, login=login)) as client:
