@@ -108,8 +108,9 @@ class Lake:
         Raises:
             DamagedError: it cannot be read.
         """
+        catalog = self.catalog  # what is wrong with the home is wrong with no table
         with usable(f"the metadata of {name}"):
-            return self.catalog.load_table(name)
+            return catalog.load_table(name)
 
     def read(
         self,
@@ -147,8 +148,9 @@ class Lake:
             DamagedError: a file of the table is missing or damaged.
         """
         condition = window_filter(table, where) if isinstance(where, Window) else where
+        found = self.table(table.name)
         with usable(table.name):
-            yield self.table(table.name).scan(
+            yield found.scan(
                 row_filter=condition if condition is not None else AlwaysTrue(), **options
             )
 
