@@ -11,6 +11,8 @@ from lake.window import HOUR, Window
 from settings.home import Home
 from tests.support import commands
 from tests.support.table_rows import NOON, arrow, minute, snapshot_id
+from tidemark.commands.quarantine import _one
+from tidemark.errors import CommandError
 
 HOUR_OF_ROWS = Window(NOON, NOON + HOUR)
 
@@ -134,7 +136,7 @@ def test_decisions_can_change_after_rows_left_the_quarantine(home, lake):
     ("arguments", "code", "line"),
     [
         (("show", "zzz"), 1, "no quarantined row with id 'zzz': `tidemark quarantine list`"),
-        (("drop", ""), 1, "6 quarantined rows with id ''"),
+        (("drop", ""), 1, "no quarantined row with id ''"),
         (("undo", "zzz"), 1, "no decided row with id 'zzz': `tidemark quarantine list --decided`"),
         (("release", "zzz"), 2, "--comment"),
         (("list", "--table", "raw.topic"), 2, "no table 'raw.topic'"),
@@ -178,6 +180,12 @@ def test_one_copy_is_released_when_another_is_undone(home, lake):
     output_of(home, "undo", first)
     output_of(home, "release", second, "--comment", "why")
     assert [each.row_id for each in decisions(lake)] == [second]
+
+
+def test_an_id_that_starts_several_is_of_none():
+    rows = dict.fromkeys(("aa1", "aa2"))
+    with pytest.raises(CommandError, match="2 quarantined rows with id 'aa'"):
+        _one(rows, "aa")  # pyright: ignore
 
 
 def test_an_empty_id_is_no_row(home, lake):
