@@ -1,11 +1,10 @@
 """Replay of alert rules on history: the same evaluation and life cycle, nothing written."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from alerting.incidents.incident import Alert, Incident
 from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
+from alerting.incidents.life_cycle import advance, may_reopen
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
 from assets.rule_evaluation import batches, evaluated_rules, evaluations, outages_before, read_rows
@@ -58,11 +57,8 @@ def replay(
         alerts = sorted(typed_rows(rows, Alert), key=lambda each: each.observed_at)
         evaluated_now = evaluations(session, lake, evaluated, mine, known, alerts, standing)
         after = advance(standing, evaluated_now, by_name, inhibitions=inhibitions)
-        standing = [each for each in after if _may_come_back(each, part.end)]
-        finished += [each for each in after if not _may_come_back(each, part.end)]
+        standing = [each for each in after if each.is_open or may_reopen(each, part.end)]
+        kept = {each.incident_id for each in standing}
+        finished += [each for each in after if each.incident_id not in kept]
     found = [*finished, *standing]
     return sorted(found, key=lambda each: (each.opened_at, each.rule, each.subject))
-
-
-def _may_come_back(incident: Incident, now: datetime) -> bool:
-    return incident.resolved_at is None or incident.resolved_at >= now - REOPEN_WITHIN

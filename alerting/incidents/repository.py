@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from alerting.incidents.incident import OPEN, Evaluation, Incident
 from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.life_cycle import REOPEN_WITHIN, advance
+from alerting.incidents.life_cycle import REOPEN_WITHIN, advance, may_reopen
 from alerting.rules.base import BaseRule
 from alerting.rules.inhibitions import Inhibition
 from lake.catalog import Lake
@@ -57,8 +57,11 @@ def current_incidents(
     version = lake.version(INCIDENTS)
     if known and known.version == version:
         return known
-    where = any_of(one_of("state", OPEN), not_before("resolved_at", now - REOPEN_WITHIN))
-    return CurrentIncidents(from_rows(lake.read(INCIDENTS, where)), version)
+    since = now - REOPEN_WITHIN
+    recent = any_of(not_before("resolved_at", since), not_before("last_true_at", since))
+    found = from_rows(lake.read(INCIDENTS, any_of(one_of("state", OPEN), recent)))
+    current = [each for each in found if each.is_open or may_reopen(each, now)]
+    return CurrentIncidents(current, version)
 
 
 def groups_with_incidents(lake: Lake) -> list[str]:

@@ -188,6 +188,26 @@ def test_what_comes_back_late_is_another_one(rules):
     assert found[0].incident_id != found[1].incident_id
 
 
+def test_a_recurrence_counts_from_its_first_observation(rules):
+    """It began within the hour, so the hour's end neither splits nor delays it."""
+    first, later = seen([150] * 3 + [50] * 5), int(REOPEN_WITHIN / timedelta(minutes=1)) + 6
+    lags = [None] * (later - 8) + [150] * 3
+    back = lived([*first, *seen(lags, start=8)], rules)
+    assert notified(back) == [("FIRING", 2), ("RESOLVED", 7), ("FIRING_2", later + 2)]
+    untrue = lived([*first, *seen([*lags[:-1], 50], start=8)], rules)
+    assert notified(untrue) == notified(back)[:2]
+
+
+def test_a_long_recurrence_is_one_incident(tmp_path):
+    file = tmp_path / "long.yaml"
+    file.write_text("rules: [{name: lag, kind: lag, threshold: 100, for: 2h, clear_for: 1}]")
+    long = {rule.name: rule for rule in load_rules(file)}
+    found = advance((), seen([150] * 121 + [50] + [150] * 121), long)
+    assert [notified(each) for each in found] == [
+        [("FIRING", 120), ("RESOLVED", 121), ("FIRING_2", 242)]
+    ]
+
+
 def test_ids_follow_from_rule_subject_and_opening(rules):
     first, second = (advance((), seen([50] * shift + [150] * 4), rules)[0] for shift in (0, 1))
     again = advance((), seen([150] * 9), rules)[0]
