@@ -76,6 +76,11 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
         return self.state in FIRING
 
     @property
+    def began_at(self) -> datetime:
+        """When it opened; of an open incident that reopened, when it last did."""
+        return self.transitions[-1].at if self.reopened and self.is_firing else self.opened_at
+
+    @property
     def acknowledgement(self) -> Transition | None:
         """The acknowledgement that services can be sent; None unless it is acknowledged."""
         if self.state != "ACKNOWLEDGED" or self.acknowledged_at is None:

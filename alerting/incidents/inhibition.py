@@ -33,9 +33,9 @@ def apply_inhibition(
 
     Where an inhibition is limited to what is hidden, an unreadable cluster inhibits all other
     incidents of the cluster, and an unreachable broker incomplete snapshots and incidents that rest
-    on its offsets; only an open incident that opened no later inhibits another. All other
-    inhibitions are Alertmanager's: a firing source, and equal labels. No incident inhibits another
-    by which it is inhibited itself, so somebody is always notified.
+    on its offsets; only an open incident that opened, or last reopened, no later inhibits another.
+    All other inhibitions are Alertmanager's: a firing source, and equal labels. No incident
+    inhibits another by which it is inhibited itself, so somebody is always notified.
     """
     all_incidents = list(incidents)
     found: dict[str, str] = {}
@@ -116,8 +116,8 @@ def _rank(incident: Incident) -> int:
 def _inhibitor(incident: Incident, candidates: Sequence[Incident]) -> str | None:
     for candidate in candidates:
         ranks_before = _rank(candidate) < _rank(incident)
-        opened_before = incident.opened_at >= candidate.opened_at
-        if ranks_before and opened_before and _inhibits(candidate, incident):
+        began_before = incident.began_at >= candidate.began_at
+        if ranks_before and began_before and _inhibits(candidate, incident):
             return candidate.incident_id
     return None
 

@@ -20,7 +20,7 @@ class Inhibition(Strict, frozen=True):
         only: ``hidden`` limits it to what rests on numbers that the source hides: an unreachable
             broker hides its own queues and makes the snapshots incomplete, an unreadable cluster
             hides everything of it. It then holds from the first observation on, before the source
-            fires, and for targets that opened no earlier.
+            fires, and for targets that opened, or last reopened, no earlier.
     """
 
     source: IncidentMatch

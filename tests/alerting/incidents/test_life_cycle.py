@@ -307,6 +307,34 @@ def on(number: float, broker: str | None, group: str, rule: str = "lag", **row: 
     return truth(number, rule=rule, subject=f"lab/{group}/t", worst_broker=broker, **row)
 
 
+def test_a_reopened_incident_counts_from_its_reopening(rules):
+    """A broker that is down again hides what comes now, and nothing that fired before."""
+    back = [("down", BROKER)]
+    observed = [
+        at(0, down(0)),
+        *(at(n, untrue=back) for n in (1, 2)),
+        at(5, on(5, "broker-b", "a", "unknown"), untrue=back),
+        at(6, down(6), on(6, "broker-b", "b", "unknown")),
+    ]
+    assert causes(advance((), observed, rules)) == {
+        f"down {BROKER}": None,
+        "unknown lab/a/t": None,
+        "unknown lab/b/t": "down",
+    }
+
+
+def test_what_a_broker_hides_now_is_inhibited_also_when_it_reopens(rules):
+    resolving = [("unknown", "lab/a/t")]
+    observed = [
+        at(0, on(0, "broker-b", "a", "unknown")),
+        *(at(n, untrue=resolving) for n in range(1, 6)),
+        at(9, down(9), on(9, "broker-b", "a", "unknown")),
+    ]
+    found = advance((), observed, rules)
+    assert [each.reopened for each in found] == [1, 0]
+    assert causes(found) == {"unknown lab/a/t": "down", f"down {BROKER}": None}
+
+
 def test_an_unreachable_slave_inhibits_only_incomplete_snapshots(rules):
     """Nobody reads a slave's offsets: what is known is so, and its master's disk is its own."""
     master = "lab/broker-b/10.0.0.20:10911"
