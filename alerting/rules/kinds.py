@@ -64,6 +64,15 @@ def _health(
     return Kind(GROUPS, value, "messages", words, condition=condition, hint=hint)
 
 
+def _of_members(number: str) -> str:
+    """Return a number that members report; 0 where none is online, or none has the topic.
+
+    Members that report assign the queues of all their topics. A topic that they left has no
+    queue among these, and its row stays.
+    """
+    return f"CASE WHEN NOT online THEN 0 WHEN assigned_queues > 0 THEN coalesce({number}, 0) END"
+
+
 _OF_GROUP = "speaks_for_group"
 """Numbers of the whole group are in the rows of all its topics, so only one is evaluated."""
 
@@ -202,7 +211,7 @@ KINDS = {
     ),
     "contested_queues": Kind(
         GROUPS,
-        "contested_queues",
+        _of_members("contested_queues"),
         "",
         "{value} queues are held by more than one member",
         about_backlog=False,
@@ -212,7 +221,7 @@ KINDS = {
     ),
     "unowned_queues": Kind(
         GROUPS,
-        "unowned_queues",
+        _of_members("unowned_queues"),
         "",
         "{value} queues are held by no member",
         about_backlog=False,
@@ -222,8 +231,7 @@ KINDS = {
     ),
     "idle_clients": Kind(
         GROUPS,
-        # No member is idle where the members reported their queues and no row names an idle one.
-        "CASE WHEN contested_queues IS NOT NULL THEN coalesce(idle_members, 0) END",
+        _of_members("idle_members"),
         "",
         "{value} members hold no queue",
         about_backlog=False,
@@ -235,8 +243,8 @@ KINDS = {
     "inconsistent_subscription": Kind(
         GROUPS,
         # The number is in the rows of all topics: only a topic that differs counts.
-        "CASE WHEN topic <> differing_topic THEN 0 * subscription_differences "
-        "ELSE subscription_differences END",
+        "CASE WHEN NOT online THEN 0 WHEN topic <> differing_topic "
+        "THEN 0 * subscription_differences ELSE subscription_differences END",
         "",
         "members differ in {value} points of their subscriptions",
         about_backlog=False,

@@ -67,7 +67,7 @@ class MessagesRule(GroupRule[Messages], frozen=True):
 class CountRule(GroupRule[Count], frozen=True):
     """More than `threshold` queues or members are in a wrong state.
 
-    Known only from deep snapshots that hold reports of the group's members.
+    Known only from deep snapshots that hold reports of the group's members; 0 without any member.
     """
 
     kind: Literal["contested_queues", "unowned_queues", "idle_clients", "inconsistent_subscription"]

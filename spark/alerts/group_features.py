@@ -77,6 +77,10 @@ def _assignment_counts(assignments: DataFrame) -> DataFrame:
     )
 
 
+def _assigned_queues(assignments: DataFrame) -> DataFrame:
+    return assignments.groupBy("snapshot_id", *_GROUP).agg(F.count("*").alias("assigned_queues"))
+
+
 def _idle_members(idle_clients: DataFrame) -> DataFrame:
     return idle_clients.groupBy("snapshot_id", *_TOPIC).agg(
         F.count("client_id").alias("idle_members"),
@@ -164,6 +168,7 @@ GROUP_FEATURES = (
         _TOPIC,
         _assignment_counts,
     ),
+    GroupFeature(progress.ASSIGNMENTS, {"assigned_queues": "bigint"}, _GROUP, _assigned_queues),
     GroupFeature(
         progress.IDLE_CLIENTS,
         {"idle_members": "bigint", "idle_reasons": "array<string>"},

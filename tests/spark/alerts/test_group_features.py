@@ -102,6 +102,25 @@ def test_idle_members_are_counted_where_members_reported(spark: SparkSession) ->
     assert evaluated(spark, "idle_clients", rows, at=(0, 1, 2)) == {0: 2.0, 1: None, 2: False}
 
 
+MEMBER_KINDS = ["contested_queues", "unowned_queues", "idle_clients"]
+
+
+@pytest.mark.parametrize("kind", [*MEMBER_KINDS, "inconsistent_subscription"])
+def test_a_group_without_members_has_none_in_a_wrong_state(spark: SparkSession, kind: str) -> None:
+    """Nobody reports any more, so its incident would never resolve."""
+    assert evaluated(spark, kind, {}, online=False) == {0: False}
+    assert evaluated(spark, kind, {}, online=None) == {0: None}
+    assert evaluated(spark, kind, {}, online=False, complete=False) == {0: None}
+
+
+@pytest.mark.parametrize("kind", MEMBER_KINDS)
+def test_members_hold_no_queue_of_a_topic_they_left(spark: SparkSession, kind: str) -> None:
+    """The group's offsets on the topic stay, and so does its row."""
+    rows = {"progress.assignments": ASSIGNED}
+    assert evaluated(spark, kind, rows, (0, 1), topic="left") == {0: False, 1: None}
+    assert evaluated(spark, kind, rows, topic="left", complete=False) == {0: None}
+
+
 def also_reads(**topics: str) -> dict[str, Any]:
     """What a member reported; a topic's name to its tags."""
     given = [
