@@ -74,7 +74,8 @@ def _of_members(number: str) -> str:
 
 
 _OF_GROUP = "speaks_for_group"
-"""Numbers of the whole group are in the rows of all its topics, so only one is evaluated."""
+"""Numbers of the whole group are in the rows of all its topics. Only one of those that the rule
+applies to is evaluated, the retry topic's where it is among them."""
 
 KINDS = {
     "lag": Kind(

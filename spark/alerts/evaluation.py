@@ -23,7 +23,8 @@ from spark.alerts.evaluated_rule import EvaluatedRule
 from spark.alerts.group_features import GroupFeature, features_in, with_features
 from spark.alerts.growth import NO_OUTAGE, Outages, windows_to_compare, with_growth
 from spark.alerts.sources import GROUPS_SOURCE, SOURCES, Source
-from spark.columns import inside, matches
+from spark.alerts.speakers import applies, with_speakers
+from spark.columns import inside
 
 INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
@@ -146,6 +147,7 @@ def _evaluated_on(
     prepared = with_features(own, features, rows)
     prepared = with_growth(prepared, source.key, [rule.condition for rule in rules], outages)
     evidence = [*source.evidence, *(name for feature in features for name in feature.columns)]
+    prepared, rules = with_speakers(prepared, rules)
     outcomes = F.array(*[_outcome(rule) for rule in rules])
     return (
         prepared.where(inside(window))
@@ -167,13 +169,9 @@ def _evaluated_on(
 
 def _outcome(rule: EvaluatedRule) -> Column:
     """Return a rule's outcome for a row, NULL where the rule does not apply."""
-    applies = reduce(
-        lambda all_of, each: all_of & each,
-        [*map(matches, rule.matches), *(~matches(match) for match in rule.excludes)],
-    )
     labels = sorted((rule.labels or {}).items())
     return F.when(
-        applies,
+        applies(rule),
         F.struct(
             F.lit(rule.name).alias("rule"),
             F.lit(rule.kind).alias("kind"),

@@ -4,13 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
 from lake.schema import Table
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
-from rocketmq.names import RETRY_PREFIX
 from spark.alerts.unreachable_brokers import is_unreachable, with_unreachable
 from spark.columns import with_new
 
@@ -36,25 +34,14 @@ class Source:
 
 
 def _with_group_columns(groups: DataFrame) -> DataFrame:
-    """Mark groups whose numbers mean something, and the row that speaks for a group.
+    """Mark groups whose numbers mean something.
 
     A broadcasting group is evaluated only while a member is online: the offsets of a client that
-    has left never move again. Numbers of the whole group stand in the rows of all its topics. The
-    one of its retry topic speaks for it; a group that pops has none.
+    has left never move again.
     """
-    own = F.concat(F.lit(RETRY_PREFIX), F.col("consumer_group"))
-    of_group = SparkWindow.partitionBy("snapshot_id", "consumer_group")
-    retry_topic = F.max(F.when(F.col("topic") == own, own)).over(of_group)
-    speaker = F.coalesce(retry_topic, F.max("topic").over(of_group))
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
     is_online = F.coalesce("online", F.lit(False))
-    return with_new(
-        groups,
-        {
-            "judgeable": ~(is_broadcasting & ~is_online),
-            "speaks_for_group": F.col("topic") == speaker,
-        },
-    )
+    return with_new(groups, {"judgeable": ~(is_broadcasting & ~is_online)})
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:

@@ -416,6 +416,30 @@ def test_growth_of_a_group_that_pops_and_has_no_retry_topic_row(spark: SparkSess
     assert_alerts(found, [(1, "dlq_growth", subject, 5.0), (1, "retry_growth", subject, 5.0)])
 
 
+def test_growth_of_a_group_is_one_alert_of_a_rule_about_some_topics(spark: SparkSession) -> None:
+    topics = ("%RETRY%billing", "orders-eu", "orders-us", "stock")
+    rows = [
+        group(at, 1, topic=topic, dlq_messages=number)
+        for at, number in ((0, 0), (1, 5))
+        for topic in topics
+    ]
+    orders, others = {"topic": "orders-*"}, {"topic": ["stock", "%*"]}
+    rules = [
+        *named("dlq_growth", name="orders", match=orders),
+        *named("dlq_growth", name="overridden", overrides=[{"match": orders, "threshold": 1}]),
+        *named("dlq_growth", name="off", match=orders, overrides=[_off("orders-us")]),
+        *named("dlq_growth", name="others", match=others),
+        *named("dlq_growth", name="none", match={"topic": "absent"}),
+    ]
+    found = evaluate(rules, groups(spark, rows), minutes(0, 60))
+    of = {"orders": topics[2], "overridden": topics[0], "off": topics[1], "others": topics[0]}
+    assert_alerts(found, [(1, rule, f"lab/billing/{topic}", 5.0) for rule, topic in of.items()])
+
+
+def _off(topic: str) -> dict[str, Any]:
+    return {"match": {"topic": topic}, "enabled": False}
+
+
 def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
     """60 of 100 are on the broker that is unreachable at 1 and 2, when 5 come to the other."""
     retry, unreachable = "%RETRY%billing", (1, 2, 5, 6)
