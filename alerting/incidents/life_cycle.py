@@ -143,6 +143,8 @@ def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) ->
         resolved_by=None,
         resolve_reason=None,
         reopened=reopened,
+        # Not while it fires: who was notified of it waits to be notified of its end.
+        labels=dict(applied.labels),
         streak=0,
         streak_at=None,
     )

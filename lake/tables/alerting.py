@@ -70,7 +70,7 @@ INCIDENTS = Table(
         Column("acknowledge_reason", STRING, "why, in the words of who acknowledged it"),
         Column("resolved_by", STRING, "who resolved it by hand; NULL = its rule was untrue"),
         Column("resolve_reason", STRING, "why it was resolved by hand"),
-        Column("labels", STRING_MAP, "labels of the rule"),
+        Column("labels", STRING_MAP, "labels of the rule when it fired"),
         Column(
             "snapshot_ids",
             STRINGS,

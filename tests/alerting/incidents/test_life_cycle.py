@@ -254,6 +254,21 @@ def test_an_override_counts_for_what_fits_it(rules):
     assert advance((), [at(0, truth(0, rule="over", subject="lab/billing/batch-1"))], rules) == []
 
 
+def test_labels_are_those_of_the_rule_when_it_fires(rules):
+    """An edited rule changes nothing while an incident fires: its receiver waits for the end."""
+
+    def of(team: str) -> dict[str, BaseRule]:
+        return {"lag": rules["lag"].model_copy(update={"labels": {"team": team}})}
+
+    pending = advance((), seen([150]), of("a"))
+    firing = advance(pending, seen([150, 150], start=1), of("b"))
+    assert firing[0].labels == {"team": "b"}
+    over = advance(firing, seen([150, *[50] * 5], start=3), of("c"))
+    assert (over[0].state, over[0].labels) == ("RESOLVED", {"team": "b"})
+    back = advance(over, seen([150] * 3, start=9), of("d"))
+    assert (back[0].reopened, back[0].labels) == (1, {"team": "d"})
+
+
 # What explains what
 
 
