@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from alerting.incidents.incident import Incident
 from alerting.rules.inhibitions import Inhibition
-from alerting.rules.kinds import BROKERS, KINDS
+from alerting.rules.kinds import BROKERS, KINDS, PIPELINE
 from alerting.rules.matching import IncidentMatch
 
 BROKER_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == BROKERS)
@@ -32,10 +32,11 @@ def apply_inhibition(
     """Return the incidents with ``suppressed_by`` set to the incident that inhibits each, or None.
 
     Where an inhibition is limited to what is hidden, an unreadable cluster inhibits all other
-    incidents of the cluster, and an unreachable broker incomplete snapshots and incidents that rest
-    on its offsets; only an open incident that opened, or last reopened, no later inhibits another.
-    All other inhibitions are Alertmanager's: a firing source, and equal labels. No incident
-    inhibits another by which it is inhibited itself, so somebody is always notified.
+    incidents of the cluster but those about Tidemark itself, and an unreachable broker incomplete
+    snapshots and incidents that rest on its offsets; only an open incident that opened, or last
+    reopened, no later inhibits another. All other inhibitions are Alertmanager's: a firing source,
+    and equal labels. No incident inhibits another by which it is inhibited itself, so somebody is
+    always notified.
     """
     all_incidents = list(incidents)
     found: dict[str, str] = {}
@@ -123,6 +124,8 @@ def _inhibitor(incident: Incident, candidates: Sequence[Incident]) -> str | None
 
 
 def _inhibits(candidate: Incident, incident: Incident) -> bool:
+    if KINDS[incident.kind].source == PIPELINE:
+        return False
     if _rank(candidate) == _UNREADABLE_CLUSTER or incident.kind == "collection_incomplete":
         return True
     if incident.kind in BROKER_KINDS:

@@ -43,6 +43,7 @@ rules:
   - {name: dead, kind: dlq_growth, for: 1}
   - {name: differing, kind: inconsistent_subscription, for: 1}
   - {name: idle, kind: idle_clients, for: 1}
+  - {name: late, kind: collection_late}
   - name: over
     kind: lag
     threshold: 100
@@ -417,6 +418,16 @@ def test_an_unreachable_cluster_inhibits_its_unreachable_brokers(rules):
     assert causes(advance((), [at(0, failed, down(0))], rules)) == {
         "incomplete lab": None,
         f"down {BROKER}": "incomplete",
+    }
+
+
+def test_an_unreadable_cluster_hides_nothing_of_tidemark_itself(rules):
+    """Whether snapshots come is known without the cluster, and only they end its incident."""
+    failed = truth(0, 2.0, "incomplete", "lab", status="FAILED")
+    late = Evaluation(minute(6), None, (truth(6, 360.0, "late", "lab"),))
+    assert causes(advance((), [at(0, failed), late], rules)) == {
+        "incomplete lab": None,
+        "late lab": None,
     }
 
 
