@@ -1,6 +1,6 @@
 """The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +15,7 @@ from alerting.rules.runbooks import with_links
 from assets.run_tags import longest_time_tag, process_tags
 from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
+from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import Brought
 from expectations.declarations import Expectation
 from lake.catalog import Lake
@@ -191,6 +192,24 @@ class QualityResource(dg.ConfigurableResource):
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
         return found
+
+    def declared(self, named: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which of these are declared, each a table's name and an expectation's.
+
+        The folder is read only for what is not built in. While it has a mistake, everything counts
+        as declared.
+        """
+        wanted = set(named)
+        built_in = {
+            (table, each.name) for table, suite in AUDIT_EXPECTATIONS.items() for each in suite
+        }
+        if not self.folder or wanted <= built_in:
+            return wanted & built_in
+        found, mistakes = brought_suites.read(Path(self.folder), required=self.folder_required)
+        if mistakes:
+            return wanted
+        brought = {(table, each.name) for table, suite in found.items() for each in suite}
+        return wanted & (built_in | brought)
 
 
 class ClientMachineResource(dg.ConfigurableResource):

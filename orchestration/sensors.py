@@ -11,10 +11,11 @@ from alerting.delivery.receivers import open_channels
 from alerting.delivery.silences import SilenceError, mute_reasons, silences
 from alerting.incidents import self_monitoring as pipeline
 from alerting.incidents.removed_clusters import close_removed, removed_clusters
+from alerting.incidents.removed_expectations import close_undeclared, without_result
 from alerting.incidents.repository import advance_incidents
 from alerting.rules.files import RuleSet
 from assets.metadata import key_of
-from assets.resources import CollectorResource, LakeResource, RulesResource
+from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
@@ -145,10 +146,12 @@ def watch(
     lake: LakeResource,
     alert_rules: RulesResource,
     collector: CollectorResource,
+    quality_settings: QualityResource,
 ) -> dg.SkipReason:
     """Advance incidents about failed runs, late snapshots and failed expectations.
 
-    Also closes the incidents of clusters that were removed from the settings file.
+    Also closes the incidents of clusters that were removed from the settings file, and of
+    expectations that are no longer declared.
     """
     end_dead_runs(context.instance)
     declared = alert_rules.rule_set()
@@ -162,7 +165,7 @@ def watch(
     evaluation = pipeline.check_pipeline(
         lake.lake, rules, failed, now, since, gone, at_work=at_work
     )
-    _, changed = advance_incidents(
+    incidents, changed = advance_incidents(
         lake.lake,
         [evaluation],
         rules,
@@ -170,6 +173,9 @@ def watch(
         inhibitions=declared.inhibitions,
     )
     changed += close_removed(lake.lake, gone, now)
+    silent = without_result(incidents, evaluation)
+    undeclared = silent.keys() - quality_settings.declared(silent)
+    changed += close_undeclared(lake.lake, [one for key in undeclared for one in silent[key]], now)
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(evaluation.alerts)} found, {changed} incidents changed{wrong}")
 

@@ -1,16 +1,20 @@
 """The sensors as Dagster evaluates them: what stops is found, and what is found is notified."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 
-from alerting.rules.files import DEFAULT_RULES
-from assets.resources import CollectorResource, LakeResource, RulesResource
+from alerting.incidents.repository import advance_incidents
+from alerting.incidents.self_monitoring import check_pipeline
+from alerting.rules.files import DEFAULT_RULES, load_rules
+from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
 from lake.catalog import Lake
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.tables.progress import SNAPSHOTS
+from lake.tables.quality import RESULTS
 from orchestration.jobs import TICK
 from orchestration.sensors import sensors
 from settings.environment import Settings
@@ -25,11 +29,12 @@ def instance():
         yield made
 
 
-def evaluate(sensor, lake, instance, rules=DEFAULT_RULES, cursor=None):
+def evaluate(sensor, lake, instance, rules=DEFAULT_RULES, cursor=None, suites=""):
     resources = {
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(rules)),
         "collector": CollectorResource(),
+        "quality_settings": QualityResource(path="", folder=str(suites)),
         "notification_settings": Settings.read().notifications,
     }
     with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
@@ -70,6 +75,41 @@ def test_a_removed_cluster_leaves_no_incident(lake, instance):
     assert (row["rule"], row["state"]) == ("collection-late", "RESOLVED")
 
 
+RULES = load_rules(DEFAULT_RULES)
+
+
+def test_incidents_of_removed_expectations_close(lake, instance, tmp_path):
+    """Without a result, what is built in waits for one; what a person removed gets none."""
+    row = {"table": "raw.topics", "success": False, "unexpected": 7, "elements": 9}
+    names = ("perm_in_0_to_7", "is_ours")
+    for number in range(3):
+        at = datetime.now(UTC) - timedelta(minutes=90 - number)
+        lake.append(RESULTS, [row | {"expectation": name, "observed_at": at} for name in names])
+        failing = check_pipeline(lake, RULES, {}, at + timedelta(seconds=1), at)
+        advance_incidents(lake, [failing], RULES, all_rules=True)
+    assert states(lake) == dict.fromkeys(names, "FIRING")
+    suite = tmp_path / "suites" / "raw.topics.json"
+    suite.parent.mkdir()
+    ours = {
+        "type": "expect_column_values_to_not_be_null",
+        "kwargs": {"column": "topic"},
+        "meta": {"name": "is_ours"},
+    }
+    for text in ("{", json.dumps({"expectations": [ours]})):
+        suite.write_text(text)
+        evaluate(watch, lake, instance, suites=suite.parent)
+        assert states(lake) == dict.fromkeys(names, "FIRING")
+    suite.write_text(json.dumps({"expectations": [ours | {"meta": {"name": "renamed"}}]}))
+    evaluate(watch, lake, instance, suites=suite.parent)
+    assert states(lake) == {"perm_in_0_to_7": "FIRING", "is_ours": "RESOLVED"}
+
+
+def states(lake) -> dict[str, str]:
+    """State by expectation."""
+    rows = lake.read(INCIDENTS).to_pylist()
+    return {row["subject"].split("/")[1]: row["state"] for row in rows if row["kind"] == "quality"}
+
+
 def test_a_stuck_run_queue_is_an_incident(lake, instance):
     stopped(lake)
     job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
@@ -86,6 +126,7 @@ def test_a_first_tick_that_never_starts_is_found(lake, instance):
         "lake": LakeResource(home=str(lake.home.path)),
         "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
         "collector": CollectorResource(),
+        "quality_settings": QualityResource(path=""),
     }
     with dg.build_sensor_context(instance=instance, resources=resources) as context:
         watch(context)
