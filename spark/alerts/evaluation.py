@@ -184,7 +184,9 @@ def _outcome(rule: EvaluatedRule) -> Column:
             .alias("labels"),
             F.lit(float(rule.threshold)).alias("threshold"),
             F.expr(rule.value).cast("double").alias("value"),
-            F.when(F.col("judgeable"), F.expr(rule.condition)).alias("holds"),
+            F.when(F.col("judgeable"), F.expr(rule.condition))
+            .when(~F.col("judgeable"), F.lit(False))
+            .alias("holds"),
         ),
     )
 

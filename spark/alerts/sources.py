@@ -22,7 +22,8 @@ class Source:
         key: columns that name a subject, joined by ``/``.
         evidence: columns that show why a rule is true.
         prepare: adds ``complete`` (whether the row holds everything), ``judgeable`` (whether its
-            numbers mean anything) and columns that only rules need.
+            numbers mean anything; of a row of which they do not, no rule is true, and where that is
+            unknown, so is every outcome) and columns that only rules need.
         also_reads: other tables that `prepare` takes, after its own.
     """
 
@@ -36,12 +37,11 @@ class Source:
 def _with_group_columns(groups: DataFrame) -> DataFrame:
     """Mark groups whose numbers mean something.
 
-    A broadcasting group is evaluated only while a member is online: the offsets of a client that
+    Those of a broadcasting group do only while a member is online: the offsets of a client that
     has left never move again.
     """
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
-    is_online = F.coalesce("online", F.lit(False))
-    return with_new(groups, {"judgeable": ~(is_broadcasting & ~is_online)})
+    return with_new(groups, {"judgeable": ~is_broadcasting | F.col("online")})
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:
@@ -57,8 +57,8 @@ def _with_broker_columns(brokers: DataFrame) -> DataFrame:
 
 
 def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Mark snapshots of whole clusters; files of one broker are not expected to hold the others."""
-    is_of_cluster = F.coalesce(F.col("source") == "remote", F.lit(True))
+    """Mark snapshots of whole clusters; files of one broker tell nothing of the others."""
+    is_of_cluster = F.when(F.coalesce("source", F.lit("remote")) == "remote", F.lit(True))
     return with_new(
         with_unreachable(snapshots, brokers),
         {"complete": F.lit(True), "judgeable": is_of_cluster},

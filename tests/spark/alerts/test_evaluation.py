@@ -253,6 +253,21 @@ def test_lag_and_nobody_online(spark: SparkSession) -> None:
     )
 
 
+def test_no_rule_is_true_of_a_broadcasting_group_without_members(spark: SparkSession) -> None:
+    """Its offsets never move again, and an incident about them would never resolve."""
+    rows = [
+        group(at, 900, message_model="BROADCASTING", online=online)
+        for at, online in enumerate((True, False, None))
+    ]
+    subjects = spark.createDataFrame([("lag", "lab/billing/orders")], _SUBJECTS)
+    found = evaluate_subjects(
+        named("lag", 100.0), groups(spark, rows), minutes(0, 60), subjects
+    ).collect()
+    assert {row.snapshot_id: row.holds for row in found} == {
+        snapshot_id(at): holds for at, holds in enumerate((True, False, None))
+    }
+
+
 def test_lost_messages(spark: SparkSession) -> None:
     rows = [
         group(0, 10, lost=3),
