@@ -92,6 +92,7 @@ KINDS = {
         "filtered_lag",
         "messages",
         "{value} that pass the filter wait",
+        condition=known("readable_lag > 0"),
         for_observations=3,
         hint="More matching messages are produced than consumed: look for slow or failing "
         "handling, then for too few clients or threads (tidemark plan).",
@@ -101,6 +102,7 @@ KINDS = {
         "delay_ms / 1000",
         "seconds",
         "the oldest waits for {value}",
+        condition=known("readable_lag > 0"),
         for_observations=3,
         hint="A queue is consumed too slowly or not at all: worst_broker and worst_queue_id name "
         "it; check the client that holds it (tidemark show progress.assignments).",

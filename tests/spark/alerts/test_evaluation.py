@@ -358,6 +358,26 @@ def test_times_are_compared_in_seconds_from_above_and_below(spark: SparkSession)
     )
 
 
+@pytest.mark.parametrize(("kind", "column"), [("delay", "delay_ms"), ("filtered_lag",) * 2])
+def test_a_group_for_which_nothing_waits_is_not_late(
+    spark: SparkSession, kind: str, column: str
+) -> None:
+    """Ahead of a recreated topic it has no age, and without a member no known filter, for days."""
+    rows = [
+        group(0, 99_000, **{column: 90_000}),
+        group(1, 0, lag=-40),
+        group(2, 5),
+        group(3, 0, complete=False),
+    ]
+    subjects = spark.createDataFrame([(kind, "lab/billing/orders")], _SUBJECTS)
+    found = evaluate_subjects(
+        named(kind, 60.0), groups(spark, rows), minutes(0, 60), subjects
+    ).collect()
+    assert {row.snapshot_id: row.holds for row in found} == {
+        snapshot_id(at): holds for at, holds in enumerate((True, False, None, None))
+    }
+
+
 def test_what_was_handed_out_long_ago_does_not_wait(spark: SparkSession) -> None:
     """Few slow messages are in work for an hour; then one waits; then it is unknown."""
     rows = [
