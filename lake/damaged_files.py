@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pyiceberg.exceptions import ValidationError
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from lake.failures import DamagedError, essence
+from lake.failures import DamagedError, RefusedError, essence
 
 UNUSABLE = (
     *(OSError, EOFError, ValueError, LookupError, AssertionError, SystemError),
@@ -45,9 +45,31 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         why = str(error) or type(error).__name__
         if advice in (FREE, PUT_BACK) and isinstance(error, OperationalError) and "psycopg2" in why:
             advice = DATABASE
-        if "AWS Error" in why:  # so PyArrow begins what an object store or its network refused
-            advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
-        raise damaged(what, why, advice) from error
+        raise refused(what, why) or damaged(what, why, advice) from error
+
+
+@contextmanager
+def reached(what: str) -> Iterator[None]:
+    """Turn what an object store refuses into the error that says so; leave all other errors.
+
+    Args:
+        what: the files, as the error names them.
+
+    Raises:
+        RefusedError: the store, or the network before it, refused.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refused(what, str(error)) or error from None
+
+
+def refused(what: str, why: str) -> RefusedError | None:
+    """Return the error of files that an object store refused; None where it did not."""
+    if "AWS Error" not in why:  # so PyArrow begins what a store or its network refused
+        return None
+    advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
+    return RefusedError(str(damaged(what, why, advice)))
 
 
 def damaged(what: str, why: str, advice: str = PUT_BACK) -> DamagedError:

@@ -40,6 +40,10 @@ class DamagedError(OSError):
     """A file cannot be used; the text names it, the reason and what to do."""
 
 
+class RefusedError(DamagedError):
+    """An object store, or the network before it, refused a file, which may be whole."""
+
+
 def essence(text: str) -> str:
     """Return a failure's text in one line, without the stack or statement that libraries append."""
     if gone := _GONE.search(text):

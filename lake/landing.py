@@ -60,9 +60,10 @@ class Landed:
         return {name: path for name, path in found.items() if name in TABLES}
 
     def open(self, path: PurePath) -> Any:
-        """Open one of its files for reading.
+        """Open one of its files for reading, as a context.
 
         Raises:
+            RefusedError: an object store refuses it.
             OSError: it cannot be read.
         """
         return self.landing.open(path)

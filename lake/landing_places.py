@@ -74,9 +74,10 @@ class Landing(ABC):
 
     @abstractmethod
     def open(self, path: PurePath) -> Any:
-        """Open a file for reading.
+        """Open a file for reading, as a context.
 
         Raises:
+            RefusedError: an object store refuses it.
             OSError: it cannot be read.
         """
 
@@ -235,10 +236,15 @@ class Bucket(Landing):
         """See `Landing`."""
         return self._listed(folder, FileType.File)
 
-    def open(self, path: PurePath) -> Any:
-        """See `Landing`."""
+    @contextmanager
+    def open(self, path: PurePath) -> Iterator[Any]:
+        """See `Landing`; the store may also refuse while the file is read."""
+        from lake.damaged_files import reached
+
         with self._used() as files:
-            return files.open_input_file(str(path))
+            file = files.open_input_file(str(path))
+        with file, reached(f"the landing {self}"):
+            yield file
 
     @contextmanager
     def writing(self, target: PurePath) -> Iterator[PurePath]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
+from lake.failures import RefusedError
 from lake.history import LOCAL_OFFSETS
 from lake.landing import Landed, folders
 from lake.retention import too_old_to_load
@@ -140,6 +141,7 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
     Raises:
         StructureError: when a file cannot be read, lacks a key column, holds another type, or is
             of another snapshot.
+        RefusedError: when an object store refuses one; it is read again when that is over.
     """
     tables = {}
     for name, path in item.files().items():
@@ -147,6 +149,8 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
             # Not pq.read_table: it would read the folders above as partition columns.
             with item.open(path) as file:
                 found = pq.ParquetFile(file).read()
+        except RefusedError:
+            raise
         except (OSError, pa.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise StructureError(f"{path.name} is not readable Parquet: {reason}") from error

@@ -1,13 +1,15 @@
 """Landing in a bucket: the same rows as on a disk, and nothing is seen before it is whole."""
 
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import pytest
 
 from lake import landing as landing_module
+from lake import loading
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
-from lake.failures import DamagedError
+from lake.failures import DamagedError, RefusedError
 from lake.landing import folders, has_landed, land, landed, newest_landed
 from lake.landing_places import HEADER, Landing
 from lake.loading import load
@@ -78,6 +80,27 @@ def test_a_collector_killed_in_between_leaves_nothing_that_loads(lake, store):
     assert not has_landed(lake.landing, taken)
     assert remove_landed(lake, START + timedelta(days=1)) == 0
     assert list(folders(lake.landing)) == []
+
+
+@pytest.mark.parametrize("at", ["open_input_file", "read"])
+def test_a_refused_file_is_no_damaged_snapshot(lake, monkeypatch, at):
+    """Whatever is rejected once is never read again, and nothing is wrong with it."""
+    land(lake.landing, snapshot(START, Minute(1)))
+    refusal = OSError("AWS Error SLOW_DOWN during GetObject operation: Please reduce your rate")
+
+    def refuse(*_):
+        raise refusal
+
+    with monkeypatch.context() as patch:
+        if at == "read":
+            patch.setattr(loading.pq, "ParquetFile", refuse)
+        else:
+            files = mock.Mock(wraps=lake.landing._files, open_input_file=refuse)
+            patch.setitem(vars(lake.landing), "_files", files)
+        with pytest.raises(RefusedError, match=r"SLOW_DOWN.*; check the object store"):
+            load(lake)
+    loaded = load(lake)
+    assert (len(loaded.snapshots), loaded.rejected) == (1, {})
 
 
 def test_a_cluster_may_have_any_name(lake):
