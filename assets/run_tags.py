@@ -1,7 +1,7 @@
-"""What every run records of itself in its tags: its process, and how long it may take.
+"""What every run records of itself in its tags: that it is ours, its process, its longest time.
 
-A run does so as it starts, so it makes no difference who started it: Dagster's daemon, its UI, the
-fork server or the command line.
+A run names its process as it starts, so it makes no difference who started it: Dagster's daemon,
+its UI, the fork server or the command line.
 """
 
 import math

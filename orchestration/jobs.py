@@ -15,7 +15,7 @@ from assets.metadata import key_of
 from assets.partitions import PENDING, partition_key, run_hours
 from assets.quality_audit import DATA_DOCS, audit
 from assets.raw import LANDING
-from assets.run_tags import PROCESS_TAG, process_of
+from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
 from lake.tables import raw
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
 
@@ -55,12 +55,20 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
         audit: the checks of the hourly audit, of our expectations and those that people bring.
     """
 
-    def job(name: str, description: str, selection: dg.AssetSelection, **more: Any) -> Any:
+    def job(
+        name: str,
+        description: str,
+        selection: dg.AssetSelection,
+        tags: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Any:
         return dg.define_asset_job(
             name,
             selection=selection,
             description=description,
             executor_def=dg.in_process_executor,
+            # From the start, so that a run which never begins is known by it too.
+            tags={**OF_TIDEMARK, **(tags or {})},
             **more,
         )
 
@@ -165,12 +173,9 @@ def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
 
 
 def _records(instance: dg.DagsterInstance) -> list[dg.RunRecord]:
-    names = {job.name for job in (TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT)}
-    return [
-        record
-        for record in instance.get_run_records(dg.RunsFilter(statuses=list(ACTIVE)))
-        if record.dagster_run.job_name in names or PROCESS_TAG in record.dagster_run.tags
-    ]
+    # Not by name: other pipelines of the same Dagster may have a job "collect" too.
+    ours = dg.RunsFilter(statuses=list(ACTIVE), tags=OF_TIDEMARK)
+    return list(instance.get_run_records(ours))
 
 
 def _recomputing(under_way: Sequence[dg.DagsterRun]) -> dg.SkipReason | None:

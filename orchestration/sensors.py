@@ -16,6 +16,7 @@ from alerting.incidents.repository import advance_incidents
 from alerting.rules.files import RuleSet
 from assets.metadata import key_of
 from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
+from assets.run_tags import OF_TIDEMARK
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
@@ -191,7 +192,8 @@ def _failed_of(instance: dg.DagsterInstance, job_name: str) -> list[str]:
         dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
     ]
-    runs = instance.get_runs(dg.RunsFilter(job_name=job_name, statuses=over), limit=MOST_RUNS)
+    ours = dg.RunsFilter(job_name=job_name, statuses=over, tags=OF_TIDEMARK)
+    runs = instance.get_runs(ours, limit=MOST_RUNS)
     failed: list[str] = []
     for run in runs:
         if run.status == dg.DagsterRunStatus.SUCCESS:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from alerting.delivery.heartbeat import heartbeat
+from assets.run_tags import OF_TIDEMARK
 from orchestration.jobs import TICK
 
 
@@ -39,7 +40,8 @@ def beat_of_ticks(
     if not url:
         return
     over = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-    newest = context.instance.get_runs(dg.RunsFilter(job_name=TICK.name, statuses=over), limit=1)
+    ticks = dg.RunsFilter(job_name=TICK.name, statuses=over, tags=OF_TIDEMARK)
+    newest = context.instance.get_runs(ticks, limit=1)
     if not newest or newest[0].run_id == context.cursor:
         return
     context.update_cursor(newest[0].run_id)

@@ -70,6 +70,16 @@ def test_a_tick_collects_by_itself(instance):
     assert not starts(instance, meanwhile, later=-1), "the tick of the same minute was made first"
 
 
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED])
+@pytest.mark.parametrize("name", ["tick", "collect", "recompute"])
+def test_runs_of_other_pipelines_of_that_name_hold_up_nobody(instance, name, status):
+    job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
+    instance.create_run_for_job(job, tags=HOURS, status=status)
+    assert starts(instance) and not starts(instance, meanwhile)
+    (audit_every_hour,) = [each for each in schedules(running=True) if each.job_name == "audit"]
+    assert starts(instance, audit_every_hour)
+
+
 @pytest.mark.parametrize(
     ("job", "tags", "ticks"),
     [

@@ -11,6 +11,7 @@ from alerting.incidents.repository import advance_incidents
 from alerting.incidents.self_monitoring import check_pipeline
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from assets.resources import CollectorResource, LakeResource, QualityResource, RulesResource
+from assets.run_tags import OF_TIDEMARK
 from lake.catalog import Lake
 from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.tables.progress import SNAPSHOTS
@@ -180,12 +181,12 @@ def test_incidents_in_quiet_hours_wait_for_the_digest(lake, instance, monkeypatc
 def test_runs_that_fail_are_found_until_one_succeeds(name, lake, instance):
     job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
     for status in (dg.DagsterRunStatus.SUCCESS, *[dg.DagsterRunStatus.FAILURE] * 2):
-        instance.create_run_for_job(job, status=status)
+        instance.create_run_for_job(job, status=status, tags=OF_TIDEMARK)
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert (row["rule"], row["subject"]) == ("runs-failing", name)
     assert (row["state"], row["last_value"]) == ("FIRING", 2)
-    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=OF_TIDEMARK)
     evaluate(watch, lake, instance)
     (row,) = lake.read(INCIDENTS).to_pylist()
     assert row["state"] == "RESOLVED"
@@ -222,6 +223,17 @@ def test_an_idle_evaluation_reads_no_whole_table(lake, instance, monkeypatch):
     assert names == [NOTIFICATIONS.name], "another process has written"
 
 
+@pytest.mark.parametrize("name", ["tick", "maintain", "audit"])
+def test_runs_of_other_pipelines_of_that_name_are_left_alone(name, lake, instance, heart):
+    job = dg.JobDefinition(name=name, graph_def=dg.GraphDefinition(name=name))
+    for _ in range(2):
+        instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE)
+    evaluate(watch, lake, instance)
+    assert lake.read(INCIDENTS).num_rows == 0
+    evaluate(notify, lake, instance)
+    assert heart == ["/s3cret-uuid"], "of the delivery; no tick of ours has failed"
+
+
 @pytest.fixture
 def heart(monkeypatch):
     with heartbeats() as (url, called):
@@ -231,7 +243,7 @@ def heart(monkeypatch):
 
 def ended(instance, status: dg.DagsterRunStatus) -> str:
     """A tick that ended; return its id."""
-    run = dg.DagsterRun(job_name=TICK.name, run_id=str(uuid4()), status=status)
+    run = dg.DagsterRun(job_name=TICK.name, run_id=str(uuid4()), status=status, tags=OF_TIDEMARK)
     instance.add_run(run)
     return run.run_id
 
