@@ -1,8 +1,9 @@
 """How Python and Spark reach one Iceberg catalog: each in the words of its own library."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -20,6 +21,9 @@ SQLITE_BUSY_SECONDS = 30
 # The schema of Iceberg's JDBC catalog that PyIceberg writes too.
 _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
 _POSTGRESQL_PORT = 5432
+
+_PLACE = re.compile(f"{S3}[^/]|{FILE}/")
+"""How a place of files begins; without a bucket the libraries name no setting."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
         found.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
     # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: of
     # the working folder, or of a store that is waited for without end.
-    if warehouse and settings.type != REST and not warehouse.startswith((S3, f"{FILE}/")):
+    if warehouse and settings.type != REST and not _PLACE.match(warehouse):
         found.append("TIDEMARK_WAREHOUSE takes s3://BUCKET/PATH or file:///PATH")
     if endpoint and not endpoint.startswith(HTTP):
         # Python takes https:// then, and Spark takes nothing.
@@ -190,9 +194,15 @@ def _bounded(url: URL) -> str:
 
 
 def _jdbc(url: URL) -> str:
-    options = "&".join(f"{name}={value}" for name, value in url.query.items())
+    # Java's driver decodes both, also a + which is not encoded.
+    options = "&".join(
+        f"{name}={quote(value, safe='/')}"
+        for name, values in url.normalized_query.items()
+        for value in values
+    )
     return (
-        f"jdbc:postgresql://{url.host}:{url.port or _POSTGRESQL_PORT}/{url.database}"
+        f"jdbc:postgresql://{url.host}:{url.port or _POSTGRESQL_PORT}/"
+        f"{quote(url.database or '', safe='')}"
         f"{'?' if options else ''}{options}"
     )
 

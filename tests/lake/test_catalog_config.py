@@ -33,6 +33,22 @@ def test_a_password_reaches_python_and_the_password_file_only():
     assert made.drivers == ("postgresql",)
 
 
+@pytest.mark.parametrize(
+    ("address", "jdbc"),
+    [
+        ("db/a%2Bb", "jdbc:postgresql://db:5432/a%2Bb"),
+        ("db/%E5%BA%93%20%25", "jdbc:postgresql://db:5432/%E5%BA%93%20%25"),
+        (
+            "db/ice?options=-csearch_path%3Dtm&sslrootcert=/a%20b%26c%2B.pem",
+            "jdbc:postgresql://db:5432/ice?options=-csearch_path%3Dtm&sslrootcert=/a%20b%26c%2B.pem",
+        ),
+    ],
+)
+def test_spark_opens_the_database_that_python_opens(address, jdbc):
+    made = CatalogConfig.of(HOME, CatalogSettings("sql", f"postgresql://me@{address}", "file:///w"))
+    assert made.spark["uri"] == jdbc
+
+
 def test_without_a_password_the_file_of_the_environment_serves():
     made = CatalogConfig.of(HOME, CatalogSettings("sql", "postgresql://me@db:1/ice", "file:///w"))
     assert made.password is None
@@ -106,6 +122,8 @@ def test_a_wrong_address_of_state_is_one_line(settings, line):
         (CatalogSettings("sql", "postgresql://u:p@s3cret@db/x", "file:///w"), "takes postgresql:/"),
         (CatalogSettings("rest", "http://u:s3cret@cat", "file:///w"), "leave it out"),
         (CatalogSettings(warehouse="gs://lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
+        (CatalogSettings(warehouse="s3://"), "TIDEMARK_WAREHOUSE takes s3://"),
+        (CatalogSettings(warehouse="s3:///lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
         (CatalogSettings("sql", "postgresql://u@db/x", "lake/w"), "TIDEMARK_WAREHOUSE takes s3://"),
         (CatalogSettings(store=ObjectStore("store:9000")), "TIDEMARK_S3_ENDPOINT takes http://"),
     ],
