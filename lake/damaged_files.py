@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyiceberg.exceptions import ValidationError
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from lake.failures import DamagedError, RefusedError, essence
 
@@ -43,7 +43,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
         raise
     except UNUSABLE as error:
         why = str(error) or type(error).__name__
-        if advice in (FREE, PUT_BACK) and isinstance(error, OperationalError) and "psycopg2" in why:
+        if advice in (FREE, PUT_BACK) and isinstance(error, DatabaseError) and "psycopg2" in why:
             advice = DATABASE
         raise refused(what, why) or damaged(what, why, advice) from error
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.table import Table as IcebergTable
 from sqlalchemy.engine import make_url
 
 from lake.catalog import NAME, Lake
@@ -45,10 +46,23 @@ def check_catalog(lake: Lake) -> str:
         try:
             made.append(_ROWS)
             found = made.scan().to_arrow().num_rows
+            _check_removal(made)
         finally:
             catalog.purge_table(name)
     _same(found, warehouse)
     return f"{tables} tables in {lake.config.place or lake.home.path}, files in {warehouse}"
+
+
+def _check_removal(table: IcebergTable) -> None:
+    """Write a file beside those of a table and delete it: dropping a table ignores a refusal.
+
+    Raises:
+        OSError: files cannot be deleted.
+    """
+    address = f"{table.location()}/metadata/doctor"
+    with table.io.new_output(address).create() as file:
+        file.write(b"deleted")
+    table.io.delete(address)
 
 
 def check_home(home: Home) -> str:

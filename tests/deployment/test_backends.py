@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass, replace
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from lake.catalog import Lake
@@ -157,6 +159,27 @@ def test_a_warehouse_that_refuses_is_one_line(lake, database, wrong, advice):
     refusing = Lake(lake.home, replace(lake.config, python=python))
     with pytest.raises(DamagedError, match=advice):
         check_catalog(refusing)
+
+
+def test_a_key_that_may_not_delete_is_one_line(lake, monkeypatch):
+    def refuse(*_):
+        raise OSError("AWS Error ACCESS_DENIED during DeleteObject operation: Access Denied")
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
+    with pytest.raises(DamagedError, match=r"ACCESS_DENIED.*; check the object store"):
+        check_catalog(lake)
+
+
+@pytest.mark.parametrize("denied", ["default_transaction_read_only%3Don", "role%3Dnobody"])
+def test_a_database_that_denies_is_named(lake, database, denied):
+    """A standby, a user without rights."""
+    with create_engine(driver_uri(database)).begin() as connection:
+        connection.execute(text("drop role if exists nobody"))
+        connection.execute(text("create role nobody"))
+    uri = f"{driver_uri(database).render_as_string(hide_password=False)}?options=-c{denied}"
+    denying = Lake(lake.home, replace(lake.config, python={**lake.config.python, "uri": uri}))
+    with pytest.raises(DamagedError, match=r"check PostgreSQL|mend TIDEMARK_CATALOG_URI"):
+        check_catalog(denying)
 
 
 @pytest.mark.parametrize(
