@@ -3,11 +3,14 @@
 from importlib.metadata import version
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
+from pyarrow.fs import FileSelector
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import HourTransform
 
+from lake.damaged_files import damaged
 from lake.schema import Table
 
 VERSION = 2
@@ -31,9 +34,18 @@ PROPERTIES = {
 """Properties of every table."""
 
 
+_FIRST = "00000-"
+"""How the metadata of a table without rows begin, all that one killed in between leaves."""
+
+
 def create(catalog: Catalog, table: Table) -> None:
-    """Create a table, unless another process just has."""
+    """Create a table, unless another process just has.
+
+    Raises:
+        DamagedError: its place has the files of a table that the catalog does not name.
+    """
     catalog.create_namespace_if_not_exists(table.namespace)
+    _require_empty_place(catalog, table)
     schema = _with_fresh_ids(catalog, table.arrow_schema())
     catalog.create_table_if_not_exists(
         table.name,
@@ -41,6 +53,36 @@ def create(catalog: Catalog, table: Table) -> None:
         partition_spec=_by_hour(schema, table.instant),
         properties=PROPERTIES | {PROGRAM: version("tidemark")},
     )
+
+
+def _require_empty_place(catalog: Catalog, table: Table) -> None:
+    """Keep two catalogs from having one table's files: each would remove what it does not name.
+
+    So it is where an address of the catalog is wrong, or the catalog was lost. The place of a REST
+    catalog's table is its server's choice.
+    """
+    if not isinstance(catalog, MetastoreCatalog):
+        return
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # slow, and seldom needed
+
+    namespace, _, name = table.name.partition(".")
+    place = f"{catalog._resolve_table_location(None, namespace, name)}/metadata"
+    io = load_file_io(catalog.properties, place)
+    if not isinstance(io, PyArrowFileIO):
+        return  # another one cannot list
+    scheme, host, path = io.parse_location(place, catalog.properties)
+    files = io.fs_by_scheme(scheme, host).get_file_info(FileSelector(path, allow_not_found=True))
+    used = any(
+        file.base_name.endswith(".metadata.json") and not file.base_name.startswith((_FIRST, "."))
+        for file in files
+    )
+    if used and not catalog.table_exists(table.name):
+        raise damaged(
+            place.removesuffix("/metadata"),
+            "it has the files of a table that this catalog does not name",
+            "mend TIDEMARK_CATALOG_URI, or put back the catalog or a backup; for new tables name "
+            "another TIDEMARK_WAREHOUSE",
+        )
 
 
 def _with_fresh_ids(catalog: Catalog, declared: pa.Schema) -> Schema:

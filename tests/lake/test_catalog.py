@@ -9,6 +9,7 @@ import pytest
 
 from lake.catalog import Lake
 from lake.conditions import one_of
+from lake.failures import DamagedError
 from lake.query import QueryError, select
 from lake.table_creation import create
 from lake.table_versions import OlderTablesError
@@ -64,6 +65,26 @@ def test_all_files_of_a_home_lie_in_it(tmp_path, name):
     made.append(alerting.ALERTS, [alert(0)])
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert list(home.warehouse.rglob("*.parquet"))
+    assert Lake(home).read(alerting.ALERTS).num_rows == 1
+
+
+def test_no_second_catalog_takes_the_files_of_a_table(tmp_path):
+    """Maintenance of each would remove the files of the other, as no version of its own."""
+    home = Home.of(tmp_path / "home")
+    Lake(home).append(alerting.ALERTS, [alert(0)])
+    kept = home.catalog.rename(tmp_path / "catalog.db")
+    with pytest.raises(DamagedError, match=r"alerting/alerts cannot be used: .* does not name; "):
+        _ = Lake(home).catalog
+    home.catalog.unlink()
+    kept.rename(home.catalog)
+    assert Lake(home).read(alerting.ALERTS).num_rows == 1
+
+
+def test_a_table_that_a_killed_process_began_is_made(tmp_path):
+    home = Home.of(tmp_path / "home")
+    create(Lake(home).connect(), alerting.ALERTS)
+    home.catalog.unlink()
+    Lake(home).append(alerting.ALERTS, [alert(0)])
     assert Lake(home).read(alerting.ALERTS).num_rows == 1
 
 
