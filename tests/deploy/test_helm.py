@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from board.access import OPEN_PATHS
 from settings.clusters_file import load_clusters
 from tests.support.command_lines import DEPLOY, SETTINGS, mistake
 
@@ -116,6 +117,14 @@ def test_commands_are_taken_by_their_programs(values):
             assert container["livenessProbe"], name
             assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
             assert "memory" in container["resources"]["limits"], name
+
+
+def test_probes_of_the_board_need_no_login():
+    """A kubelet has none; a board that is never ready gets no request."""
+    template = (CHART / "templates" / "board.yaml").read_text()
+    paths = re.findall(r"httpGet: {path: ([^,]+),", template)
+    assert len(paths) == 3
+    assert set(paths) <= set(OPEN_PATHS)
 
 
 @needs_helm
