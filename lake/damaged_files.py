@@ -50,7 +50,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
 
 @contextmanager
 def reached(what: str) -> Iterator[None]:
-    """Turn what an object store refuses into the error that says so; leave all other errors.
+    """Turn what an object store refuses into the error that names it; leave all other errors.
 
     Args:
         what: the files, as the error names them.

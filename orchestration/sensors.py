@@ -174,9 +174,11 @@ def watch(
         inhibitions=declared.inhibitions,
     )
     changed += close_removed(lake.lake, gone, now)
-    silent = without_result(incidents, evaluation)
-    undeclared = silent.keys() - quality_settings.declared(silent)
-    changed += close_undeclared(lake.lake, [one for key in undeclared for one in silent[key]], now)
+    unvalidated = without_result(incidents, evaluation)
+    undeclared = unvalidated.keys() - quality_settings.declared(unvalidated)
+    changed += close_undeclared(
+        lake.lake, [one for key in undeclared for one in unvalidated[key]], now
+    )
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(evaluation.alerts)} found, {changed} incidents changed{wrong}")
 

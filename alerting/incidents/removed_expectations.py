@@ -1,7 +1,7 @@
 """Expectations that are no longer declared, whose open incidents are closed.
 
 An expectation that nobody validates any more has no further result, so no rule would resolve its
-incidents. Without a result it may also wait for rows, or for a run: only the declarations tell.
+incidents. Without a result it may also wait for rows, or for a run: only the declarations show it.
 """
 
 from collections.abc import Collection, Iterable

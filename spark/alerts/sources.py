@@ -57,7 +57,7 @@ def _with_broker_columns(brokers: DataFrame) -> DataFrame:
 
 
 def _with_snapshot_columns(snapshots: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Mark snapshots of whole clusters; files of one broker tell nothing of the others."""
+    """Mark snapshots of whole clusters; files of one broker show nothing of the others."""
     is_of_cluster = F.when(F.coalesce("source", F.lit("remote")) == "remote", F.lit(True))
     return with_new(
         with_unreachable(snapshots, brokers),
