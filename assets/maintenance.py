@@ -1,5 +1,6 @@
 """Keeping the tables small: one asset that belongs to no hour."""
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -60,46 +61,84 @@ def maintenance(
     now = present(lake.lake, datetime.now(UTC))
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
-    landings = remove_landed(lake.lake, raw_before)
+    done = Done()
+    # Neither a landing that refuses to delete nor a damaged table must keep all others growing.
+    try:
+        done.landings = remove_landed(lake.lake, raw_before)
+    except OSError as error:
+        done.failed["the landing"] = one_line(error)
     end = floor_hour(now)
     young = Window(end - COMPACTED, end)
     session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
     thinned_hours = thin(session, lake.lake, end, lake.history_settings)
-    states, orphans, failed = {}, 0, {}
     for number, table in enumerate(TABLES.values()):
-        known = lake.lake.table(table.name).metadata.snapshots
-        if not known:
-            continue
-        lake.alone()
-        try:
-            keep_small(session, lake.lake, table, retention, now)
-            if number % HOURS == now.hour:
-                orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
-                orphans += remove_leftovers(lake.lake.table(table.name), now - ORPHANED)
-        except Exception as error:
-            # A table with a damaged file must not keep all others growing. But what is removed of
-            # raw rows is recorded with the first of them, and without Spark no other is tried.
-            if table is raw.SNAPSHOTS:
-                raise
-            session.sql("SELECT 1").collect()
-            failed[table.name] = one_line(error)
-        states[table.name] = len(known)
-    if failed:
+        if lake.lake.table(table.name).metadata.snapshots:
+            lake.alone()
+            is_its_turn = number % HOURS == now.hour
+            done.keep(session, lake.lake, table, retention, now, remove_orphans=is_its_turn)
+    if done.failed:
         raise dg.Failure(
-            f"{', '.join(failed)} cannot be kept small, all other tables were: "
-            f"{next(iter(failed.values()))}; {PUT_BACK}",
+            f"{', '.join(done.failed)} cannot be kept small, all other tables were: "
+            f"{next(iter(done.failed.values()))}",
             allow_retries=False,
         )
+    versions = [len(lake.lake.table(name).metadata.snapshots) for name in done.versions]
     return dg.MaterializeResult(
         metadata={
-            "landings_removed": landings,
-            "orphan_files_removed": orphans,
+            "landings_removed": done.landings,
+            "orphan_files_removed": done.orphans,
             "hours_thinned": thinned_hours,
-            "states_before": sum(states.values()),
-            "states_after": sum(len(lake.lake.table(name).metadata.snapshots) for name in states),
+            "states_before": sum(done.versions.values()),
+            "states_after": sum(versions),
             "raw_since": raw_before.isoformat(),
         }
     )
+
+
+@dataclass
+class Done:
+    """What maintenance has done so far.
+
+    Attributes:
+        landings: folders of snapshots that were removed.
+        versions: how many versions each table had before.
+        orphans: files that were removed because no version names them.
+        failed: why something could not be kept small, in one line.
+    """
+
+    landings: int = 0
+    versions: dict[str, int] = field(default_factory=dict)
+    orphans: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def keep(
+        self,
+        session: SparkSession,
+        lake: Lake,
+        table: Table,
+        retention: Retention,
+        now: datetime,
+        *,
+        remove_orphans: bool,
+    ) -> None:
+        """Keep a table small.
+
+        Raises:
+            Exception: raw snapshots cannot be, or Spark does not respond.
+        """
+        self.versions[table.name] = len(lake.table(table.name).metadata.snapshots)
+        try:
+            keep_small(session, lake, table, retention, now)
+            if remove_orphans:
+                self.orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
+                self.orphans += remove_leftovers(lake.table(table.name), now - ORPHANED)
+        except Exception as error:
+            # What is removed of raw rows is recorded with the first of them, and without Spark no
+            # other is tried.
+            if table is raw.SNAPSHOTS:
+                raise
+            session.sql("SELECT 1").collect()
+            self.failed[table.name] = f"{one_line(error)}; {PUT_BACK}"
 
 
 def keep_small(

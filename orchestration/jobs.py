@@ -48,57 +48,57 @@ RETRY = dg.RetryPolicy(max_retries=1, delay=2)
 """Of the steps of a tick: a server may just be restarting, or another writer have been first."""
 
 
+def _job(
+    name: str,
+    description: str,
+    selection: dg.AssetSelection,
+    tags: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Any:
+    return dg.define_asset_job(
+        name,
+        selection=selection,
+        description=description,
+        executor_def=dg.in_process_executor,
+        # From the start, so that a run which never begins is known by it too.
+        tags={**OF_TIDEMARK, **(tags or {})},
+        **more,
+    )
+
+
 def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
     """Return all jobs.
 
     Args:
         audit: the checks of the hourly audit, of our expectations and those that people bring.
     """
-
-    def job(
-        name: str,
-        description: str,
-        selection: dg.AssetSelection,
-        tags: Mapping[str, str] | None = None,
-        **more: Any,
-    ) -> Any:
-        return dg.define_asset_job(
-            name,
-            selection=selection,
-            description=description,
-            executor_def=dg.in_process_executor,
-            # From the start, so that a run which never begins is known by it too.
-            tags={**OF_TIDEMARK, **(tags or {})},
-            **more,
-        )
-
     rows = dg.AssetSelection.all() - dg.AssetSelection.checks(audit)
     every_tick = rows - dg.AssetSelection.assets(MAINTENANCE, DATA_DOCS)
     raw_keys = [LANDING, *(key_of(table) for table in raw.ALL)]
     return [
-        job(
+        _job(
             "tick",
             "Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
             every_tick,
             tags=PENDING | BEFORE_BACKFILLS,
             op_retry_policy=RETRY,
         ),
-        job(
+        _job(
             "collect",
             "Take a snapshot and land it, while other runs keep ticks waiting.",
             dg.AssetSelection.assets(LANDING),
         ),
-        job(
+        _job(
             "recompute",
             "Compute progress.* and alerting.* of whole hours again, in one run.",
             every_tick - dg.AssetSelection.assets(*raw_keys),
         ),
-        job(
+        _job(
             "maintain",
             "Remove what is too old, join small files, forget old states of tables.",
             dg.AssetSelection.assets(MAINTENANCE),
         ),
-        job(
+        _job(
             "audit",
             "Judge all rows of the last hour, and make pages of what was found.",
             dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),

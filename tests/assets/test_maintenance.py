@@ -13,6 +13,7 @@ from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
 from lake.catalog import Lake
+from lake.failures import RefusedError
 from lake.leases import LostError
 from lake.retention import Retention
 from lake.tables import alerting, progress, quality, raw
@@ -87,6 +88,20 @@ def test_a_damaged_table_keeps_no_other_growing(
     assert any("expire_snapshots" in text and "quality.quarantine" in text for text in statements)
     assert line.startswith("raw.topics cannot be kept small, all other tables were: RuntimeError: ")
     assert "raw.topics/x.avro; put back a copy" in line and "\n" not in line
+
+
+def test_a_landing_that_refuses_to_delete_keeps_no_table_growing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RefusedError("the landing s3://b/l: ACCESS_DENIED; check the object store")
+
+    monkeypatch.setattr("assets.maintenance.remove_landed", refuse)
+    lake.append(raw.TOPICS, [{"observed_at": minute(0), "snapshot_id": "s", "cluster": "lab"}])
+    *statements, line = maintained(lake, "none", monkeypatch)
+    assert any("expire_snapshots" in text and "raw.topics" in text for text in statements)
+    assert line.startswith("the landing cannot be kept small, all other tables were: ")
+    assert line.endswith("ACCESS_DENIED; check the object store")
 
 
 def test_a_lost_lease_ends_it_before_the_next_table(
