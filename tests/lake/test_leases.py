@@ -102,7 +102,11 @@ def test_a_released_lease_is_free_when_release_returns(database):
     with _connected(database) as connection, connection.cursor() as cursor:
         for _ in range(20):
             leases.acquire("z").release()
-            cursor.execute("select count(*) from pg_locks where locktype = 'advisory'")
+            cursor.execute(
+                "select count(*) from pg_locks where locktype = 'advisory' "
+                "and (classid::bigint << 32) | objid::bigint = %s",
+                [key_of("z")],
+            )
             assert cursor.fetchall() == [(0,)]
 
 
