@@ -72,8 +72,9 @@ def maintenance(
     session = spark.session_for(lake.lake.max_rows(progress.TIMELINE, young))
     thinned_hours = thin(session, lake.lake, end, lake.history_settings)
     for number, table in enumerate(TABLES.values()):
-        if lake.lake.table(table.name).metadata.snapshots:
+        if versions := len(lake.lake.table(table.name).metadata.snapshots):
             lake.alone()
+            done.versions[table.name] = versions
             is_its_turn = number % HOURS == now.hour
             done.keep(session, lake.lake, table, retention, now, remove_orphans=is_its_turn)
     if done.failed:
@@ -82,14 +83,14 @@ def maintenance(
             f"{next(iter(done.failed.values()))}",
             allow_retries=False,
         )
-    versions = [len(lake.lake.table(name).metadata.snapshots) for name in done.versions]
+    left = [len(lake.lake.table(name).metadata.snapshots) for name in done.versions]
     return dg.MaterializeResult(
         metadata={
             "landings_removed": done.landings,
             "orphan_files_removed": done.orphans,
             "hours_thinned": thinned_hours,
             "states_before": sum(done.versions.values()),
-            "states_after": sum(versions),
+            "states_after": sum(left),
             "raw_since": raw_before.isoformat(),
         }
     )
@@ -126,7 +127,6 @@ class Done:
         Raises:
             Exception: raw snapshots cannot be, or Spark does not respond.
         """
-        self.versions[table.name] = len(lake.table(table.name).metadata.snapshots)
         try:
             keep_small(session, lake, table, retention, now)
             if remove_orphans:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from alerting.incidents.incident import Alert, Incident
 from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.life_cycle import advance, may_reopen
+from alerting.incidents.life_cycle import advance, is_current
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.model import Rule
 from assets.rule_evaluation import batches, evaluated_rules, evaluations, outages_before, read_rows
@@ -57,7 +57,7 @@ def replay(
         alerts = sorted(typed_rows(rows, Alert), key=lambda each: each.observed_at)
         evaluated_now = evaluations(session, lake, evaluated, mine, known, alerts, standing)
         after = advance(standing, evaluated_now, by_name, inhibitions=inhibitions)
-        standing = [each for each in after if each.is_open or may_reopen(each, part.end)]
+        standing = [each for each in after if is_current(each, part.end)]
         kept = {each.incident_id for each in standing}
         finished += [each for each in after if each.incident_id not in kept]
     found = [*finished, *standing]

@@ -40,7 +40,8 @@ def due_acknowledgements(
         notification = Notification(incident, current)
         known = entries.get((incident.incident_id, current.transition))
         entry = known or new_entry(notification, channel)
-        if entry.status == "PENDING" and not waits(entry, now, now + LONGEST_RETRY_PAUSE):
+        latest = now + LONGEST_RETRY_PAUSE
+        if entry.status == "PENDING" and not waits(entry.next_attempt_at, now, latest):
             notifications.append(notification)
     return Due(tuple(notifications), tuple(changed))
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from alerting.delivery.due import LATE_AFTER, Entry
+from alerting.delivery.due import LATE_AFTER, Entry, waits
 from alerting.delivery.marks import Marks
 from alerting.delivery.open_notifications import ChannelIncident
 from alerting.incidents.incident import FIRING, Incident
@@ -56,7 +56,7 @@ def candidates(
     others = {
         row["incident_id"]
         for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
-        if row["next_attempt_at"] is None or not now < row["next_attempt_at"] <= now + longest
+        if not waits(row["next_attempt_at"], now, now + longest)
     }
     others |= {incident_id for channel, incident_id in notified if channel in channels}
     found |= {each.incident_id: each for each in find(lake, others - found.keys())}

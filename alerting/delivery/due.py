@@ -147,7 +147,7 @@ def _due_of_incident(
         elif not firing_sent and known and _was_muted(known) and notification.is_superseded:
             changed.append(_not_sent(entry, f"resolved while {known.last_error}"))
         elif reason and (incident.is_open or firing_sent):
-            at = entry.next_attempt_at if waits(entry, now, latest) else next_digest
+            at = entry.next_attempt_at if waits(entry.next_attempt_at, now, latest) else next_digest
             muted = replace(entry, last_error=reason, next_attempt_at=at)
             if muted != known:
                 changed.append(muted)
@@ -162,7 +162,7 @@ def _due_of_incident(
             if muted != known:
                 changed.append(muted)
             break
-        elif blocked or waits(entry, now, latest):
+        elif blocked or waits(entry.next_attempt_at, now, latest):
             # Later transitions do not overtake this one, and are in the same digest.
             if next_digest and (known is None or _was_muted(known)):
                 changed.append(replace(entry, last_error=None))
@@ -193,16 +193,16 @@ def _was_muted(entry: Entry) -> bool:
     return entry.last_error is not None and not entry.attempts
 
 
-def waits(entry: Entry, now: datetime, latest: datetime) -> bool:
-    """Return whether the next attempt is later than now.
+def waits(next_attempt_at: datetime | None, now: datetime, latest: datetime) -> bool:
+    """Return whether the next attempt at a notification is later than now.
 
     Args:
-        entry: of the notification.
+        next_attempt_at: when it is due; None = at once.
         now: the present.
         latest: the last instant that could be set now. A later one was set before the clock was
             put back, and nothing waits for it.
     """
-    return entry.next_attempt_at is not None and now < entry.next_attempt_at <= latest
+    return next_attempt_at is not None and now < next_attempt_at <= latest
 
 
 def _is_repeated_now(entry: Entry, now: datetime) -> bool:

@@ -211,10 +211,8 @@ def _due_at(
     """
     if last is not None:
         return now if last > now else last + timedelta(seconds=node.group_interval)
-    first, wait = (
-        min(each.transition.at for each in notifications),
-        timedelta(seconds=node.group_wait),
-    )
+    first = min(each.transition.at for each in notifications)
+    wait = timedelta(seconds=node.group_wait)
     return now if first - now > wait else first + wait
 
 

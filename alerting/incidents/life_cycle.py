@@ -45,7 +45,7 @@ def advance(
     """Advance incidents through evaluations.
 
     Args:
-        current: open incidents, and those that `may_reopen`.
+        current: those that are current; see `is_current`.
         evaluations: in order of time.
         rules: the present rules by name; incidents that no rule applies to resolve.
         all_rules: whether `rules` is complete; otherwise a missing rule resolves nothing.
@@ -118,7 +118,7 @@ def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) ->
         alert: the observation; one that is not newer than the incident's newest changes nothing.
         applied: the rule as it applies to the subject.
     """
-    if incident and not incident.is_open and not may_reopen(incident, alert.observed_at):
+    if incident and not is_current(incident, alert.observed_at):
         incident = None
     if incident is None:
         incident = _opened(alert, applied)
@@ -228,12 +228,14 @@ def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -
     )
 
 
-def may_reopen(incident: Incident, now: datetime) -> bool:
-    """Return whether a resolved incident reopens when its rule is true for long enough.
+def is_current(incident: Incident, now: datetime) -> bool:
+    """Return whether an incident is open, or reopens when its rule is true for long enough.
 
     A recurrence that has begun counts from its first observation, or a rule whose `for` reaches
     beyond `REOPEN_WITHIN` would lose what it has counted. Observations of it may be that far apart.
     """
+    if incident.is_open:
+        return True
     newest = incident.last_true_at if incident.streak else incident.resolved_at
     return newest is not None and now - newest <= REOPEN_WITHIN
 

@@ -10,8 +10,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from alerting.incidents.incident import OPEN
-from alerting.incidents.life_cycle import closed
-from alerting.incidents.repository import from_rows, incidents_lease, save
+from alerting.incidents.repository import from_rows, incidents_lease, save_closed
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of
 from lake.state import State
@@ -79,9 +78,7 @@ def close_removed(lake: Lake, clusters: Collection[str], now: datetime) -> int:
         return 0
     with incidents_lease(lake):
         where = all_of(one_of("cluster", removed), one_of("state", OPEN))
-        before = from_rows(lake.read(INCIDENTS, where))
-        after = [closed(each, now, REASON) for each in before]
-        return save(lake, before, [each for each in after if each])
+        return save_closed(lake, from_rows(lake.read(INCIDENTS, where)), now, REASON)
 
 
 def _remembered(state: State) -> dict[str, str | None]:

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from alerting.incidents.incident import Evaluation, Incident
-from alerting.incidents.life_cycle import closed
-from alerting.incidents.repository import find, incidents_lease, save
+from alerting.incidents.repository import find, incidents_lease, save_closed
 from lake.catalog import Lake
 
 REASON = "the expectation is no longer declared and is not validated"
@@ -44,6 +43,4 @@ def close_undeclared(lake: Lake, incidents: Collection[Incident], now: datetime)
         return 0
     with incidents_lease(lake):
         found = find(lake, [each.incident_id for each in incidents])
-        before = [each for each in found if each.is_open]
-        after = [closed(each, now, REASON) for each in before]
-        return save(lake, before, [each for each in after if each])
+        return save_closed(lake, [each for each in found if each.is_open], now, REASON)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from alerting.incidents.incident import OPEN, Evaluation, Incident
 from alerting.incidents.inhibition import HIDDEN
-from alerting.incidents.life_cycle import REOPEN_WITHIN, advance, may_reopen
+from alerting.incidents.life_cycle import REOPEN_WITHIN, advance, closed, is_current
 from alerting.rules.base import BaseRule
 from alerting.rules.inhibitions import Inhibition
 from lake.catalog import Lake
@@ -60,7 +60,7 @@ def current_incidents(
     since = now - REOPEN_WITHIN
     recent = any_of(not_before("resolved_at", since), not_before("last_true_at", since))
     found = from_rows(lake.read(INCIDENTS, any_of(one_of("state", OPEN), recent)))
-    current = [each for each in found if each.is_open or may_reopen(each, now)]
+    current = [each for each in found if is_current(each, now)]
     return CurrentIncidents(current, version)
 
 
@@ -135,6 +135,22 @@ def save(
     removed = plain_rows(old[each] for each in old.keys() - new.keys())
     lake.upsert(INCIDENTS, plain_rows(changed), removed)
     return len(changed) + len(removed)
+
+
+def save_closed(lake: Lake, incidents: Sequence[Incident], at: datetime, reason: str) -> int:
+    """Close incidents for another reason than that their rules are untrue, in one commit.
+
+    Args:
+        lake: the tables.
+        incidents: open ones.
+        at: when they resolve.
+        reason: why, in a few words for their notifications.
+
+    Returns:
+        How many incidents changed.
+    """
+    after = [closed(each, at, reason) for each in incidents]
+    return save(lake, incidents, [each for each in after if each])
 
 
 def from_rows(rows: pa.Table) -> list[Incident]:
