@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake.arrow_arrays import arrow_array
 from lake.landing_places import HEADER, Disk, Landing
 from lake.tables import TABLES
 from rocketmq import records
@@ -228,8 +229,8 @@ def arrow_tables(snapshot: Snapshot, table: str) -> Iterator[pa.Table]:
 def _arrow(table: str, columns: Mapping[str, Any]) -> pa.Table:
     schema = _schema(table)
     unknown = [None] * len(next(iter(columns.values())))
-    full = {name: columns.get(name, unknown) for name in schema.names}
-    return pa.Table.from_pydict(full, schema=schema)
+    arrays = [arrow_array(columns.get(field.name, unknown), field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _write(landing: Landing, path: PurePath, table: str, parts: Iterable[pa.Table]) -> None:
