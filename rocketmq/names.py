@@ -179,6 +179,8 @@ class OffsetKey(NamedTuple):
 def parse_offset_key(key: str) -> OffsetKey | None:
     """Parse ``topic@group`` or ``topic@group@broadcast``; None for other keys, as in Java."""
     topic, _, group = key.partition("@")
+    if topic and group and "@" not in group:
+        return _offset_key((topic, group, False))
     group, broadcast, suffix = group.partition("@")
     if topic and group and suffix == (BROADCAST_SUFFIX if broadcast else ""):
         return _offset_key((topic, group, bool(broadcast)))

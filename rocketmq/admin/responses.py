@@ -24,6 +24,7 @@ from rocketmq.typed_values import (
     texts,
 )
 from rocketmq.wire.fastjson import loads
+from rocketmq.wire.integer_tables import IntegerTable, loads_with_tables
 
 MAX_QUEUES = 100_000
 """Queues of one topic at most: a configuration with more cannot be one of a real topic."""
@@ -199,11 +200,11 @@ def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
     ``lmqOffsetTable`` of brokers with light queues is left out too: it is of groups that are light
     themselves, and there may be one for every device.
     """
-    found = object_of(loads(body))
+    found = object_of(loads_with_tables(body, ("offsetTable", "pullOffsetTable")))
     pulls = found.get("pullOffsetTable")
     return ConsumerOffsetTable(
-        _offset_table(object_of(found["offsetTable"])),
-        None if pulls is None else _offset_table(object_of(pulls)),
+        _offset_table(found["offsetTable"]),
+        None if pulls is None else _offset_table(pulls),
     )
 
 
@@ -248,13 +249,15 @@ def decode_consumer_ids(body: bytes) -> list[str]:
     return sorted(texts(object_of(loads(body)).get("consumerIdList")))
 
 
-def _offset_table(table: dict[Any, Any]) -> dict[OffsetKey, dict[int, int]]:
+def _offset_table(table: Any) -> dict[OffsetKey, dict[int, int]]:
+    is_proven = isinstance(table, IntegerTable)
     known: dict[OffsetKey, dict[int, int]] = {}
-    for name, offsets in table.items():
+    for name, offsets in (table if is_proven else object_of(table)).items():
         key = parse_offset_key(name)
         if key:
             known[key] = offsets
-    require_by_queue(known.values())
+    if not is_proven:
+        require_by_queue(known.values())
     return known
 
 
