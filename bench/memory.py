@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from bench import standin
+from collection.allocator import use_system_allocator
 from lab.large import Large
-from lake.landing import land
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.target import ClusterTarget
 from settings.home import Home
@@ -25,6 +25,9 @@ SNAPSHOTS = 3
 
 def main() -> None:
     """Collect, land and print."""
+    use_system_allocator()
+    from lake.landing import land  # imports Arrow
+
     rows = 0
     with standin.serve(SIZE, 2) as namesrv, tempfile.TemporaryDirectory() as folder:
         target = ClusterTarget((namesrv,), total_timeout=120, request_timeout=60)

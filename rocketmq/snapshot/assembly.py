@@ -34,7 +34,7 @@ def fill(
 
     Args:
         snapshot: filled here.
-        readings: the responses of brokers.
+        readings: the responses of brokers; their consumer offsets are dropped once rows hold them.
         online: who is online at any broker of the cluster; None where ``readings`` cover all.
     """
     readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
@@ -47,6 +47,8 @@ def fill(
         snapshot.queue_offsets += queue_rows(reading)
         own = [slave for slave in slaves if slave.broker == reading.broker]
         snapshot.consumer_offsets += consumer_rows(reading, own, online)
+        for replica in (reading, *own):
+            replica.drop_offsets()  # or large clusters need them and all rows at the same time
         snapshot.topics += topic_rows(reading)
         snapshot.consumer_groups += group_rows(reading)
 

@@ -107,6 +107,11 @@ class BrokerReading:
         cls = type(self)
         return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
 
+    def drop_offsets(self) -> None:
+        """Forget the consumer offsets; that the broker responded stays known."""
+        if self.offsets is not None:
+            self.offsets = ConsumerOffsetTable({}, None)
+
     def invalid_offsets(self) -> Iterator[tuple[str, str]]:
         """Yield (operation, message) for numbers that are no measurement.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from collection.allocator import use_system_allocator
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.progress_line import complain
@@ -55,6 +56,7 @@ def collect(
         raise typer.BadParameter("--alive-file is for --every")
     if given and every:
         raise typer.BadParameter(f"--every is for clusters, {given[0]} is read once")
+    use_system_allocator()
     from tidemark import land_files as from_files
 
     cluster = cluster or invocation().basics.cluster

@@ -72,6 +72,14 @@ def test_an_offline_group_has_its_committed_rows():
     assert progress(master(offsets={0: 50})) == {A0: (50, None, None, "broker")}
 
 
+def test_readings_drop_offsets_that_rows_hold():
+    """A large cluster's snapshot would need both at once, the offsets as maps and as rows."""
+    reading = master(offsets={0: 50})
+    reading.topics = reading.groups = None
+    assert len(snapshot_of(reading).consumer_offsets) == 1
+    assert reading.offsets == ConsumerOffsetTable({}, None) and reading.responded
+
+
 def test_an_online_group_has_all_its_readable_queues():
     found = progress(master(offsets={0: 50}, connections={"g": online("T", "elsewhere")}))
     assert found == {A0: (50, None, None, "broker"), A1: UNKNOWN}
