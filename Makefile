@@ -52,7 +52,7 @@ notifier: setup ## kill -9 the notifier at 50 random moments and count the notif
 	$(BIN)/python -m bench.notifier $(ARGS)
 	$(BIN)/python -m bench.routed_notifier $(ARGS)
 
-bench: setup ## all measurements, in about 45 minutes; ARGS="--before CHECKOUT" beside another version
+bench: setup ## all measurements, in 40 minutes; ARGS="--before CHECKOUT" beside another version
 	$(BIN)/python -m bench $(ARGS)
 
 bench-tick: setup ## what an answer and a tick cost, beside mqadmin

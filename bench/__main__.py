@@ -16,17 +16,17 @@ from bench.soak import print_line
 
 PARTS: dict[str, Sequence[str]] = {
     "costs": (),
-    "demo": (),
-    "growth": (),
-    "beside": ("--hours", "3", "--calm", "2"),
+    "demo": ("--rounds", "1"),
+    "growth": ("--ticks", "2"),
+    "beside": ("--hours", "1", "--calm", "2"),
     "collect": (),
-    "lag": (),
+    "lag": ("--rounds", "5"),
     "metrics": (),
-    "pages": ("--days", "7"),
-    "pollers": ("--days", "7", "--pairs", "4"),
+    "pages": ("--days", "3"),
+    "pollers": ("--days", "3", "--pairs", "2"),
     "standalone": ("--groups", "250", "--ticks", "2"),
 }
-"""Modules of `bench`, with options that keep all of them within 45 minutes."""
+"""Modules of `bench`, with options that keep all of them within 40 minutes."""
 
 COMPARED = ("costs", "demo")
 """Parts that can be compared with those of an earlier version."""
