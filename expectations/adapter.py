@@ -14,7 +14,7 @@ from expectations.annotations import annotate
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import BroughtExpectation
 from expectations.declarations import NAME, Expectation
-from expectations.gx_context import great_expectations_context
+from expectations.gx_context import frame_definition
 from expectations.row_json import row_json
 from expectations.validation_results import ValidationResult
 from lake.decisions import Decision
@@ -143,16 +143,8 @@ def _raised(expectation: Any, error: Exception) -> Any:
 def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
     """Run expectations of Great Expectations on rows as one suite."""
     import great_expectations as gx
-    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
 
-    # A context of its own keeps no frame alive after the suite, and costs milliseconds.
-    batch = (
-        great_expectations_context(InMemoryStoreBackendDefaults())
-        .data_sources.add_spark("spark", persist=False)
-        .add_dataframe_asset("frame")
-        .add_batch_definition_whole_dataframe("whole")
-        .get_batch(batch_parameters={"dataframe": frame})
-    )
+    batch = frame_definition().get_batch(batch_parameters={"dataframe": frame})
     validation = batch.validate(
         gx.ExpectationSuite(table, expectations), result_format=_RESULT_FORMAT
     )

@@ -1,5 +1,6 @@
 """Contexts of Great Expectations, without analytics or progress bars."""
 
+from functools import cache
 from typing import Any
 
 
@@ -21,3 +22,17 @@ def great_expectations_context(stores: Any) -> Any:
             progress_bars=ProgressBarsConfig(globally=False),
         ),
     )
+
+
+@cache
+def frame_definition() -> Any:
+    """Return the batch definition of any Spark frame: one for all suites of this process.
+
+    Great Expectations writes its whole configuration as YAML at every addition to a context, which
+    takes longer than a suite. A frame is kept until the next one takes its place.
+    """
+    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
+
+    context = great_expectations_context(InMemoryStoreBackendDefaults())
+    source = context.data_sources.add_spark("spark", persist=False)
+    return source.add_dataframe_asset("frame").add_batch_definition_whole_dataframe("whole")
