@@ -1,4 +1,4 @@
-"""The fork server: a process that imports the libraries once and forks for every run."""
+"""The fork server: a process that imports what runs need once and forks for every run."""
 
 import ctypes
 import gc
@@ -22,6 +22,8 @@ PRELOADED = (
     "dagster._cli",
     "dagster._core.execution.execute_in_process",
     "dagster._core.instance.factory",
+    "dagster._core.instance.runs.run_domain",
+    "dagster._core.storage.legacy_storage",
     "dagster._core.storage.local_compute_log_manager",
     "dagster._core.storage.sqlite_storage",
     "dagster._core.storage.upath_io_manager",
@@ -37,10 +39,18 @@ PRELOADED = (
     "pyspark.sql.connect.window",
     "structlog",
     "typer",
+    "upath.implementations.local",
     "yaml",
+    "expectations.gx_suite",
+    "orchestration.definitions",
+    "orchestration.in_process",
+    "orchestration.instance.event_log",
+    "tidemark.cli",
+    "tidemark.commands.recompute",
+    "tidemark.commands.tick",
 )
-"""The libraries that a run spends its first seconds on; none of Tidemark's own modules, which must
-be those of now."""
+"""The modules that a run spends its first seconds on: libraries, then Tidemark's own. None may read
+the environment while it is imported, because each run has its own."""
 
 SELDOM = (1_000_000, 10, 10)
 """Thresholds of the garbage collector in a run: it makes rows by the hundred thousand, keeps them
@@ -189,7 +199,7 @@ def _read(client: socket.socket, length: int) -> bytes:
 
 
 def main() -> None:
-    """Imports the libraries, listens on the socket named, and in a forked process does the run."""
+    """Imports what runs need, listens on the socket named, and in a forked process does the run."""
     installation = forking.installation()
     for name in PRELOADED:
         importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Runs that start in milliseconds: one process imports the libraries, and forks for every run.
+"""Runs that start in milliseconds: one process imports what they need, and forks for every run.
 
 Importing Dagster, pyspark and Great Expectations takes longer than most of what a tick does with
 them. Every run still is a process of its own, with the environment, the folder and the streams of
@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,25 @@ START_SECONDS = 120
 LENGTH_BYTES = 4
 
 STALE = b"stale"
-"""What a server responds to a request that it forks for no more: the libraries of its own
-installation are not those of the request, or it cannot make a process."""
+"""What a server responds to a request that it forks for no more: its installation is not that of
+the request, or it cannot make a process."""
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where Tidemark's own packages are: a checkout, or the folder of all installed packages."""
+
+OWN_PACKAGES = (
+    "alerting",
+    "assets",
+    "collection",
+    "expectations",
+    "lake",
+    "orchestration",
+    "rocketmq",
+    "settings",
+    "spark",
+    "tidemark",
+)
+"""Those that a run imports."""
 
 forked = False
 """Whether this process was forked for a run; it must not hand the run on."""
@@ -58,17 +75,29 @@ class ForkServer(Service):
 
 
 def installation() -> str:
-    """Return what identifies the installed libraries: it changes with each one that is installed.
+    """Return what identifies the installed code.
 
-    A server has imported its own, and a run that it forks must not mix them with newer ones.
+    It changes with each library that is installed, and with each source file of Tidemark that
+    changes. A server has imported its own, and a run that it forks must not mix it with newer code.
     """
-    found = {
+    libraries = {
         (entry.name, entry.stat().st_mtime_ns)
         for folder in {path for path in sys.path if path and Path(path).is_dir()}
         for entry in os.scandir(folder)
         if entry.name.endswith(".dist-info")
     }
-    return hashlib.sha256(repr((sys.version, sorted(found))).encode()).hexdigest()
+    own = {file for package in OWN_PACKAGES for file in _sources(ROOT / package)}
+    found = (sys.version, sorted(libraries), sorted(own))
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def _sources(folder: os.PathLike[str]) -> Iterator[tuple[str, int]]:
+    """Yield path and time of change of each source file below a folder."""
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from _sources(entry)
+        elif entry.name.endswith(".py"):
+            yield entry.path, entry.stat().st_mtime_ns
 
 
 def running(home: Home) -> ForkServer | None:
@@ -115,7 +144,7 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
 
     Returns:
         Its exit code, 128 + n when signal n ended it; None when no server runs, or one that still
-        has the libraries of another installation, and restarts.
+        has the code of another installation, and restarts.
 
     Raises:
         ForkServerError: when the server ended under the run.
@@ -163,7 +192,7 @@ def _start(home: Home) -> ForkServer:
     with _log_file(home).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "orchestration.instance.fork_server", str(path)],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from orchestration.instance import forking
+from orchestration.instance.forking import OWN_PACKAGES
 from settings.home import Home
 from tests.support.homes import ROOT, environment
 
@@ -103,6 +104,36 @@ def test_a_started_run_outlives_who_started_it(warm_home, tmp_path, monkeypatch)
             psutil.Process(pid)
             time.sleep(0.05)
     assert f"told|{tmp_path}|" in log.read_text()
+
+
+def test_a_run_finds_what_it_imports_imported(warm_home):
+    client = run_program(warm_home.home, "modules", *OWN_PACKAGES)
+    imported = set(client.communicate(timeout=30)[0].split())
+    assert {"tidemark.cli", "orchestration.in_process", "expectations.gx_suite"} <= imported
+
+
+def test_own_packages_are_all_that_a_server_imports(warm_home):
+    """A change of a package that `installation` does not see would leave runs with old code."""
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    client = run_program(warm_home.home, "modules", *rooms)
+    imported = client.communicate(timeout=30)[0].split()
+    # The probe itself is imported by the run.
+    assert {name.partition(".")[0] for name in imported} - {"tests"} == set(OWN_PACKAGES)
+
+
+def test_the_installation_changes_with_a_source_file(tmp_path, monkeypatch):
+    for package in OWN_PACKAGES:
+        (tmp_path / package / "inner").mkdir(parents=True)
+    monkeypatch.setattr(forking, "ROOT", tmp_path)
+    source = tmp_path / "assets" / "inner" / "module.py"
+    found = {forking.installation()}
+    source.write_text("VALUE = 1")
+    found.add(forking.installation())
+    os.utime(source, ns=(1, 1))
+    found.add(forking.installation())
+    assert len(found) == 3
+    (source.parent / "module.pyc").touch()
+    assert forking.installation() in found
 
 
 def test_without_a_server_no_request_is_made(tmp_path):
