@@ -4,6 +4,8 @@ No other module imports private modules of Dagster, and only the embedded size i
 Another version stops here with one clear line.
 """
 
+from typing import Any
+
 import dagster
 
 VERSION = "1.13.27"
@@ -38,13 +40,40 @@ from dagster._core.storage.event_log import (  # noqa: E402
     SqlPollingEventWatcher,
 )
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable  # noqa: E402
+from dagster._core.storage.event_log.sqlite import sqlite_event_log  # noqa: E402
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME  # noqa: E402
 from dagster._core.storage.runs import SqliteRunStorage  # noqa: E402
 from dagster._core.storage.runs.schema import RunTagsTable  # noqa: E402
+from dagster._core.storage.sql import (  # noqa: E402
+    ScriptDirectory,  # pyright: ignore[reportPrivateImportUsage]
+    get_alembic_config,
+)
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS  # noqa: E402
 from dagster._grpc.types import ExecuteRunArgs  # noqa: E402
 from dagster_shared.error import SerializableErrorInfo  # noqa: E402
 from dagster_shared.serdes import serialize_value  # noqa: E402
+
+_read_migrations = ScriptDirectory.from_config
+
+_migrations: dict[str | None, ScriptDirectory] = {}
+"""By folder the migrations of databases that were read."""
+
+
+def _kept_migrations(config: Any) -> ScriptDirectory:
+    folder = config.get_main_option("script_location")
+    if folder not in _migrations:
+        _migrations[folder] = _read_migrations(config)
+    return _migrations[folder]
+
+
+# Dagster imports all its migrations, a hundred files, at each database that it opens, and twice at
+# each that it makes: six times for a tick, whose events have a database of their own.
+ScriptDirectory.from_config = staticmethod(_kept_migrations)  # pyright: ignore
+
+
+def read_migrations() -> None:
+    """Read the migrations of Dagster's databases, for this process and those it forks."""
+    _kept_migrations(get_alembic_config(sqlite_event_log.__file__)).get_heads()
 
 
 def forget_run(instance: dagster.DagsterInstance, run_id: str) -> None:
@@ -74,5 +103,6 @@ __all__ = [
     "SqliteRunStorage",
     "WorkerStatus",
     "forget_run",
+    "read_migrations",
     "serialize_value",
 ]

@@ -7,7 +7,9 @@ import dagster as dg
 import pytest
 from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from sqlalchemy import text
 
+from orchestration.instance import dagster_private
 from orchestration.instance.event_log import KEPT, EventLog
 from orchestration.instance.files import prepare
 from settings.home import Home
@@ -40,6 +42,34 @@ def test_stored_events_are_visible_to_dagster_at_once(log, tmp_path):
     for number in range(3):
         log.store_event(entry_of(number))
     assert texts(log) == texts(SqliteEventLogStorage(str(tmp_path))) == ["0", "1", "2"]
+
+
+def test_migrations_are_read_once_for_all_databases(log, monkeypatch):
+    read, reads = dagster_private._read_migrations, []
+
+    def counted(config):
+        reads.append(config)
+        return read(config)
+
+    monkeypatch.setattr(dagster_private, "_read_migrations", counted)
+    monkeypatch.setattr(dagster_private, "_migrations", {})
+    for run in ("run-1", "run-2"):
+        log.store_event(entry_of(1, run))
+    assert len(reads) == 1
+    with log.run_connection("run-2") as connection:
+        (made_at,) = connection.execute(text("SELECT version_num FROM alembic_version")).one()
+    assert made_at == read(reads[0]).get_current_head()
+
+
+def test_a_table_is_searched_for_until_found(log, monkeypatch):
+    searched = []
+    monkeypatch.setattr(SqliteEventLogStorage, "has_table", lambda _, name: searched.append(name))
+    assert not log.has_table("later")
+    monkeypatch.undo()
+    assert log.has_table("event_logs") and not log.has_table("later")
+    monkeypatch.setattr(SqliteEventLogStorage, "has_table", lambda _, name: searched.append(name))
+    assert log.has_table("event_logs")
+    assert searched == ["later"]
 
 
 def test_what_dagsters_own_stores_is_there_too(log, tmp_path):
