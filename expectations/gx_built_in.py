@@ -66,7 +66,7 @@ class CountedByCondition:
             return super().get_validation_dependencies(  # pyright: ignore
                 execution_engine, runtime_configuration
             )
-        return counted(self, condition, execution_engine, runtime_configuration)
+        return counted(self, condition, runtime_configuration)
 
     def _validate(
         self: Any,
