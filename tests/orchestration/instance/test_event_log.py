@@ -86,6 +86,14 @@ def test_databases_of_runs_close_and_open_again(log):
     assert [texts(log, run) for run in runs] == [["1", "1"]] * len(runs)
 
 
+def test_events_do_not_wait_for_the_disk(log):
+    log.store_event(entry_of(0))
+    for opened in (log.run_connection("run"), log.index_connection()):
+        with opened as connection:
+            assert connection.execute(text("PRAGMA synchronous")).scalar_one() == 1  # NORMAL
+            assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+
+
 def test_several_threads_write_one_after_the_other(log):
     def write():
         for number in range(20):
