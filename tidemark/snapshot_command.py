@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
 
 import typer
 
@@ -17,14 +16,6 @@ from settings.home import Home
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.output import printable
-
-NamesrvOption = Annotated[
-    str,
-    typer.Option(
-        "--namesrv",
-        help="Name servers, HOST:PORT separated by ';', else TIDEMARK_NAMESRV.",
-    ),
-]
 
 
 def name_servers(namesrv: str) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ PRELOADED = (
     "tidemark.cli",
     "tidemark.commands.recompute",
     "tidemark.commands.tick",
+    "tidemark.progress_line",
+    "tidemark.snapshot_command",
 )
 """The modules that a run spends its first seconds on: libraries, then Tidemark's own. None may read
 the environment while it is imported, because each run has its own."""

@@ -9,8 +9,9 @@ import typer
 from collection.allocator import use_system_allocator
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
+from tidemark.namesrv_option import NamesrvOption
 from tidemark.progress_line import complain
-from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines
+from tidemark.snapshot_command import clusters, problem_lines
 
 app = typer.Typer()
 

@@ -13,7 +13,8 @@ from rocketmq.records import Snapshot
 from tidemark.checks import Check
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
-from tidemark.snapshot_command import NamesrvOption, clusters, problem_lines, target_of
+from tidemark.namesrv_option import NamesrvOption
+from tidemark.snapshot_command import clusters, problem_lines, target_of
 
 app = typer.Typer()
 

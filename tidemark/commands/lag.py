@@ -12,8 +12,9 @@ from live.store_times import AT_LEAST, INTERPOLATED, StoreTimes
 from rocketmq.names import OWN_TOPICS
 from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
+from tidemark.namesrv_option import NamesrvOption
 from tidemark.output import Format, duration, printable, table, table_text, to_json
-from tidemark.snapshot_command import NamesrvOption, targeted_snapshot
+from tidemark.snapshot_command import targeted_snapshot
 
 app = typer.Typer()
 

@@ -8,7 +8,6 @@ import typer
 from tidemark.handover import hand_over
 from tidemark.instants import parse
 from tidemark.invocation import invocation
-from tidemark.progress_line import complain, steps
 
 app = typer.Typer()
 
@@ -35,6 +34,7 @@ def recompute(
     from lake.catalog_config import CatalogConfig
     from lake.window import HOUR, Window, ceil_hour
     from orchestration import in_process
+    from tidemark.progress_line import complain, steps
 
     settings = invocation().settings
     lake = Lake(settings.home, CatalogConfig.of(settings.home, settings.catalog))

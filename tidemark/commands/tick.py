@@ -8,8 +8,7 @@ import typer
 from tidemark.errors import CommandError
 from tidemark.handover import hand_over
 from tidemark.invocation import invocation
-from tidemark.progress_line import complain, steps
-from tidemark.snapshot_command import NamesrvOption, clusters, name_servers
+from tidemark.namesrv_option import NamesrvOption
 
 app = typer.Typer()
 
@@ -22,9 +21,12 @@ def tick(
     ] = False,
 ) -> None:
     """Take a snapshot, load it, validate it, compute what is pending, and alert."""
+    hand_over()
+    from tidemark.progress_line import complain, steps
+    from tidemark.snapshot_command import clusters, name_servers
+
     if not no_collect:
         clusters(invocation().home, namesrv)
-    hand_over()
     from orchestration import in_process
 
     settings, started = invocation().settings, datetime.now(UTC)
