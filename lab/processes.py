@@ -87,6 +87,7 @@ def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Proc
             stderr=subprocess.STDOUT,
             env=dict(environment),
             start_new_session=True,
+            preexec_fn=_take_terminations,
         )
     _children[child.pid] = child
     try:
@@ -94,6 +95,15 @@ def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Proc
     except BaseException:
         child.kill()
         raise
+
+
+def _take_terminations() -> None:
+    """Take SIGTERM, whatever the parent does with it.
+
+    What a shell starts in the background ignores SIGINT, Dagster's code then SIGTERM too, and its
+    children with it.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def stop(processes: Iterable[Process], graceful_seconds: float) -> None:

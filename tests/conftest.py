@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -52,6 +53,9 @@ ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes a place for the engine, before other processes inherit the environment."""
+    # What a shell starts in the background ignores SIGINT. Dagster's code then ignores SIGTERM too,
+    # and so would all that tests start: they waited minutes for processes to end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         os.environ[ENGINE_HOME] = tempfile.mkdtemp(prefix="tidemark-engine-")
 

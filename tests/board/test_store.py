@@ -146,5 +146,5 @@ def test_a_locked_catalog_is_waited_for_and_reported(store: Store, filled: Lake)
         writer.execute("BEGIN EXCLUSIVE")
         with TestClient(application(store), base_url="http://127.0.0.1") as client:
             assert client.get("/api/v1/groups").json()["items"], "the rows of before are shown"
-        writer.rollback()
+            writer.rollback()
     assert not store.refresh() and store.problem is None

@@ -85,6 +85,17 @@ def test_a_process_has_a_session_of_its_own(run):
     assert os.getsid(process.pid) == process.pid != os.getsid(0)
 
 
+def test_a_process_takes_terminations_that_its_parent_ignores(run):
+    """As Dagster's code does in what a shell started in the background."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        process = run(PATIENT)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert process.send(signal.SIGTERM)
+    assert psutil.Process(process.pid).wait(10) == -signal.SIGTERM
+
+
 @pytest.mark.parametrize("graceful_seconds", [0, 600], ids=["killed", "asked to end"])
 def test_what_another_process_started_is_gone_when_stopped(child_of_another, graceful_seconds):
     """As a broker of a demo that is killed by hand."""
