@@ -20,6 +20,16 @@ HEALTH = (
 """States of health, the worst first."""
 
 
+def require_health(health: str | None) -> None:
+    """Refuse what is no state of health; none is wanted without one.
+
+    Raises:
+        ProblemError: 400.
+    """
+    if health and health not in HEALTH:
+        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(HEALTH)}")
+
+
 @router.get(
     "/groups",
     summary="Groups on topics, newest rows",
@@ -38,8 +48,7 @@ def groups(
     cursor: Cursor = None,
 ) -> Response:
     """Return the newest rows of ``progress.groups``; unknown values come last in any order."""
-    if health is not None and health not in HEALTH:
-        raise ProblemError(400, f"health={health!r}: it is one of {', '.join(HEALTH)}")
+    require_health(health)
     order = Order.of(sort, progress.GROUPS)
     rows = having(store.newest.of(progress.GROUPS, cluster), health=health, topic=topic)
     rows = containing(rows, q, ("consumer_group", "topic"))

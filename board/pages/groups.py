@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from board.api.groups import HEALTH
+from board.api.groups import HEALTH, require_health
 from board.pages.layout import ThePage
 from board.paging import Order, containing, having
 from board.paging import page as page_of
@@ -36,6 +36,7 @@ def groups(
     cursor: str = "",
 ) -> Response:
     """Show the newest rows of groups, filtered and sorted."""
+    require_health(health)
     order = Order.of(sort, progress.GROUPS)
     rows = page.rows.of(progress.GROUPS)
     rows = having(rows, cluster=cluster or None, health=health or None, topic=topic or None)
