@@ -1,14 +1,13 @@
 """Replacing the window of a table in one commit, whatever compaction did to its files."""
 
 from pyspark.sql import DataFrame, DataFrameWriterV2
-from pyspark.sql import functions as F
 
 from assets.windows import read_window
 from lake.catalog import Lake
 from lake.replacement import around_files, rows_outside
 from lake.schema import Table
 from lake.window import Window
-from spark.columns import inside, stored_in
+from spark.columns import inside, resolved, stored_in
 
 
 def clear_window(table: Table, window: Window, lake: Lake) -> int:
@@ -47,20 +46,11 @@ def _writer(rows: DataFrame, table: Table) -> DataFrameWriterV2:
     """Return a writer that writes rows where they are.
 
     Otherwise Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
-    so each task keeps a file open for each.
+    so each task keeps a file open for each. And a writer resolves a plan from its beginning again,
+    unless it finds that done.
     """
-    writer = _resolved(rows, table.instant).writeTo(table.name)
+    writer = resolved(rows, table.instant).writeTo(table.name)
     return writer.option("distribution-mode", "none").option("fanout-enabled", "true")
-
-
-def _resolved(rows: DataFrame, instant: str) -> DataFrame:
-    """Return the same rows, of which a Spark Connect server resolves the plan once.
-
-    A writer resolves the plan from its beginning again, which of large plans takes longer than to
-    run them on the rows of a tick. ``withColumns`` makes the server resolve what it is called on,
-    and the writer finds it done.
-    """
-    return rows.withColumns({instant: F.col(instant)})
 
 
 def _added(lake: Lake, table: Table) -> int:

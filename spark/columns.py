@@ -88,6 +88,19 @@ def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     return frame.select("*", *(column.alias(name) for name, column in columns.items()))
 
 
+def resolved(rows: DataFrame, column: str = "snapshot_id") -> DataFrame:
+    """Return the same rows, of which a Spark Connect server resolves the plan once, here.
+
+    With functions it resolves one level of a plan after the other, and looks at all others each
+    time: two halves take half of the time. ``withColumns`` makes it resolve what it is called on.
+
+    Args:
+        rows: any rows.
+        column: one of their columns.
+    """
+    return rows.withColumns({column: F.col(column)})
+
+
 def with_key_hash(rows: DataFrame, *key: str) -> DataFrame:
     """Add ``key_hash``, which goes before the key where Spark sorts rows by it.
 

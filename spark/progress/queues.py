@@ -22,6 +22,7 @@ from spark.columns import (
     at_least_zero,
     inside,
     milliseconds,
+    resolved,
     with_new,
     with_previous,
 )
@@ -128,10 +129,10 @@ def queues(
             },
         )
     )
-    counted = joined.transform(with_new, _counts()).transform(with_new, _more_counts())
+    counted = resolved(joined).transform(with_new, _counts()).transform(with_new, _more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
     grown = steps(ends, timeline, now, window)
-    rated = with_new(with_times(counted, grown), rates(longest_gap))
+    rated = with_new(resolved(with_times(resolved(counted), grown)), rates(longest_gap))
     return with_new(
         rated,
         {
