@@ -91,7 +91,7 @@ def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 def resolved(rows: DataFrame, column: str = "snapshot_id") -> DataFrame:
     """Return the same rows, of which a Spark Connect server resolves the plan once, here.
 
-    With functions it resolves one level of a plan after the other, and looks at all others each
+    With functions it resolves one level of a plan after the other, and visits all others each
     time: two halves take half of the time. ``withColumns`` makes it resolve what it is called on.
 
     Args:

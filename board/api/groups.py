@@ -21,12 +21,12 @@ HEALTH = (
 
 
 def require_health(health: str | None) -> None:
-    """Refuse what is no state of health; none is wanted without one.
+    """Refuse what is no state of health; None is for all of them.
 
     Raises:
         ProblemError: 400.
     """
-    if health and health not in HEALTH:
+    if health is not None and health not in HEALTH:
         raise ProblemError(400, f"health={health!r}: it is one of {', '.join(HEALTH)}")
 
 

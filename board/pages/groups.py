@@ -36,7 +36,7 @@ def groups(
     cursor: str = "",
 ) -> Response:
     """Show the newest rows of groups, filtered and sorted."""
-    require_health(health)
+    require_health(health or None)
     order = Order.of(sort, progress.GROUPS)
     rows = page.rows.of(progress.GROUPS)
     rows = having(rows, cluster=cluster or None, health=health or None, topic=topic or None)

@@ -71,7 +71,7 @@ class EventLog(SqliteEventLogStorage):
         return self._kept(INDEX_SHARD_NAME, lambda: SqliteEventLogStorage.index_connection(self))
 
     def has_table(self, table_name: str) -> bool:
-        """Whether the database of all runs has a table; Dagster's own looks for each check's."""
+        """Whether the database of all runs has a table; Dagster's own searches at each check."""
         if table_name not in self._found_tables and super().has_table(table_name):
             self._found_tables.add(table_name)
         return table_name in self._found_tables

@@ -62,7 +62,7 @@ def _without_tables(body: bytes, names: Iterable[str]) -> tuple[bytes, dict[str,
 def _table(text: bytes) -> IntegerTable | None:
     r"""Return a table without backslashes that begins as one; None where it is not proven.
 
-    Colons and commas get the quotes of the keys beside them. Where a key had some, msgspec refuses
+    Colons and commas get the quotes of the keys next to them. Where a key had some, msgspec refuses
     it, so the quotes in the text are those of names, and their number shows that none is missing.
     No key is there twice and no name holds a colon or comma: there are none beyond the result's.
     """

@@ -80,6 +80,7 @@ def test_a_cursor_survives_the_removal_of_its_row(client: TestClient, filled: La
         ("?limit=many", "limit"),
         ("?sort=nothing", "nothing"),
         ("?health=SICK", "SICK"),
+        ("?health=", "health"),
         ("?cursor=xyz", "cursor"),
     ],
 )
