@@ -4,10 +4,13 @@ All rest on private parts of PyIceberg. With another version than the tested one
 without them, only slower. A test fails when another version is installed.
 """
 
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pyiceberg
 from pyiceberg.io import InputFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
@@ -17,6 +20,8 @@ from pyiceberg.typedef import UTF8
 
 TESTED_VERSION = "0.12.0"
 """Version of PyIceberg that the patches were tested with."""
+
+Frozen = TypeVar("Frozen", PartitionSpec, Schema, Snapshot)
 
 _read = FromInputFile.table_metadata
 
@@ -48,17 +53,18 @@ def transaction(table: Table) -> Transaction:
     """Return a transaction on a table, patched where the installed version is the tested one."""
     if pyiceberg.__version__ != TESTED_VERSION:
         return Transaction(table)
-    Snapshot.__deepcopy__ = _itself  # pyright: ignore
+    for frozen in (PartitionSpec, Schema, Snapshot):
+        frozen.__deepcopy__ = _itself  # pyright: ignore
     return _CachedTransaction(table)
 
 
-def _itself(snapshot: Snapshot, memo: Any) -> Snapshot:
-    """Return a snapshot in place of its copy.
+def _itself(part: Frozen, memo: Any) -> Frozen:
+    """Return a part of a table's metadata in place of its copy.
 
-    PyIceberg hands out deep copies of a table's metadata with all its snapshots, which are frozen.
-    Copying those of an hour took half of a commit.
+    PyIceberg hands out deep copies of a table's metadata with all its snapshots and schemas, which
+    are frozen. Copying the snapshots of an hour took half of a commit.
     """
-    return snapshot
+    return part
 
 
 def keep_metadata() -> None:
@@ -77,7 +83,20 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
     folder = location.rpartition("/")[0]
     known = _kept.get(folder)
     if known is None or known[0] != location:
-        known = _kept[folder] = location, _read(input_file, encoding)
+        known = _kept[folder] = location, _completed(_read(input_file, encoding))
         for first in list(_kept)[:-MOST_KEPT]:
             _kept.pop(first, None)
     return known[1]
+
+
+def _completed(metadata: TableMetadata) -> TableMetadata:
+    """Return metadata of which schemas and partition specs hold all that they derive on demand.
+
+    Threads share what is kept. What one of them derives late becomes an attribute, and another
+    one that copies or writes the same schema just then fails: its dictionary changed size.
+    """
+    for part in (*metadata.schemas, *metadata.partition_specs):
+        for name, derived in vars(type(part)).items():
+            if isinstance(derived, cached_property):
+                getattr(part, name)
+    return metadata

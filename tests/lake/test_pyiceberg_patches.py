@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 
 import pyiceberg
 import pytest
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
 from lake import pyiceberg_patches
 from lake.catalog import Lake
@@ -34,13 +38,30 @@ def test_a_transaction_derives_its_metadata_once_per_change(lake):
     assert "changed" not in before.properties
 
 
-def test_copies_of_metadata_share_their_snapshots(lake):
+def test_copies_of_metadata_share_their_frozen_parts(lake):
     lake.append(QUARANTINE, [ROW])
     lake.append(QUARANTINE, [ROW])
     metadata = lake.table(QUARANTINE.name).metadata
     copied = copy.deepcopy(metadata)
     assert copied is not metadata and len(copied.snapshots) == 2
-    assert all(a is b for a, b in zip(copied.snapshots, metadata.snapshots, strict=True))
+    assert all(a is b for a, b in zip(parts(copied), parts(metadata), strict=True))
+    assert copied.snapshots is not metadata.snapshots  # an update may add to the list
+
+
+def test_threads_share_parts_that_no_use_changes(lake):
+    """A thread that copied a schema failed where another one derived from it for the first time."""
+    lake.append(QUARANTINE, [ROW])
+    shared = lake.table(QUARANTINE.name).metadata
+    attributes = [set(vars(part)) for part in parts(shared)]
+    assert lake.read(QUARANTINE, columns=("reason",), limit=1).num_rows == 1
+    lake.append(QUARANTINE, [ROW])
+    shared.schema().find_field("REASON", case_sensitive=False)
+    assert shared.schema().name_mapping and shared.spec().source_id_to_fields_map
+    assert [set(vars(part)) for part in parts(shared)] == attributes
+
+
+def parts(metadata: TableMetadata) -> list[Schema | PartitionSpec | Snapshot]:
+    return [*metadata.schemas, *metadata.partition_specs, *metadata.snapshots]
 
 
 def test_an_untested_version_commits_without_patches(lake, monkeypatch: pytest.MonkeyPatch):
