@@ -16,6 +16,7 @@ from lake import history
 from lake.catalog import Lake
 from lake.conditions import any_of, window_filter
 from lake.history import LoadedSnapshot
+from lake.listed_groups import listing_all_groups
 from lake.schema import Table
 from lake.tables import raw
 from lake.window import Window
@@ -137,7 +138,7 @@ def evaluations(
     """Return the outcomes of rules at snapshots, true or not.
 
     An untrue rule matters only to an incident, so Spark evaluates only subjects with an incident.
-    A subject without a row in a snapshot of its whole cluster is gone: no rule is true of it.
+    A subject without a row in a snapshot that lists all groups is gone: no rule is true of it.
 
     Args:
         session: runs the evaluation where one is needed.
@@ -166,11 +167,14 @@ def evaluations(
         for snapshot, found in zip(snapshots, found_true, strict=True)
     ]
     outcomes = _outcomes(session, lake, rules, snapshots, known, set().union(*undecided))
+    outcomes |= dict.fromkeys(_gone(lake, snapshots, undecided, outcomes), False)
+    untrue = [
+        frozenset(each for each in subjects_of if outcomes.get((of.snapshot_id, *each)) is False)
+        for of, subjects_of in zip(snapshots, undecided, strict=True)
+    ]
     return [
-        Evaluation(
-            snapshot.observed_at, snapshot.cluster, found, _untrue(snapshot, subjects_of, outcomes)
-        )
-        for snapshot, found, subjects_of in zip(snapshots, found_true, undecided, strict=True)
+        Evaluation(snapshot.observed_at, snapshot.cluster, found, not_true)
+        for snapshot, found, not_true in zip(snapshots, found_true, untrue, strict=True)
     ]
 
 
@@ -198,23 +202,18 @@ def _outcomes(
     }
 
 
-def _untrue(
-    snapshot: LoadedSnapshot,
-    subjects: Iterable[tuple[str, str]],
+def _gone(
+    lake: Lake,
+    snapshots: Sequence[LoadedSnapshot],
+    undecided: Sequence[Collection[tuple[str, str]]],
     outcomes: Mapping[tuple[str, str, str], bool | None],
-) -> frozenset[tuple[str, str]]:
-    """Return the rules and subjects of which a snapshot shows that the rule is not true.
-
-    One without an outcome has no row in the snapshot: it is gone if all brokers are in it, else
-    unknown.
-    """
-    gone = False if _is_whole(snapshot) else None
-    return frozenset(
-        subject
+) -> set[tuple[str, str, str]]:
+    """Return the snapshots, rules and subjects of which the snapshot shows that they are gone."""
+    missing = {
+        outcome: snapshot
+        for snapshot, subjects in zip(snapshots, undecided, strict=True)
         for subject in subjects
-        if outcomes.get((snapshot.snapshot_id, *subject), gone) is False
-    )
-
-
-def _is_whole(snapshot: LoadedSnapshot) -> bool:
-    return snapshot.status == "COMPLETE" and snapshot.is_of_all_brokers
+        if (outcome := (snapshot.snapshot_id, *subject)) not in outcomes
+    }
+    of_all = listing_all_groups(lake, list(dict.fromkeys(missing.values())))
+    return {outcome for outcome, snapshot in missing.items() if snapshot.snapshot_id in of_all}

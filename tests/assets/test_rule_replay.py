@@ -152,6 +152,37 @@ def test_incidents_catch_up_with_a_past_in_parts(
     assert from_rows(alerted.read(INCIDENTS, WINDOW)) == found
 
 
+@pytest.mark.parametrize(
+    ("day", "failed", "transitions"),
+    [
+        (-10, "GET_CONSUMER_CONNECTION_LIST billing", ["FIRING", "RESOLVED"]),
+        (-9, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG", ["FIRING"]),
+    ],
+)
+def test_a_deleted_group_is_gone_though_snapshots_are_partial(
+    session_home, spark, rules, day, failed, transitions
+):
+    """The incident of a group that a snapshot may merely have failed to list stays open."""
+    lake = Lake(session_home)
+    problem = {"endpoint": "10.0.0.1:10911", "operation": failed, "code": 16, "message": "denied"}
+    at_all = [day * 1440 + number for number in range(15)]
+    header = {"status": "PARTIAL", "brokers_read": ["broker-a"], "problems": [problem]}
+    broker = {"broker_id": 0, "address": problem["endpoint"]}
+    group = {"consumer_group": "deleted", "topic": "orders", "message_model": "CLUSTERING"}
+    group |= {"readable_lag": 500, "complete": True, "online": True}
+    for table, rows in (
+        (raw.SNAPSHOTS, [header | {"at": at} for at in at_all]),
+        (raw.BROKERS, [broker | {"at": at} for at in at_all]),
+        (progress.GROUPS, [group | {"at": at} for at in at_all[:5]]),
+        (progress.SNAPSHOTS, [{"at": at} for at in at_all]),
+    ):
+        lake.append(table, arrow(table, rows))
+    given = SimpleNamespace(session_for=lambda rows: spark)
+    window = Window(minute(at_all[0]), minute(at_all[-1] + 1))
+    (found,) = rule_replay.replay(lake, given, rules, window)
+    assert [one.transition for one in found.transitions] == transitions
+
+
 DAY_OF_FILES = -8 * 1440
 
 
