@@ -17,7 +17,7 @@ from lake.window import Window
 from spark.columns import with_new
 
 FORMER_DAYS = 7
-"""How many days back throughput is compared with."""
+"""How many days back throughput is compared with: the last of them is the same day of the week."""
 
 LEAST_DAYS = 3
 """How many of them must be known; fewer give no usual throughput."""
@@ -120,6 +120,8 @@ def _differing_topic() -> Column:
 def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
     """Compare what groups received within the hour with what is usual at this time of day.
 
+    A group that rests at weekends usually receives the less of two rates: the median of the former
+    days, and that of the same day of the week before, where it is known.
     Counters of a broker that was started within the hour cover less: the share is unknown then.
     """
     hours = throughput.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'hour'")
@@ -129,7 +131,8 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
     age = F.unix_seconds("observed_at") - F.unix_seconds("former_at")
     day = F.round(age / 86400)
     same_time = F.abs(age - day * 86400) <= SLACK.total_seconds()
-    usual = F.when(F.count_distinct(day) >= LEAST_DAYS, F.median("former_tps"))
+    week_ago = F.avg(F.when(day == FORMER_DAYS, F.col("former_tps")))
+    usual = F.least(F.median("former_tps"), week_ago)
     hour_ago = F.col("observed_at") - F.make_dt_interval(hours=F.lit(1))
     started = (
         brokers.where(F.col("booted_at") > hour_ago)
@@ -143,7 +146,7 @@ def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
         .join(former, list(_TOPIC))
         .where(same_time & day.between(1, FORMER_DAYS))
         .groupBy("snapshot_id", *_TOPIC, "tps")
-        .agg(usual.alias("usual_tps"))
+        .agg(F.when(F.count_distinct(day) >= LEAST_DAYS, usual).alias("usual_tps"))
         .join(F.broadcast(started), on="snapshot_id", how="left")
         .select(
             "snapshot_id",

@@ -170,6 +170,20 @@ def test_throughput_is_compared_with_the_same_hour_before(spark: SparkSession) -
     assert found == {0: 0.4, 1: False, 2: None}
 
 
+@pytest.mark.parametrize(
+    ("week_ago", "expected"),
+    [(1, False), (100, 0.02), (5000, 0.02), (0, None)],
+    ids=["rest", "work", "replay", "none"],
+)
+def test_a_group_may_rest_on_a_day_of_the_week(
+    spark: SparkSession, week_ago: float, expected: float | bool | None
+) -> None:
+    """Six days of work before a Saturday: the Saturday before shows whether it rests then."""
+    former = [hourly(-number * DAY, 100) for number in range(1, 7)]
+    rows = {"progress.throughput": [*former, hourly(-7 * DAY + 5, week_ago), hourly(0, 2)]}
+    assert evaluated(spark, "throughput_drop", rows) == {0: expected}
+
+
 def broker(at: float, address: str, booted: float | None) -> dict[str, Any]:
     booted_at = None if booted is None else minute(booted)
     return {"at": at, "broker_id": 0, "address": address, "booted_at": booted_at}
