@@ -263,7 +263,9 @@ class RemotingClient:
             reason = f"no connection within {self._connect_timeout:g} s"
             self._give_up(peer, ConnectError, reason, operation)
         except (OSError, ValueError) as error:
-            reason = tls_failure(error) or getattr(error, "strerror", None) or str(error)
+            # A handshake that the other side ends is a ConnectionResetError without a text.
+            ended = "the other side ended the TLS handshake, does it speak TLS?"
+            reason = tls_failure(error) or getattr(error, "strerror", None) or str(error) or ended
             self._give_up(peer, ConnectError, f"could not connect: {reason}", operation)
 
     async def _open(self, peer: Peer, addresses: list[str], port: int) -> EndpointConnection:

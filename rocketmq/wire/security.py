@@ -7,6 +7,7 @@ table or traceback can show one.
 import base64
 import functools
 import hmac
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from rocketmq.wire.codes import ResponseCode
 from rocketmq.wire.frame import Frame
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
+
+_REFUSAL = re.compile(r"alert .*(certificate|unknown ca)")
+"""Alerts of a server about the certificate of its client, or that the client has none."""
 
 
 class SecurityError(ValueError):
@@ -152,7 +156,8 @@ def tls_failure(error: BaseException | None) -> str | None:
         return f"TLS: its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or "broken").replace("_", " ").lower()
-        return f"TLS: {reason}"
+        refused = ", it refuses our client certificate" if _REFUSAL.search(reason) else ""
+        return f"TLS: {reason}{refused}"
     return None
 
 

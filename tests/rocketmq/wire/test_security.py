@@ -21,7 +21,7 @@ from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode
 from rocketmq.wire.errors import ConnectError, DeniedError, NotRocketMQError, ResponseError
-from rocketmq.wire.security import Credentials, Security, SecurityError, Tls
+from rocketmq.wire.security import Credentials, Security, SecurityError, Tls, tls_failure
 
 GOLDEN = Credentials("rocketmq2", "12345678")
 FIELDS = {"consumerGroup": "g1", "topic": "TopicA", "Zed": "z"}
@@ -259,3 +259,34 @@ def test_a_plain_request_to_a_tls_server(scripted):
                 await client.call(endpoint, RequestCode.GET_BROKER_CLUSTER_INFO)
 
     asyncio.run(main())
+
+
+def test_a_handshake_that_the_server_ends_has_a_reason(scripted):
+    """RocketMQ with ``tls.server.mode=disabled`` closes the connection."""
+
+    async def close(reader, writer):
+        await reader.read(1)
+
+    async def main():
+        security = Security(tls=Tls(verify=False))
+        async with scripted(close) as endpoint, RemotingClient(security=security) as client:
+            with pytest.raises(ConnectError, match="does it speak TLS"):
+                await client.call(endpoint, RequestCode.GET_BROKER_CLUSTER_INFO)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("alert", "refused"),
+    [
+        ("SSLV3_ALERT_BAD_CERTIFICATE", True),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", True),
+        ("TLSV1_ALERT_UNKNOWN_CA", True),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", False),
+        ("NO_CERTIFICATE_OR_CRL_FOUND", False),
+    ],
+)
+def test_a_refused_client_certificate_is_named(alert, refused):
+    error = ssl.SSLError(1, "[SSL] alert")
+    error.reason = alert
+    assert ("it refuses our client certificate" in (tls_failure(error) or "")) == refused
