@@ -50,6 +50,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
         _add_unknown_parts(reading, problems)
+        _add_unknown_topics(reading, problems)
         _add_unknown_members(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.responded]
     online = merged_online([online_at(masters), proxied.online])
@@ -143,6 +144,22 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     for code, part in parts.items():
         if part is None and code.name not in named:
             problems.add(Problem(reading.address, code.name, None, "failed with other requests"))
+
+
+def _add_unknown_topics(reading: BrokerReading, problems: Problems) -> None:
+    """Add one problem that names the topics which our account may not read on this master.
+
+    Of denied requests the problems keep only the first.
+    """
+    if not (reading.is_master and reading.responded and problems.is_denied_at(reading.address)):
+        return
+    missing = set(reading.topics_to_measure()) - reading.topic_stats.keys()
+    name = RequestCode.GET_TOPIC_STATS_INFO.name
+    named = problems.operations_at(reading.address)
+    unnamed = [topic for topic in sorted(missing) if f"{name} {topic}" not in named]
+    if unnamed:
+        message = f"the offsets of {len(unnamed)} topics are unknown"
+        problems.add(Problem(reading.address, f"{name} {' '.join(unnamed)}", None, message))
 
 
 def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Problems) -> None:

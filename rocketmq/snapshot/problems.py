@@ -55,6 +55,10 @@ class Problems:
         """Return the operations that problems of an endpoint name."""
         return {each.operation for each in self._found.values() if each.endpoint == endpoint}
 
+    def is_denied_at(self, endpoint: str) -> bool:
+        """Return whether an endpoint denied access to a request."""
+        return (endpoint, DeniedError) in self._found
+
     def rows(self) -> list[Problem]:
         """Return all problems, in order."""
         return [

@@ -257,6 +257,20 @@ def test_a_grpc_client_gets_no_request(scripted):
     assert 307 not in {code for code, _ in requested}
 
 
+def test_topics_that_may_not_be_read_are_named(scripted):
+    """Of denied requests the problems keep only the first, here about a group."""
+
+    async def main():
+        denied = BEHIND_A_PROXY | {202: 16, 203: 16}
+        async with scripted(scripted_broker(denied, [])) as namesrv:
+            return await collect(ClusterTarget((namesrv,)))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.queue_offsets) == ("PARTIAL", [])
+    named = {it.operation: it.message for it in taken.problems}
+    assert named["GET_TOPIC_STATS_INFO t"] == "the offsets of 1 topics are unknown"
+
+
 def test_a_slave_does_not_replace_a_dead_master():
     found, problems = expect(HEADLESS)
     assert [is_master for *_, is_master in found] == [False, False]
