@@ -63,6 +63,8 @@ class Account:
                 raise SettingsError(
                     [f"{self.place}.{name}: this environment variable is not set, or empty"]
                 )
+            if not _is_utf8(found[name]):
+                raise SettingsError([f"{self.place}.{name}: this environment variable is no UTF-8"])
         return Credentials(found["access_key_env"], found["secret_key_env"])
 
 
@@ -152,6 +154,11 @@ class Cluster:
         """
         credentials = self.acl.credentials(environment) if self.acl else None
         return Security(credentials, self.tls)
+
+
+def _is_utf8(text: str) -> bool:
+    """Return whether a variable's bytes were UTF-8; Python replaces others by surrogates."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def clusters_file(home: Home, path: str | None = None) -> Path | None:

@@ -281,3 +281,13 @@ def test_an_unknown_limit_of_deep_snapshots_is_named(tmp_path):
     file.write_text("clusters:\n- {name: a, namesrv: 'h:1', deep_limits: {max_client: 3}}\n")
     with pytest.raises(SettingsError, match=r"deep_limits\.max_client"):
         load_clusters(file)
+
+
+def test_a_secret_that_is_no_text_is_named_and_not_shown(home):
+    """Python reads bytes of a variable that are no UTF-8 as surrogates."""
+    write(home, "clusters:\n- {name: a, namesrv: a:1, acl: {access_key_env: A, secret_key_env: S}}")
+    (cluster,) = configured(home)
+    with pytest.raises(SettingsError) as caught:
+        cluster.security({"A": "me", "S": "s3cr\udce9t"})
+    assert str(caught.value).endswith("secret_key_env: this environment variable is no UTF-8")
+    assert "s3cr" not in str(caught.value)
