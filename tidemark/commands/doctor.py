@@ -1,15 +1,19 @@
 """`tidemark doctor`: what works here and what does not."""
 
+import asyncio
 import logging
 import os
 import socket
 import sys
 import warnings
+from collections.abc import Sequence
 
 import typer
 
-from rocketmq.collector import collect_snapshot
+from rocketmq.collector import collect
 from rocketmq.records import Snapshot
+from rocketmq.snapshot.target import ClusterTarget
+from settings.errors import SettingsError
 from tidemark.checks import Check
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
@@ -217,12 +221,33 @@ def _brokers(namesrv: str) -> str:
     basics = invocation().basics
     if not (namesrv or basics.namesrv) and clusters_file(home, basics.clusters) is None:
         return "no request: give --namesrv HOST:PORT or set TIDEMARK_NAMESRV"
-    snapshots = [collect_snapshot(target_of(cluster)) for cluster in clusters(home, namesrv)]
-    failed = [snapshot for snapshot in snapshots if snapshot.status != "COMPLETE"]
+    targets: list[ClusterTarget] = []
+    failed: list[str] = []
+    for cluster in clusters(home, namesrv):
+        try:
+            targets.append(target_of(cluster))
+        except SettingsError as error:
+            failed.append(f"{cluster.key}: {error}")
+    snapshots = _side_by_side(targets)
+    failed += [
+        f"{item.cluster} {item.status}: {problem_lines(item)[0]}"
+        for item in snapshots
+        if item.status != "COMPLETE"
+    ]
     if failed:
-        lines = [f"{item.cluster} {item.status}: {problem_lines(item)[0]}" for item in failed]
-        raise CommandError("; ".join(lines))
+        raise CommandError("; ".join(failed))
     return "; ".join(_seen(snapshot) for snapshot in snapshots)
+
+
+def _side_by_side(targets: Sequence[ClusterTarget]) -> list[Snapshot]:
+    """Take a snapshot of each cluster; one that does not respond delays no other."""
+    found: list[Snapshot] = []
+
+    async def take_all() -> None:
+        found.extend(await asyncio.gather(*(collect(target) for target in targets)))
+
+    asyncio.run(take_all())
+    return found
 
 
 def _seen(snapshot: Snapshot) -> str:

@@ -160,3 +160,19 @@ def test_a_wrong_database_of_leases_is_reported(home, tmp_path):
         (line,) = failed(home, **settings, TIDEMARK_STATE_URI=wrong)
         assert line.startswith("FAIL  state    leases cannot be had: PostgreSQL at 127.0.0.1")
         assert "or mend TIDEMARK_STATE_URI" in line
+
+
+def test_clusters_are_checked_side_by_side(home):
+    """One without its account hid all others, and those that do not respond took their turns."""
+    home.make()
+    entries = ["  acl: {access_key_env: NOT_SET, secret_key_env: NOT_SET}", "", ""]
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        address = f"127.0.0.1:{hole.getsockname()[1]}"
+        text = "clusters:\n"
+        for number, more in enumerate(entries):
+            text += f"- name: c{number}\n  namesrv: {address}\n{more}\n"
+        (home.path / "clusters.yaml").write_text(text)
+        (line,) = failed(home)
+    assert line.startswith("FAIL  brokers  c0: ")
+    assert "access_key_env: this environment variable is not set" in line
+    assert "c1 FAILED: " in line and "c2 FAILED: " in line
