@@ -233,4 +233,6 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
 
 def _without_secrets(detail: ErrorDetails) -> str:
     """What is wrong; whatever was written about an account may be the secret itself."""
+    if detail["type"] == "too_short" and detail["loc"] == ("namesrv",):
+        return "empty: HOST:PORT of its name servers is wanted"
     return reason(detail, show="acl" not in detail["loc"])

@@ -1,5 +1,6 @@
 """One snapshot for a command: which cluster it is of, and how its problems are shown."""
 
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -108,9 +109,11 @@ def targeted_snapshot(
     snapshot = collect_snapshot(target)
     lines = problem_lines(snapshot)
     if snapshot.status == "FAILED":
+        # A shell ends a command at the semicolon between two name servers.
+        servers = shlex.quote(";".join(cluster.namesrv))
         raise CommandError(
             f"{lines[0] if lines else cluster.key}; check the address with: tidemark doctor "
-            f"--namesrv {';'.join(cluster.namesrv)}"
+            f"--namesrv {servers}"
         )
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)

@@ -1,8 +1,12 @@
 """Addresses: ``host:port`` as text, and the IP addresses of a host name."""
 
 import asyncio
+import re
 import socket
 import threading
+
+_NO_HOST = re.compile(r"[\s;,/]")
+"""In a list of addresses, or a URL, but in no host name."""
 
 
 def split_endpoint(endpoint: str) -> tuple[str, int]:
@@ -12,7 +16,8 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
         ValueError: the text is neither.
     """
     host, colon, port = endpoint.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    is_port = port.isdecimal() and 0 < int(port) < 65536
+    if not colon or not host or not is_port or _NO_HOST.search(host):
         raise ValueError(f"{endpoint!r} is not HOST:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

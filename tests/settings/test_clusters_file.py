@@ -156,6 +156,16 @@ WRONG = {
     "a path as name": (ENTRY.replace("name: a", "name: ../a"), 2, "clusters[0].name: "),
     "no name server": ("clusters:\n- name: a\n", 2, "clusters[0].namesrv: missing"),
     "no port": (ENTRY.replace("a:1", "a"), 3, "clusters[0].namesrv[0]: 'a' is not HOST:PORT"),
+    "two in one text": (
+        ENTRY.replace("a:1", "a:1;b:2"),
+        3,
+        "clusters[0].namesrv[0]: 'a:1;b:2' is not HOST:PORT",
+    ),
+    "empty name servers": (
+        ENTRY.replace("a:1", "[]"),
+        3,
+        "clusters[0].namesrv: empty: HOST:PORT of its name servers is wanted",
+    ),
     "written twice": (ENTRY + "  name: b\n", 4, "clusters[0].name: written twice"),
     "a name twice": (
         ENTRY + "- name: a\n  namesrv: b:1\n",

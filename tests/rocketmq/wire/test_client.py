@@ -394,6 +394,9 @@ def test_nothing_listens_there():
         ("localhost:http", "not HOST:PORT"),
         (":9876", "not HOST:PORT"),
         ("localhost:99999", "not HOST:PORT"),
+        ("a:1;b:2", "not HOST:PORT"),
+        ("a:1,b:2", "not HOST:PORT"),
+        ("http://a:1", "not HOST:PORT"),
         ("", "not HOST:PORT"),
     ],
 )
