@@ -49,6 +49,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
     for reading in readings:
         for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
+        _add_foreign_cluster(reading, problems)
         _add_unknown_parts(reading, problems)
         _add_unknown_topics(reading, problems)
         _add_unknown_members(reading, groups, problems)
@@ -125,6 +126,21 @@ async def _read_all(
         )
     )
     return groups
+
+
+def _add_foreign_cluster(reading: BrokerReading, problems: Problems) -> None:
+    """Add a problem for a remembered broker of a cluster that the name server does not list.
+
+    Name servers of two clusters may be configured as those of one. When the first dies, the next
+    lists the brokers of the other cluster.
+    """
+    cluster = (reading.config or {}).get("brokerClusterName")
+    if cluster and cluster not in reading.deployment:
+        message = (
+            f"{reading.broker} belongs to cluster {cluster}, which the name server does not list: "
+            "check that all name servers are of one cluster"
+        )
+        problems.add(Problem(reading.address, RequestCode.GET_BROKER_CONFIG.name, None, message))
 
 
 def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:

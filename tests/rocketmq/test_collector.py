@@ -257,6 +257,21 @@ def test_a_grpc_client_gets_no_request(scripted):
     assert 307 not in {code for code, _ in requested}
 
 
+def test_name_servers_of_two_clusters_are_reported(scripted):
+    """The second one lists other brokers than those that the first one listed."""
+
+    async def main():
+        broker = scripted_broker(BEHIND_A_PROXY, [])
+        other = scripted_broker(BEHIND_A_PROXY | {26: b"brokerName=z\nbrokerClusterName=two\n"}, [])
+        async with scripted(broker) as namesrv, scripted(other) as at:
+            return await collect(ClusterTarget((namesrv,), remembered=(("z", 0, at),)))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.brokers_answered) == ("PARTIAL", 2)
+    (problem,) = taken.problems
+    assert problem.message.startswith("z belongs to cluster two, which the name server does not")
+
+
 def test_topics_that_may_not_be_read_are_named(scripted):
     """Of denied requests the problems keep only the first, here about a group."""
 
