@@ -22,7 +22,7 @@ from assets.rule_evaluation import (
 from assets.run import CurrentRun, replaced, window_asset
 from lake.catalog import Lake
 from lake.history import LoadedSnapshot, whole_clusters, window_of
-from lake.tables import alerting
+from lake.tables import alerting, progress, quality
 from lake.typed_rows import typed_rows
 from spark.alerts.evaluation import evaluate
 from spark.alerts.group_features import GROUP_FEATURES
@@ -33,6 +33,13 @@ EVALUATED = (
     *(feature.table for feature in GROUP_FEATURES),
 )
 """The tables on which alert rules are evaluated."""
+
+ADVANCED_BY = (
+    *(quality.QUARANTINE, progress.TIMELINE, progress.QUEUES),
+    *(table for table in dict.fromkeys(EVALUATED) if table.namespace != "raw"),
+    alerting.ALERTS,
+)
+"""The tables that hold what advances incidents: without them no rule is true."""
 
 
 @window_asset(alerting.ALERTS, *EVALUATED)
@@ -57,17 +64,26 @@ def alerts(
 
 
 @window_asset(alerting.INCIDENTS, alerting.ALERTS)
-def incidents(run: CurrentRun, alert_rules: RulesResource) -> dg.MaterializeResult:
+def incidents(
+    context: dg.AssetExecutionContext, run: CurrentRun, alert_rules: RulesResource
+) -> dg.MaterializeResult:
     """Advance incidents by the snapshots that are newer than everything computed.
 
     People have been notified of incidents, so they follow time forward only. A recomputation of the
-    past changes ``alerting.alerts`` and no incident.
+    past changes ``alerting.alerts`` and no incident. Neither does a run that has not computed the
+    alerts of new snapshots, as they would resolve incidents that go on.
     """
     plan = run.plan
     known = whole_clusters(plan.known)
     counted = {each.snapshot_id for each in known}
     new = [each for each in plan.new if each.snapshot_id in counted]
-    if not new:
+    lacking = run.lacks(ADVANCED_BY)
+    if new and lacking:
+        context.log.warning(
+            f"no incident is advanced by {len(new)} new snapshots, and the next tick does that: "
+            f"this run computed only some tables, without {', '.join(lacking)}"
+        )
+    if lacking or not new:
         return dg.MaterializeResult(metadata=written(0, plan.window))
     declared = alert_rules.rule_set()
     changed, still_open = advance_by(

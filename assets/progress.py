@@ -11,7 +11,6 @@ import dagster as dg
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from assets.caught_up import caught_up
 from assets.metadata import described, key_of, written
 from assets.partitions import BACKFILL, HOURLY
 from assets.plan_frames import (
@@ -38,7 +37,7 @@ from lake.hidden_queues import read_quarantine, united
 from lake.history import window_of
 from lake.hourly_peaks import replace_peaks
 from lake.observation_steps import with_lacking
-from lake.tables import alerting, progress, quality, raw
+from lake.tables import progress, quality, raw
 from lake.window import Window, floor_hour
 from spark.progress.assignments import HISTORY, assignments
 from spark.progress.capacity import PEAK, capacity
@@ -284,6 +283,7 @@ def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     if not _members_reported(run):
         for table in _OF_MEMBERS:
             yield replaced(run, table, None)
+        run.has_computed(*_OF_MEMBERS)
         return
     plan, session = run.plan, run.session
     clients = read_valid(session, raw.CLIENTS, plan)
@@ -295,6 +295,7 @@ def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     idle = idle_clients(assigned, clients, plan.window, plan.system_topics)
     yield replaced(run, progress.IDLE_CLIENTS, idle)
     yield replaced(run, progress.SUBSCRIPTIONS, subscriptions(clients, plan.window))
+    run.has_computed(*_OF_MEMBERS)
 
 
 def _members_reported(run: Run) -> bool:
@@ -307,28 +308,3 @@ def _members_reported(run: Run) -> bool:
     by_client = one_of("subscriptions_source", ["client"])
     where = all_of(window_filter(raw.CLIENTS, plan.window), by_client)
     return run.lake.read(raw.CLIENTS, where, columns=("snapshot_id",), limit=1).num_rows > 0
-
-
-@window_asset(
-    progress.SNAPSHOTS,
-    *(alerting.INCIDENTS, progress.ASSIGNMENTS, progress.IDLE_CLIENTS, progress.SUBSCRIPTIONS),
-    *(progress.CAPACITY, progress.EVENTS),
-)
-def computed(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
-    """Mark the window's snapshots as computed; the next tick repeats a run that dies before.
-
-    It is the last step, so what it marks every other step has computed: of a tick that caught up,
-    Dagster learns the other hours here.
-    """
-    rows = [
-        {
-            "snapshot_id": snapshot.snapshot_id,
-            "observed_at": snapshot.observed_at,
-            "cluster": snapshot.cluster,
-        }
-        for snapshot in run.plan.snapshots
-    ]
-    run.lake.upsert(progress.SNAPSHOTS, rows)
-    for event in caught_up(context, run.plan):
-        context.log_event(event)
-    return dg.MaterializeResult(metadata=written(len(rows), run.plan.window))

@@ -1,6 +1,6 @@
 """A run as the bodies of assets see it: its tables, its Spark session and its plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial, wraps
 from inspect import isgeneratorfunction
@@ -52,6 +52,7 @@ class Run:
         self._tags = tags
         self._alone = alone
         self._plan: RunPlan | None = None
+        self._computed: set[str] = set()
 
     @property
     def plan(self) -> RunPlan:
@@ -102,6 +103,18 @@ class Run:
                 allow_retries=False,
             )
         self._plan = plan_run(self.lake, window, self._settings)
+
+    def has_computed(self, *tables: Table) -> None:
+        """Remember that the window of these tables is computed."""
+        self._computed.update(table.name for table in tables)
+
+    def lacks(self, tables: Iterable[Table]) -> list[str]:
+        """Return names of those tables whose window this run has not computed.
+
+        Whoever materializes some assets by hand, or repeats a run from where it failed, has a run
+        without the steps of others.
+        """
+        return [table.name for table in tables if table.name not in self._computed]
 
     def validated(self, suspects: frozenset[str]) -> None:
         """Take over what validation of the raw tables has found.
@@ -167,8 +180,11 @@ def window_asset(
         @wraps(body)
         def step(*context: Any, run: Run, **resources: Any) -> dg.MaterializeResult:
             if run.plan.window.empty:
-                return replaced(run, table, None)
-            return body(*context, run=run, **resources)
+                result = replaced(run, table, None)
+            else:
+                result = body(*context, run=run, **resources)
+            run.has_computed(table)
+            return result
 
         return dg.asset(
             **described(table),

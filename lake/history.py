@@ -98,7 +98,7 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     if first is None:
         return None
     reach = Window(first, _END)
-    computed = _computed_ids(lake, reach)
+    computed = computed_ids(lake, reach)
     newest: dict[str, datetime] = {}
     missing: dict[str, datetime] = {}
     settled: dict[str, datetime] = {}
@@ -123,7 +123,7 @@ def _first_missing(lake: Lake, since: datetime) -> datetime | None:
         window = Window(hour, hour + HOUR)
         if window.end <= since or computed.get(hour) == loaded:
             continue
-        known = _computed_ids(lake, window)
+        known = computed_ids(lake, window)
         for snapshot in loaded_snapshots(lake, window):
             if snapshot.observed_at >= since and snapshot.snapshot_id not in known:
                 return snapshot.observed_at
@@ -160,10 +160,11 @@ def pending_after(lake: Lake, window: Window) -> int:
         return 0
     reach = Window(window.end, _END)
     loaded = {snapshot.snapshot_id for snapshot in loaded_snapshots(lake, reach)}
-    return len(loaded - _computed_ids(lake, reach))
+    return len(loaded - computed_ids(lake, reach))
 
 
-def _computed_ids(lake: Lake, window: Window) -> set[str]:
+def computed_ids(lake: Lake, window: Window) -> set[str]:
+    """Return ids of the snapshots of a window that are marked as computed."""
     found = lake.read(progress.SNAPSHOTS, window, columns=("snapshot_id",))
     return set(found["snapshot_id"].to_pylist())
 

@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 
 from assets.alerting import alerts, incidents, notifications
+from assets.computed import computed
 from assets.maintenance import maintenance
 from assets.partitions import computable_since, first_hour, hourly, in_parts
 from assets.progress import (
-    computed,
     members,
     progress_capacity,
     progress_events,
