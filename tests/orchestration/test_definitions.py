@@ -96,3 +96,12 @@ def test_a_run_of_a_backfill_computes_the_configured_hours() -> None:
     }
 
     assert policies == {dg.BackfillPolicy.multi_run(2)}
+
+
+def test_a_backfill_of_all_assets_is_not_refused(tmp_path: Path) -> None:
+    """Dagster 1.13 compares the hours of a step's assets, and finds those of one parent unequal."""
+    graph = build(Settings(home=tmp_path)).resolve_asset_graph()
+    for key in graph.executable_asset_keys:
+        of_step = graph.get(key).execution_set_asset_keys
+        outside = [graph.get(each).parent_keys - of_step for each in of_step]
+        assert len({len(parents) > 1 for parents in outside}) == 1, key
