@@ -18,6 +18,7 @@ from assets.raw import LANDING
 from assets.run_tags import OF_TIDEMARK, PROCESS_TAG, process_of
 from lake.tables import raw
 from orchestration.instance.dead_runs import end_dead_runs, is_dead
+from orchestration.retries import UnlessInterrupted
 
 BEFORE_BACKFILLS = {"dagster/priority": "1"}
 """Tags of a run that leaves Dagster's queue before the parts of a backfill, which have 0."""
@@ -44,7 +45,7 @@ TICK_MAY_TAKE = timedelta(minutes=30)
 TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""
 
-RETRY = dg.RetryPolicy(max_retries=1, delay=2)
+RETRY = UnlessInterrupted(max_retries=1, delay=2)
 """Of the steps of a tick: a server may just be restarting, or another writer have been first."""
 
 
