@@ -42,12 +42,32 @@ DATA_DOCS = dg.AssetKey("data_docs")
 class AuditConfig(dg.Config):
     """Which hour is validated."""
 
-    hour: str = Field(default="", description="its first instant as ISO 8601; else the last whole")
+    hour: str = Field(
+        default="",
+        description="an instant of it as ISO 8601, in UTC unless it names a zone; else the last "
+        "whole hour",
+    )
 
     def window(self, now: datetime) -> Window:
-        """The hour as a window."""
-        start = datetime.fromisoformat(self.hour) if self.hour else now - HOUR
-        return Window(floor_hour(start), floor_hour(start) + HOUR)
+        """Return the hour as a window.
+
+        Raises:
+            Failure: what is configured is no instant.
+        """
+        start = floor_hour(self._instant() if self.hour else now - HOUR)
+        return Window(start, start + HOUR)
+
+    def _instant(self) -> datetime:
+        try:
+            instant = datetime.fromisoformat(self.hour)
+            # The year 1 of a zone is no instant of UTC.
+            return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
+            raise dg.Failure(
+                f"config of validate_hour: hour: {self.hour!r} is not an ISO 8601 instant; write "
+                "one as 2026-11-19T08:00, or leave it out for the last whole hour",
+                allow_retries=False,
+            ) from None
 
 
 def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
