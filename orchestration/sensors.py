@@ -158,7 +158,7 @@ def watch(
     declared = alert_rules.rule_set()
     rules, mistakes = declared.rules, declared.mistakes
     now = datetime.now(UTC)
-    since = datetime.fromisoformat(context.cursor) if context.cursor else now
+    since = _first_evaluation(context.cursor, now)
     context.update_cursor(since.isoformat())
     gone = removed_clusters(lake.lake, now, collector.clusters)
     failed = _failed_runs(context.instance)
@@ -181,6 +181,15 @@ def watch(
     )
     wrong = "".join(f"; {mistake}" for mistake in mistakes)
     return dg.SkipReason(f"{len(evaluation.alerts)} found, {changed} incidents changed{wrong}")
+
+
+def _first_evaluation(cursor: str | None, now: datetime) -> datetime:
+    """Return the instant that the cursor holds; now without one, or where a person broke it."""
+    try:
+        instant = datetime.fromisoformat(cursor or "")
+    except ValueError:
+        return now
+    return min(instant if instant.tzinfo else instant.replace(tzinfo=UTC), now)
 
 
 def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:

@@ -294,3 +294,27 @@ def test_nobody_who_listens_stops_no_delivery(lake, instance, monkeypatch):
     result = evaluate(notify, lake, instance).skip_reason.skip_message
     assert "TIDEMARK_HEARTBEAT_URL: no connection: ConnectionError" in result
     assert "s3cret" not in result
+
+
+@pytest.mark.parametrize(
+    ("cursor", "since"),
+    [
+        ("2026-11-19T08:00:00+00:00", datetime(2026, 11, 19, 8, tzinfo=UTC)),
+        ("2026-11-19T08:00", datetime(2026, 11, 19, 8, tzinfo=UTC)),
+        ("2999-01-01T00:00+00:00", None),
+        ("yesterday", None),
+    ],
+)
+def test_a_cursor_that_a_person_edits_stops_no_watch(lake, instance, cursor, since):
+    """The Dagster UI lets people write anything into it."""
+    before = datetime.now(UTC)
+    resources = {
+        "lake": LakeResource(home=str(lake.home.path)),
+        "alert_rules": RulesResource(path=str(DEFAULT_RULES)),
+        "collector": CollectorResource(),
+        "quality_settings": QualityResource(path=""),
+    }
+    with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
+        watch(context)
+        kept = datetime.fromisoformat(context.cursor)
+    assert kept == since if since else before <= kept <= datetime.now(UTC)
