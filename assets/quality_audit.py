@@ -180,9 +180,8 @@ class _Hour:
 def data_docs(lake: LakeResource) -> dg.MaterializeResult:
     """Great Expectations' Data Docs of the last audit: each expectation with its counts."""
     page = DataDocs(folder(lake.lake.home)).build()
-    return dg.MaterializeResult(
-        metadata={"page": dg.MetadataValue.url(page.as_uri()), "path": dg.MetadataValue.path(page)}
-    )
+    # No link: browsers open no file from a page of the UI.
+    return dg.MaterializeResult(metadata={"path": dg.MetadataValue.path(page)})
 
 
 def folder(home: Home) -> Path:

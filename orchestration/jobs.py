@@ -79,7 +79,7 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
     return [
         _job(
             "tick",
-            "Take a snapshot, load it, judge it, compute what is not computed yet, alert.",
+            "Take a snapshot, load it, validate it, compute what is not computed yet, alert.",
             every_tick,
             tags=PENDING | BEFORE_BACKFILLS,
             op_retry_policy=RETRY,
@@ -101,7 +101,7 @@ def jobs_with(audit: dg.AssetChecksDefinition) -> list[Any]:
         ),
         _job(
             "audit",
-            "Judge all rows of the last hour, and make pages of what was found.",
+            "Validate all rows of the last hour, and make pages of what was found.",
             dg.AssetSelection.checks(audit) | dg.AssetSelection.assets(DATA_DOCS),
         ),
     ]
