@@ -3,27 +3,36 @@
 A backup holds for each table the metadata of its newest version and every file that these name, so
 it is whole although ticks go on meanwhile removing and joining files. Files of a table never
 change: a second backup into the same folder copies only what is new, and removes what it does not
-name.
+name. `lake.backup_folder` has what is true of the folder alone.
 """
 
 import hashlib
-import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from posixpath import normpath
 from urllib.parse import unquote
 
-import msgspec
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table as IcebergTable
 
+from lake.backup_folder import (
+    UNFINISHED,
+    BackupError,
+    Contents,
+    Proof,
+    begin,
+    check_files,
+    contents_of,
+    finish,
+    proof_of,
+    write,
+)
 from lake.catalog import Lake
 from lake.damaged_files import usable
 from lake.leases import RUN
@@ -31,7 +40,7 @@ from lake.leases import TABLES as MAKING
 from lake.table_creation import VERSION
 from lake.tables import TABLES, raw
 from lake.upgrading import FOR_ITS_USER
-from settings.home import Home, write_whole
+from settings.home import Home
 
 WAITS_SECONDS = 3600.0
 """How long a backup waits for a run to end."""
@@ -40,33 +49,6 @@ SETTINGS = "*.y*ml"
 """Files of settings in a home."""
 
 Report = Callable[[str], None]
-
-Proof = tuple[int, str]
-"""Size and checksum of a file."""
-
-
-class BackupError(Exception):
-    """A backup cannot be made or put back; one line."""
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a backup holds, as its file ``backup.json`` states.
-
-    Attributes:
-        program: the version of tidemark that made it.
-        version: that of the tables.
-        warehouse: where their files lay; they are put back there, because Iceberg's metadata name
-            files by their whole address.
-        tables: full name to the address of its metadata.
-        files: path in the backup of each file that the tables need, to its size and SHA-256.
-    """
-
-    program: str
-    version: int
-    warehouse: str
-    tables: dict[str, str]
-    files: dict[str, Proof] = field(default_factory=dict)
 
 
 def backup(
@@ -84,11 +66,14 @@ def backup(
         waiting: receives the holder of the lease of runs, where this waits for it.
 
     Raises:
+        BackupError: the folder is the home, or holds what a backup would replace.
         DamagedError: a file cannot be read.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = _known_files(folder)
+    if folder.resolve() == lake.home.path.resolve():
+        raise BackupError(f"{folder} is the home itself: name a folder elsewhere")
+    known = begin(folder)
+    unfinished = folder / UNFINISHED
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         places, files = {}, {}
         for name in TABLES:
@@ -103,16 +88,14 @@ def backup(
             report(f"{name}: {len(found.keys() - known.keys())} new files")
             files |= found
         loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
-        _copy_pending(lake.home, folder, loaded)
+        _copy_pending(lake.home, unfinished / "landing", loaded)
     for name in lake.shared.state.names():
         text = lake.shared.state.read(name)
         if text is not None:
-            _write(folder / "state" / name, text.encode())
-    _copy_home(lake.home, folder / "home")
+            write(unfinished / "state" / name, text.encode())
+    _copy_home(lake.home, unfinished / "home")
     made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
-    # Last: a folder without it is no backup.
-    write_whole(folder / "backup.json", json.dumps(asdict(made), indent=1))
-    _remove_others(folder, files)
+    finish(folder, made)
     return made
 
 
@@ -126,8 +109,8 @@ def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Conten
         BackupError: the folder is no backup, is not whole, or cannot be put back there.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
-    contents = _contents(folder)
-    _check_files(folder, contents)
+    contents = contents_of(folder)
+    check_files(folder, contents)
     leases = lake.shared.leases
     with leases.acquire(RUN, WAITS_SECONDS), leases.acquire(MAKING, WAITS_SECONDS):
         _put_back(lake, folder, contents, report)
@@ -184,16 +167,6 @@ def _put_back_home(lake: Lake, folder: Path) -> None:
         lake.shared.state.write(path.relative_to(state).as_posix(), path.read_text())
 
 
-def _contents(folder: Path) -> Contents:
-    file = folder / "backup.json"
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Contents)
-    except OSError as error:
-        raise BackupError(f"{folder} is no backup: backup.json cannot be read") from error
-    except msgspec.MsgspecError as error:
-        raise BackupError(f"{file} is damaged or edited: {error}; take another copy") from error
-
-
 def _place_of(catalog: Catalog, name: str) -> str | None:
     try:
         return catalog.load_table(name).metadata_location
@@ -237,79 +210,27 @@ def _full(address: str) -> str:
     return address if path == address else f"file://{shortest}"
 
 
-def _known_files(folder: Path) -> dict[str, Proof]:
-    """Return the files of an older backup in a folder."""
-    try:
-        return _contents(folder).files
-    except BackupError:
-        return {}
-
-
-def _check_files(folder: Path, contents: Contents) -> None:
-    """Compare each file with its checksum; a backup of an older program names none.
-
-    Raises:
-        BackupError: one is missing or damaged.
-    """
-    wrong = [path for path, proof in contents.files.items() if _proof(folder / path) != proof]
-    if wrong:
-        raise BackupError(
-            f"{folder} is not whole: {len(wrong)} of {len(contents.files)} files are missing or "
-            f"damaged, first {wrong[0]}; nothing was put back: take another copy of it"
-        )
-
-
-def _proof(path: Path) -> Proof | None:
-    """Return size and checksum of a file; None where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
 def _fetch(io: FileIO, address: str, target: Path, known: Proof | None) -> Proof:
     """Copy a file of a table, unless an older backup holds it; return its size and checksum."""
     # Of what is known the size suffices: a run waits for the lease until all files are copied.
-    found = known or _proof(target)
+    found = known or proof_of(target)
     if found and target.exists() and target.stat().st_size == found[0]:
         return found
     with io.new_input(address).open() as source:
         content = source.read()
-    _write(target, content)
+    write(target, content)
     return len(content), hashlib.sha256(content).hexdigest()
 
 
-def _write(target: Path, content: bytes) -> None:
-    """Write a file so that a killed backup leaves none that is cut off."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(target)
-
-
-def _remove_others(folder: Path, files: Collection[str]) -> None:
-    """Remove what an older or killed backup left behind; a restore would put it back too."""
-    # Contents before their folders.
-    for path in sorted((folder / "warehouse").rglob("*"), reverse=True):
-        if path.is_dir():
-            with suppress(OSError):  # not empty
-                path.rmdir()
-        elif path.relative_to(folder).as_posix() not in files:
-            path.unlink()
-
-
-def _copy_pending(home: Home, folder: Path, loaded: set[str]) -> None:
+def _copy_pending(home: Home, target: Path, loaded: set[str]) -> None:
     """Copy the snapshots in the home's landing that no table holds yet."""
-    shutil.rmtree(folder / "landing", ignore_errors=True)
     for path in home.landing.glob("[!.]*/*/*/[!.]*"):
         if unquote(path.name) not in loaded:
-            shutil.copytree(path, folder / "landing" / path.relative_to(home.landing))
+            shutil.copytree(path, target / path.relative_to(home.landing))
 
 
 def _copy_home(home: Home, target: Path) -> None:
     """Copy the files of settings, and the databases of Dagster as they are at one instant."""
-    shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for path in home.path.glob(SETTINGS):
         shutil.copy2(path, target / path.name)
@@ -319,5 +240,12 @@ def _copy_home(home: Home, target: Path) -> None:
         if path.suffix != ".db":
             shutil.copy2(path, copy)
             continue
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as database:
+        try:
+            # Not made where it is missing: Dagster may have just forgotten the run of a database.
+            source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        except sqlite3.OperationalError:
+            if path.exists():
+                raise
+            continue
+        with closing(source), closing(sqlite3.connect(copy)) as database:
             source.backup(database)

@@ -247,3 +247,66 @@ def test_a_backup_names_the_run_that_it_waits_for(filled, tmp_path):
 
     backup(filled, tmp_path / "copy", waiting=end_of_run)
     assert len(waited) == 1 and waited[0].startswith("process ")
+
+
+@pytest.mark.parametrize("name", ["home", "landing", "state", "warehouse"])
+def test_a_folder_of_others_is_not_replaced(lake, tmp_path, name):
+    """``tidemark backup /`` removed the folders of all users."""
+    theirs = tmp_path / "theirs" / name / "eve" / "letter"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("dear")
+    with pytest.raises(BackupError, match=f"holds {name} and no backup"):
+        backup(lake, tmp_path / "theirs")
+    assert theirs.read_text() == "dear"
+
+
+def test_the_home_is_no_place_for_its_backup(filled):
+    """The snapshots that wait in its landing were removed."""
+    before = contents(filled)
+    (filled.home.path / "backup.json").write_text("{}")
+    with pytest.raises(BackupError, match="is the home itself"):
+        backup(filled, filled.home.path / "warehouse" / "..")
+    assert before[1] and contents(filled) == before
+
+
+def test_a_killed_backup_leaves_the_earlier_one_whole(filled, tmp_path, monkeypatch):
+    """Its settings and landing were removed first, and a restore did not notice."""
+    backup(filled, tmp_path / "copy")
+    before = contents(filled)
+    load(filled)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copy2", lambda *_: pytest.fail("the disk is full"))
+        with pytest.raises(pytest.fail.Exception):
+            backup(filled, tmp_path / "copy")
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+    assert (filled.home.path / "clusters.yaml").read_text() == "clusters: []\n"
+
+
+def test_a_first_backup_that_was_killed_is_made_by_the_next(filled, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        backup(filled, tmp_path / "copy", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    backup(filled, tmp_path / "copy")
+    before = contents(filled)
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert contents(Lake(filled.home)) == before
+
+
+def test_a_removed_text_leaves_the_next_backup(filled, tmp_path):
+    filled.shared.state.write("collector/old.json", "{}")
+    backup(filled, tmp_path / "copy")
+    filled.shared.state.remove("collector/old.json")
+    backup(filled, tmp_path / "copy")
+    shutil.rmtree(filled.home.path)
+    restore(Lake(filled.home), tmp_path / "copy")
+    assert Lake(filled.home).shared.state.read("collector/old.json") is None
+
+
+def test_a_database_that_dagster_has_just_removed_is_not_made(filled, tmp_path):
+    listed = filled.home.dagster / "history" / "runs" / "listed.db"
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.symlink_to(tmp_path / "removed")
+    backup(filled, tmp_path / "copy")
+    assert not (tmp_path / "removed").exists()

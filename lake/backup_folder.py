@@ -1,0 +1,145 @@
+"""The folder of a backup: what it holds, whether it is whole, and how it is changed.
+
+Files of tables are added as they are copied, because a table never changes them. Everything else is
+written beside what an earlier backup holds, and takes its place at the end.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from settings.home import write_whole
+
+CONTENTS = "backup.json"
+
+UNFINISHED = "backup.unfinished"
+"""Where a backup under way writes what takes its place at the end."""
+
+REPLACED = ("landing", "home", "state")
+"""Folders of a backup that a later one replaces as a whole."""
+
+WAREHOUSE = "warehouse"
+
+Proof = tuple[int, str]
+"""Size and checksum of a file."""
+
+
+class BackupError(Exception):
+    """A backup cannot be made or put back; one line."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a backup holds, as its file ``backup.json`` states.
+
+    Attributes:
+        program: the version of tidemark that made it.
+        version: that of the tables.
+        warehouse: where their files lay; they are put back there, because Iceberg's metadata name
+            files by their whole address.
+        tables: full name to the address of its metadata.
+        files: path in the backup of each file that the tables need, to its size and SHA-256.
+    """
+
+    program: str
+    version: int
+    warehouse: str
+    tables: dict[str, str]
+    files: dict[str, Proof] = field(default_factory=dict)
+
+
+def begin(folder: Path) -> dict[str, Proof]:
+    """Make a folder ready for a backup; return the files of tables that an earlier one holds.
+
+    Raises:
+        BackupError: it holds folders that a backup would replace, and none has been made there.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    was_begun = (folder / CONTENTS).exists() or (folder / UNFINISHED).exists()
+    others = [name for name in (*REPLACED, WAREHOUSE) if (folder / name).exists()]
+    if others and not was_begun:
+        raise BackupError(
+            f"{folder} holds {others[0]} and no backup, which would replace it: name a new folder, "
+            "or one of an earlier backup"
+        )
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    (folder / UNFINISHED).mkdir()
+    try:
+        return contents_of(folder).files
+    except BackupError:
+        return {}
+
+
+def finish(folder: Path, made: Contents) -> None:
+    """Put what was written in place of what an earlier backup holds, and name the contents."""
+    for name in REPLACED:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        if (folder / UNFINISHED / name).exists():
+            (folder / UNFINISHED / name).rename(folder / name)
+    # Last: a folder without it is no backup.
+    write_whole(folder / CONTENTS, json.dumps(asdict(made), indent=1))
+    _remove_others(folder, made.files)
+    (folder / UNFINISHED).rmdir()
+
+
+def contents_of(folder: Path) -> Contents:
+    """Return what a backup holds.
+
+    Raises:
+        BackupError: the folder is no backup, or its file is damaged.
+    """
+    file = folder / CONTENTS
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Contents)
+    except OSError as error:
+        raise BackupError(f"{folder} is no backup: {CONTENTS} cannot be read") from error
+    except msgspec.MsgspecError as error:
+        raise BackupError(f"{file} is damaged or edited: {error}; take another copy") from error
+
+
+def check_files(folder: Path, contents: Contents) -> None:
+    """Compare each file with its checksum; a backup of an older program names none.
+
+    Raises:
+        BackupError: one is missing or damaged.
+    """
+    wrong = [path for path, proof in contents.files.items() if proof_of(folder / path) != proof]
+    if wrong:
+        raise BackupError(
+            f"{folder} is not whole: {len(wrong)} of {len(contents.files)} files are missing or "
+            f"damaged, first {wrong[0]}; nothing was put back: take another copy of it"
+        )
+
+
+def proof_of(path: Path) -> Proof | None:
+    """Return size and checksum of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def write(target: Path, content: bytes) -> None:
+    """Write a file so that a killed backup leaves none that is cut off."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(target)
+
+
+def _remove_others(folder: Path, files: Collection[str]) -> None:
+    """Remove what an older or killed backup left behind; a restore would put it back too."""
+    # Contents before their folders.
+    for path in sorted((folder / WAREHOUSE).rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # not empty
+                path.rmdir()
+        elif path.relative_to(folder).as_posix() not in files:
+            path.unlink()
