@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
+from tidemark.paths import path
 from tidemark.progress_line import complain
 
 app = typer.Typer()
@@ -13,7 +14,10 @@ app = typer.Typer()
 
 @app.command()
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; may hold an older one.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(parser=path, metavar="DIR", help="Where to; may hold an older one."),
+    ],
 ) -> None:
     """Copy the tables, shared state, settings and the embedded size's Dagster storage."""
     from lake.backup import backup as copy

@@ -10,20 +10,29 @@ from collection.allocator import use_system_allocator
 from tidemark.errors import CommandError
 from tidemark.invocation import invocation
 from tidemark.namesrv_option import NamesrvOption
+from tidemark.paths import path
 from tidemark.progress_line import complain
 from tidemark.snapshot_command import clusters, problem_lines
 
 app = typer.Typer()
 
-_FOLDER = typer.Option(metavar="DIR", help="A broker's store folder, or a copy of one.")
-_CLIENTS = typer.Option(metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets.")
-_LOGS = typer.Option(metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz).")
+_FOLDER = typer.Option(
+    parser=path, metavar="DIR", help="A broker's store folder, or a copy of one."
+)
+_CLIENTS = typer.Option(
+    parser=path, metavar="DIR", help="Broadcast clients' offsets: ~/.rocketmq_offsets."
+)
+_LOGS = typer.Option(
+    parser=path, metavar="FILE...", help="A broker's stats.log, and rolled ones (.gz)."
+)
 _ID = typer.Option(
     metavar="N", min=0, max=2**63 - 1, help="Broker id of the replica that wrote the files."
 )
 _EVERY = typer.Option(metavar="SPAN", help="Repeat at this interval, e.g. 10s or 1m.")
 _ALIVE = typer.Option(
-    metavar="FILE", help="Touched with each snapshot of --every: a probe reads its age."
+    parser=path,
+    metavar="FILE",
+    help="Touched with each snapshot of --every: a probe reads its age.",
 )
 
 
@@ -36,7 +45,8 @@ def collect(
     local_offsets: Annotated[Path | None, _CLIENTS] = None,
     stats_log: Annotated[list[Path] | None, _LOGS] = None,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE...]", help="More files of --stats-log.")
+        list[Path] | None,
+        typer.Argument(parser=path, metavar="[FILE...]", help="More files of --stats-log."),
     ] = None,
     cluster: Annotated[
         str, typer.Option(help="Name of the cluster of files, else TIDEMARK_CLUSTER.")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
+from tidemark.paths import path
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -75,7 +76,9 @@ def run(
 
 
 @app.command()
-def jars(folder: Annotated[Path, typer.Argument(help="Where they go.")]) -> None:
+def jars(
+    folder: Annotated[Path, typer.Argument(parser=path, metavar="FOLDER", help="Where they go.")],
+) -> None:
     """Fetch the jars that Spark needs into a folder, for TIDEMARK_SPARK_JARS."""
     from tidemark.spark_jars import fetch
 

@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
+from tidemark.paths import path
 
 app = typer.Typer()
 
 
 @app.command()
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="As `tidemark backup` made it.")],
+    folder: Annotated[
+        Path, typer.Argument(parser=path, metavar="DIR", help="As `tidemark backup` made it.")
+    ],
 ) -> None:
     """Put a backup back into an empty home or catalog, at the address where it was made."""
     from lake.backup import restore as put_back
