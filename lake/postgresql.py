@@ -43,6 +43,14 @@ join pg_settings using (name)
 """)
 """Keep the connection open while its host lives, and only then; not each version knows all."""
 
+_SCHEMA = sa.text("""
+select coalesce(
+  (select nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+   where c.oid = to_regclass('iceberg_tables')),
+  current_schema(), 'public')
+""")
+"""Where this connection finds the catalog, or would make it."""
+
 _TAKE = sa.text("select pg_try_advisory_lock(:key)")
 
 _FREE = sa.text("select pg_advisory_unlock(:key)")
@@ -63,7 +71,7 @@ create table if not exists tidemark_state (
 
 
 class PostgresqlLeases(Leases):
-    """Leases as advisory locks of a database.
+    """Leases as advisory locks of a database, whose schemas are deployments of their own.
 
     Args:
         uri: SQLAlchemy's address of the database.
@@ -74,10 +82,15 @@ class PostgresqlLeases(Leases):
 
     def __init__(self, uri: str, place: str) -> None:
         self._uri, self._place = uri, place
+        self._schema: str | None = None
 
     @cached_property
     def _engine(self) -> Engine:
         return _engine_of(self._uri, poolclass=NullPool)
+
+    def _key(self, name: str, connection: Connection) -> int:
+        self._schema = self._schema or str(connection.execute(_SCHEMA).scalar_one())
+        return key_of(name, self._schema)
 
     def attempt(self, name: str) -> Lease | None:
         """See `Leases`."""
@@ -85,8 +98,9 @@ class PostgresqlLeases(Leases):
             connection = self._engine.connect()
             try:
                 connection.execute(_SETTLE)
-                if connection.execute(_TAKE, {"key": key_of(name)}).scalar():
-                    return _PostgresqlLease(name, connection, self._place)
+                key = self._key(name, connection)
+                if connection.execute(_TAKE, {"key": key}).scalar():
+                    return _PostgresqlLease(name, key, connection, self._place)
             except BaseException:
                 connection.close()
                 raise
@@ -96,7 +110,7 @@ class PostgresqlLeases(Leases):
     def holder(self, name: str) -> str | None:
         """See `Leases`."""
         with self._reached(), self._engine.connect() as connection:
-            row = connection.execute(_HOLDER, {"key": key_of(name)}).first()
+            row = connection.execute(_HOLDER, {"key": self._key(name, connection)}).first()
         return (str(row[0]) if row[0] else f"another process ({self._place})") if row else None
 
     @contextmanager
@@ -110,13 +124,13 @@ class PostgresqlLeases(Leases):
 
 
 class _PostgresqlLease(Lease):
-    def __init__(self, name: str, connection: Connection, place: str) -> None:
+    def __init__(self, name: str, key: int, connection: Connection, place: str) -> None:
         super().__init__(name)
-        self._connection, self._place = connection, place
+        self._key, self._connection, self._place = key, connection, place
 
     def confirm(self) -> None:
         try:
-            row = self._connection.execute(_HOLDER, {"key": key_of(self.name)}).first()
+            row = self._connection.execute(_HOLDER, {"key": self._key}).first()
             is_mine = row is not None and bool(row[1])
         except SQLAlchemyError:
             is_mine = False
@@ -129,7 +143,7 @@ class _PostgresqlLease(Lease):
     def release(self) -> None:
         with suppress(SQLAlchemyError), self._connection as connection:
             # The server would free it a little after the connection has ended.
-            connection.execute(_FREE, {"key": key_of(self.name)})
+            connection.execute(_FREE, {"key": self._key})
 
 
 class PostgresqlState(State):
@@ -206,9 +220,13 @@ def server_time(uri: str) -> datetime:
         raise UnreachableError(essence(str(error))) from error
 
 
-def key_of(name: str) -> int:
-    """Return the number of an advisory lock; the same name has the same on every host."""
-    digest = hashlib.sha256(f"tidemark/{name}".encode()).digest()
+def key_of(name: str, schema: str = "public") -> int:
+    """Return the number of an advisory lock, which a database has one of for all its schemas.
+
+    The same name in the same schema has the same on every host.
+    """
+    place = "tidemark" if schema == "public" else f"tidemark/{schema}"
+    digest = hashlib.sha256(f"{place}/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 

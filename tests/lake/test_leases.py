@@ -128,6 +128,33 @@ def test_a_lease_whose_holder_just_went_is_taken_at_once(database):
         assert warned == []
 
 
+def test_schemas_of_a_database_are_deployments_of_their_own(database):
+    """The collector of the second one stood by for ever, and its state was never shared."""
+    with _connected(database) as connection, connection.cursor() as cursor:
+        cursor.execute("create schema blue; create schema green")
+    blue, green, public = (
+        PostgresqlLeases(f"{database}?options=-csearch_path%3D{path}", "the database")
+        for path in ("blue", "green", "public")
+    )
+    with blue.acquire("w"), green.acquire("w"), public.acquire("w") as lease:
+        lease.confirm()
+        assert blue.attempt("w") is None and blue.holder("w")
+        assert PostgresqlLeases(database, "the database").attempt("w") is None
+
+
+def test_who_uses_the_catalog_of_another_schema_shares_its_leases(database):
+    """PyIceberg takes the first catalog on the search path, not only one of the first schema."""
+    with _connected(database) as connection, connection.cursor() as cursor:
+        cursor.execute("create schema theirs; create schema own")
+        cursor.execute("create table theirs.iceberg_tables ()")
+    through, direct = (
+        PostgresqlLeases(f"{database}?options=-csearch_path%3D{path}", "the database")
+        for path in ("own,theirs", "theirs")
+    )
+    with through.acquire("v"):
+        assert direct.attempt("v") is None
+
+
 def test_texts_are_replaced_as_a_whole(shared):
     state = shared.state
     assert state.read("a/b.json") is None
