@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from lake.catalog import Lake
-from lake.conditions import not_before
 from lake.parts import parts
 from lake.tables import progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -26,6 +25,9 @@ WITHOUT_QUEUES = (LOCAL_OFFSETS, "stats_log")
 """Sources of snapshots that never hold queues."""
 
 _END = datetime(9999, 1, 1, tzinfo=UTC)
+
+AHEAD = HOUR
+"""By how much the clocks of the hosts of a deployment differ at most."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,13 @@ COLUMNS = tuple(field.name for field in fields(LoadedSnapshot))
 """The columns of ``raw.snapshots`` that a loaded snapshot is made of."""
 
 
-def pending_window(lake: Lake, since: datetime) -> Window | None:
+def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> Window | None:
     """Return the window of the loaded snapshots that are not computed; None without any.
 
     A snapshot that landed late changes the previous observation of later ones of its cluster, so
     the window reaches through the newest of these. It holds what other clusters observed meanwhile.
+    Computed ones of the future stay as they are: after a clock that was ahead is put back, each
+    tick would compute all of them again.
 
     Where much is missing, as after a long pause, the window is the first part of it (`lake.parts`):
     a run that takes all would take hours, and whatever ended it would end the next one too. What
@@ -93,7 +97,9 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     Args:
         lake: the tables.
         since: the instant from which on a snapshot counts.
+        now: the present, None = by the clock.
     """
+    future = (now or datetime.now(UTC)) + AHEAD
     first = _first_missing(lake, since)
     if first is None:
         return None
@@ -103,8 +109,11 @@ def pending_window(lake: Lake, since: datetime) -> Window | None:
     missing: dict[str, datetime] = {}
     settled: dict[str, datetime] = {}
     for snapshot in loaded_snapshots(lake, reach):
+        is_computed = snapshot.snapshot_id in computed
+        if is_computed and snapshot.observed_at > future:
+            continue
         newest[snapshot.cluster] = snapshot.observed_at
-        if snapshot.snapshot_id in computed:
+        if is_computed:
             settled[snapshot.cluster] = snapshot.observed_at
         else:
             missing.setdefault(snapshot.cluster, snapshot.observed_at)
@@ -242,9 +251,9 @@ def complete_before(
     return found
 
 
-def newest_computed(lake: Lake, since: datetime) -> dict[str, datetime]:
-    """Return the instant of each cluster's newest computed snapshot from an instant on."""
+def newest_computed(lake: Lake, window: Window) -> dict[str, datetime]:
+    """Return the instant of each cluster's newest computed snapshot of a window."""
     columns = ("cluster", "observed_at")
-    computed = lake.read(progress.SNAPSHOTS, not_before("observed_at", since), columns=columns)
+    computed = lake.read(progress.SNAPSHOTS, window, columns=columns)
     newest = computed.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
     return {row["cluster"]: row["observed_at_max"] for row in newest}

@@ -18,7 +18,8 @@ FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENT
 _RAW_SINCE = "raw_since"
 
 TRUSTED = timedelta(days=1)
-"""How far after the newest snapshot a clock is believed, where rows are removed by it."""
+"""How far a clock is believed: after the newest snapshot where rows are removed by it, and of a
+snapshot after now."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
 from lake.counter_windows import CounterWindow, counter_windows
@@ -36,8 +36,8 @@ class RunPlan:
     Attributes:
         window: the instants that the run computes and replaces.
         snapshots: the loaded snapshots of the window, in order of time.
-        new: those of them that are newer than everything computed of their cluster. Incidents
-            follow time forward only, so only these advance them.
+        new: those of them that are newer than everything computed of their cluster until now.
+            Incidents follow time forward only, so only these advance them.
         known: the loaded snapshots of the window and of `MEMORY` before it, in order of time.
         rows: about how many offsets of queues and consumers the window holds.
         filled: names of the raw tables with rows in the window.
@@ -144,7 +144,9 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     quarantined = read_quarantine(lake, Window(reach.start, window.start), decided)
     filled = frozenset(table.name for table in raw.ALL if lake.has_rows(table, window))
     counted = raw.BROKER_STATS.name in filled
-    computed = newest_computed(lake, window.start - MEMORY) if inside else {}
+    # Not after now: a snapshot of a clock that was ahead would keep incidents where they are.
+    before_now = Window(window.start - MEMORY, max(window.start, datetime.now(UTC)))
+    computed = newest_computed(lake, before_now) if inside else {}
     return RunPlan(
         window,
         snapshots=tuple(inside),

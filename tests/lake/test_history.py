@@ -86,6 +86,15 @@ def test_late_means_before_something_mark_computed(lake):
     assert pending(lake) == Window(at(70), at(71) + TICK)
 
 
+def test_computed_snapshots_of_a_clock_put_back_are_not_computed_again(lake):
+    """Each tick took all that the clock had been ahead for, hours after hours."""
+    load(lake, *(snapshot(minute) for minute in (1, 2, 30, 600, 601)))
+    mark_computed(lake, 1, 30, 600, 601)
+    assert pending_window(lake, NOON, at(2)) == Window(at(2), at(30) + TICK)
+    load(lake, snapshot(602))
+    assert pending_window(lake, NOON, at(2)) == Window(at(2), at(602) + TICK)
+
+
 def test_what_is_too_old_is_let_be(lake):
     load(lake, snapshot(-60 * 60), snapshot(1))
     assert pending(lake) == Window(at(1), at(1) + TICK)

@@ -103,6 +103,12 @@ def test_only_snapshots_newer_than_the_computed_ones_are_new(lake):
     ]
 
 
+def test_a_computed_snapshot_of_the_future_keeps_no_incident_where_it_is(lake):
+    load(lake, snapshot(2), snapshot(3), snapshot(9 * 60))
+    mark_computed(lake, 2, 9 * 60)
+    assert [each.snapshot_id for each in plan_run(lake, window(0, 4)).new] == [name(3)]
+
+
 def test_snapshots_shortly_before_the_window_have_their_age(lake):
     day = MEMORY.total_seconds() / 60
     load(lake, snapshot(-day - 1), snapshot(-day + 5), snapshot(-9), snapshot(3))
