@@ -93,7 +93,8 @@ def _after_no_alert(
 ) -> Incident | None:
     at = evaluation.observed_at
     applied = _applied_to(applied_rules, incident.rule, incident.row)
-    if applied is None:
+    # A rule that was edited to another kind evaluates other subjects: this one might stay for ever.
+    if applied is None or applied.rule.kind != incident.kind:
         return (
             resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
         )
@@ -124,7 +125,7 @@ def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) ->
         incident = _opened(alert, applied)
     elif alert.observed_at <= incident.observed_at:
         return incident
-    observed = _with_alert(incident, alert, below=applied.rule.kind_definition.below)
+    observed = _with_alert(_of_kind(incident, applied.rule.kind), alert, applied.rule)
     if observed.is_firing:
         return observed
     counted = _with_longer_streak(observed, alert.observed_at)
@@ -258,9 +259,14 @@ def _opened(alert: Alert, applied: AppliedRule) -> Incident:
     )
 
 
-def _with_alert(incident: Incident, alert: Alert, *, below: bool) -> Incident:
+def _of_kind(incident: Incident, kind: str) -> Incident:
+    """Return the incident as one of a kind; a peak of another kind has another unit."""
+    return incident if incident.kind == kind else replace(incident, kind=kind, peak_value=None)
+
+
+def _with_alert(incident: Incident, alert: Alert, rule: BaseRule) -> Incident:
     """Return the incident with the numbers and the evidence of an alert."""
-    worst = min if below else max
+    worst = min if rule.kind_definition.below else max
     values = [each for each in (incident.peak_value, alert.value) if each is not None]
     new = [each for each in alert.snapshot_ids if each not in incident.snapshot_ids]
     return replace(

@@ -44,6 +44,7 @@ rules:
   - {name: differing, kind: inconsistent_subscription, for: 1}
   - {name: idle, kind: idle_clients, for: 1}
   - {name: late, kind: collection_late}
+  - {name: failing, kind: run_failed}
   - name: over
     kind: lag
     threshold: 100
@@ -244,6 +245,33 @@ def test_a_removed_rule_resolves_its_incidents(rules):
     # A rule that cannot be read is not one that is gone.
     assert advance([firing], [at(3)], rules, all_rules=False) == [firing]
     (over,) = advance([firing], [at(3)], rules)
+    assert (over.state, over.resolved_at) == ("RESOLVED", minute(3))
+
+
+def test_an_incident_is_of_the_kind_that_its_rule_has_now(rules):
+    """Its delay was notified as messages, with the peak of the lag."""
+    (firing,) = advance((), seen([150] * 3), rules)
+    edited = rules | {"lag": rules["soon"].model_copy(update={"name": "lag"})}
+    (after,) = advance([firing], [at(3, truth(3, 90.0))], edited)
+    assert (after.incident_id, after.kind, after.peak_value) == (
+        firing.incident_id,
+        "soon_lost",
+        90,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("late", "lag"), ("late", "failing"), ("lag", "late"), ("lag", "soon")]
+)
+def test_a_rule_of_another_kind_resolves_incidents_it_does_not_evaluate(rules, before, after):
+    """Nothing evaluated the subject any more, so it fired for ever."""
+    cluster = None if before == "late" else "lab"
+    alerts = [truth(n, rule=before, subject=SUBJECT) for n in range(3)]
+    evaluations = [Evaluation(each.observed_at, cluster, (each,)) for each in alerts]
+    (firing,) = advance((), evaluations, rules)
+    assert firing.state == "FIRING"
+    edited = rules | {before: rules[after].model_copy(update={"name": before})}
+    (over,) = advance([firing], [Evaluation(minute(3), cluster, ())], edited)
     assert (over.state, over.resolved_at) == ("RESOLVED", minute(3))
 
 
