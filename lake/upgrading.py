@@ -26,8 +26,10 @@ def left_to_do(lake: Lake) -> list[str]:
     if "sqlite" in lake.config.drivers and not lake.home.catalog.exists():
         # Opening that catalog would make the home.
         return [Step(table, None).line for table in TABLES.values()]
-    lines = [step.line for step in pending(lake.connect())]
-    return [*_folder(lake.home), *lines]
+    steps = list(pending(lake.connect()))
+    is_older = any(step.version is not None for step in steps)
+    # Of present tables the mode is the choice of a person, as that of a shared volume.
+    return [*(_folder(lake.home) if is_older else []), *(step.line for step in steps)]
 
 
 def upgrade(

@@ -144,6 +144,13 @@ def test_a_dry_run_makes_no_home(tmp_path):
     assert not nowhere.path.exists()
 
 
+def test_a_dry_run_names_nothing_that_an_upgrade_leaves(lake):
+    lake.catalog  # noqa: B018
+    lake.home.path.chmod(0o755)
+    assert left_to_do(lake) == [] and upgrade(lake) == 0
+    assert lake.home.path.stat().st_mode & 0o777 == 0o755
+
+
 def test_newer_tables_refuse_an_older_program(lake):
     lake.catalog  # noqa: B018
     table = lake.table(raw.SNAPSHOTS.name)
