@@ -59,6 +59,9 @@ def plan_group(
     New clients are named new-1 and so on, and sort last. With fewer clients than now, the last by
     name leave.
     """
+    # MACHINE_ROOM_NEARBY names the strategy inside a room after a hyphen.
+    if strategy and strategy.upper().partition("-")[0] not in STRATEGIES:
+        raise typer.BadParameter(f"--strategy {strategy!r} is none of {', '.join(STRATEGIES)}")
     wish = Wish(
         consumer_group=group,
         clients=clients,
