@@ -1,6 +1,6 @@
 """Keeping the tables small: one asset that belongs to no hour."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS
-from assets.partitions import TABLES_POOL
+from assets.partitions import TABLES_POOL, tick_since
 from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
@@ -16,7 +16,7 @@ from lake.catalog import Lake
 from lake.damaged_files import PUT_BACK
 from lake.failures import one_line
 from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
-from lake.retention import Retention, present, remember_raw_since, remove_landed
+from lake.retention import Retention, present, raw_needed, remember_raw_since, remove_landed
 from lake.schema import Table
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour
@@ -59,6 +59,8 @@ def maintenance(
     """
     lake.alone(context.log.info)
     now = present(lake.lake, datetime.now(UTC))
+    needed = raw_needed(lake.lake, tick_since(lake.history_settings.days))
+    retention = replace(retention, needed=needed)
     raw_before = retention.before(raw.SNAPSHOTS, now)
     assert raw_before
     done = Done()

@@ -100,7 +100,7 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
         now: the present, None = by the clock.
     """
     future = (now or datetime.now(UTC)) + AHEAD
-    first = _first_missing(lake, since)
+    first = first_missing(lake, since)
     if first is None:
         return None
     reach = Window(first, _END)
@@ -121,7 +121,7 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
     return _first_part(lake, window, missing, settled)
 
 
-def _first_missing(lake: Lake, since: datetime) -> datetime | None:
+def first_missing(lake: Lake, since: datetime) -> datetime | None:
     """Return the instant of the oldest loaded snapshot that is not computed; None without any.
 
     Every computed snapshot is a loaded one, so an hour that has as many of both lacks none. How

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
 from lake.conditions import earlier_than
+from lake.history import first_missing
 from lake.landing import Landed, days, folders
 from lake.schema import Table
 from lake.state import State
 from lake.tables import alerting, progress, raw
 from lake.window import HOUR, Window, floor_hour
+from settings.constants import MEMORY
 
 FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENTS.name)
 """Tables of few rows that people read much later: nothing is removed from them."""
@@ -31,18 +33,23 @@ class Retention:
         progress: those of ``progress.*`` and ``quality.*``; ``TIDEMARK_PROGRESS_DAYS``.
         alerts: those of ``alerting.alerts``, a row per true alert rule, subject and observation;
             ``TIDEMARK_ALERT_DAYS``.
+        needed: instant from which raw rows are kept however old they are; None = no such.
     """
 
     raw: int = 7
     progress: int = 90
     alerts: int = 30
+    needed: datetime | None = None
 
     def before(self, table: Table, now: datetime) -> datetime | None:
         """Return the hour before which rows of a table are removed; None where they are kept."""
         if table.name in FOR_EVER:
             return None
         days = {"raw": self.raw, "alerting": self.alerts}.get(table.namespace, self.progress)
-        return floor_hour(now - timedelta(days=days))
+        hour = floor_hour(now - timedelta(days=days))
+        if self.needed and table.namespace == "raw":
+            return min(hour, floor_hour(self.needed))
+        return hour
 
 
 def present(lake: Lake, now: datetime) -> datetime:
@@ -67,6 +74,19 @@ def present(lake: Lake, now: datetime) -> datetime:
         if row["clock_skew_ms"] is not None
     ]
     return min(now, TRUSTED + max(by_brokers or [row["observed_at"] for row in rows]))
+
+
+def raw_needed(lake: Lake, since: datetime) -> datetime | None:
+    """Return since when raw rows are needed for what is not computed yet; None for nothing.
+
+    After a pause that was longer than raw rows are kept, ticks catch up hour after hour.
+
+    Args:
+        lake: the tables.
+        since: the instant from which on ticks compute snapshots.
+    """
+    first = first_missing(lake, since)
+    return first - MEMORY if first else None
 
 
 def raw_since(state: State) -> datetime | None:

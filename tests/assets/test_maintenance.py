@@ -1,6 +1,6 @@
 """Maintenance: which hours of the timeline are thinned, and what a damaged table stops."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -15,7 +15,7 @@ from assets.windows import read_window
 from lake.catalog import Lake
 from lake.failures import RefusedError
 from lake.leases import LostError
-from lake.retention import Retention
+from lake.retention import Retention, raw_since
 from lake.tables import alerting, progress, quality, raw
 from lake.window import HOUR, Window
 from settings.environment import Settings
@@ -131,3 +131,23 @@ def test_raw_rows_stay_where_their_removal_cannot_be_recorded(
         lake.append(table, [{"observed_at": minute(0)}])
     *statements, _ = maintained(lake, raw.SNAPSHOTS.name, monkeypatch)
     assert not any("raw.topics" in text for text in statements)
+
+
+def removed_raw(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether maintenance removes rows of raw tables; its statements end with a failure."""
+    statements = maintained(lake, alerting.ALERTS.name, monkeypatch)
+    return any(text.startswith("DELETE FROM raw.") for text in statements)
+
+
+def test_raw_rows_that_are_not_computed_yet_stay(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a pause of nine days ticks catch up; what they had loaded was removed meanwhile."""
+    row = {"observed_at": datetime.now(UTC) - timedelta(days=9), "snapshot_id": "s"}
+    lake.append(alerting.ALERTS, [{"observed_at": row["observed_at"]}])
+    for table in (raw.SNAPSHOTS, raw.TOPICS):
+        lake.append(table, [row | {"cluster": "lab"}])
+    assert not removed_raw(lake, monkeypatch)
+    assert raw_since(lake.shared.state) is None
+    lake.append(progress.SNAPSHOTS, [row | {"cluster": "lab"}])
+    assert removed_raw(lake, monkeypatch)
