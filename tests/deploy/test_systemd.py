@@ -85,6 +85,16 @@ def test_variables_are_settings():
     assert names <= SETTINGS
 
 
+def test_the_page_makes_every_file_that_units_name():
+    """Without clusters.yaml the collector ended again and again."""
+    named = "".join(path.read_text() for path in UNITS.rglob("*") if path.is_file())
+    files = set(re.findall(r"/etc/tidemark/([\w.]+\w)", named)) - {"workspace.yaml"}
+    assert files == {"tidemark.env", "secrets.env", "clusters.yaml"}
+    page = (DEPLOY.parent / "docs" / "deployment" / "artefacts.md").read_text()
+    made = re.findall(r"(?m)^install .* /etc/tidemark/(\S+)$", page)
+    assert set(made) == files and "cp deploy/dagster/*.yaml /etc/tidemark/" in page
+
+
 def test_the_target_starts_every_service():
     wanted = re.findall(r"tidemark-\w+\.service", (UNITS / "tidemark.target").read_text())
     assert sorted(wanted) == sorted(path.name for path in UNITS.glob("*.service"))
