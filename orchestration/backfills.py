@@ -15,11 +15,17 @@ _NAME = "backfill.json"
 
 
 def remaining(state: State, window: Window) -> Window:
-    """Return what is left of a backfill of these hours: all, unless one was stopped on its way."""
-    stopped = json.loads(state.read(_NAME) or "{}")
-    if {"start": stopped.get("start"), "end": stopped.get("end")} != _hours(window):
+    """Return what is left of a backfill of these hours: all, unless one was stopped on its way.
+
+    Of a text that a person broke all hours are left: to compute one again changes nothing.
+    """
+    try:
+        stopped = json.loads(state.read(_NAME) or "{}")
+        if {"start": stopped.get("start"), "end": stopped.get("end")} != _hours(window):
+            return window
+        return Window(max(window.start, datetime.fromisoformat(stopped["done"])), window.end)
+    except (ValueError, LookupError, TypeError, AttributeError):
         return window
-    return Window(max(window.start, datetime.fromisoformat(stopped["done"])), window.end)
 
 
 def note(state: State, window: Window, done: datetime) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lake import parts
 from lake.window import Window
-from orchestration import in_process
+from orchestration import backfills, in_process
 from orchestration.in_process import RunError
 from settings.environment import Settings
 from tests.support.hours_of_queues import DAY, START, append_hours
@@ -63,3 +63,11 @@ def test_other_hours_or_a_wish_restart(small_parts, computed, window, options):
         recompute(small_parts)
     recompute(small_parts, window, **options)
     assert computed[3:][0] == computed[0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{{"start": "{0}", "end": "{1}"}}'])
+def test_of_a_broken_text_all_hours_are_left(lake, text):
+    """No recomputation began until a person had removed the file."""
+    hours = DAY.start.isoformat(), DAY.end.isoformat()
+    lake.shared.state.write("backfill.json", text.format(*hours) if "start" in text else text)
+    assert backfills.remaining(lake.shared.state, DAY) == DAY

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from tidemark.commands import backup, collect, restore
+from tidemark.commands import backup, collect, restore, rules
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ from tidemark.commands import backup, collect, restore
         (collect, ["--every", "10s", "--alive-file", ""]),
         (backup, [""]),
         (restore, [""]),
+        (rules, ["test", "", "--from", "2026-11-20", "--to", "2026-11-21"]),
     ],
 )
 def test_an_empty_name_is_bad_usage(command, arguments):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from tidemark.errors import CommandError
 from tidemark.instants import parse
 from tidemark.invocation import invocation
 from tidemark.output import Format, echo, print_rows, table_text, to_json
+from tidemark.paths import path
 
 if TYPE_CHECKING:
     from alerting.rules.model import Rule
@@ -109,7 +111,9 @@ def schema() -> None:
 
 @app.command()
 def test(
-    path: Annotated[str, typer.Argument(metavar="RULES", help="A YAML file or a folder.")],
+    path: Annotated[
+        Path, typer.Argument(parser=path, metavar="RULES", help="A YAML file or a folder.")
+    ],
     start: Annotated[str, typer.Option("--from", help="ISO 8601; UTC without a zone.")],
     end: Annotated[str, typer.Option("--to", help="ISO 8601, exclusive.")],
     limit: Annotated[int, typer.Option(help="Most incidents to print.", min=0)] = 100,
