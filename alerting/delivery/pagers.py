@@ -107,12 +107,15 @@ def acknowledge(service: NotifyBase, notification: Notification) -> bool:
             "dedup_key": incident.incident_id,
         }
         try:
-            response = requests.post(
+            # The status suffices: a body may break off, or have no end.
+            with requests.post(
                 PAGERDUTY_API_LOOKUP[service.region_name],
                 data=json.dumps(event),
                 headers={"Content-Type": "application/json"},
                 timeout=service.request_timeout,
-            )
+                stream=True,
+            ) as response:
+                pass
         except requests.RequestException as error:
             service.logger.warning("not acknowledged: %s", type(error).__name__)
             return False

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ class Web:
         response = requests.Response()
         success = 202 if "pagerduty" in url or "opsgenie" in url else 200
         response.status_code = success if len(self.posted) < self.refuses_from else 429
-        response._content = self.payload
+        response._content, response.raw = self.payload, BytesIO()
         if response.ok:
             self.posted.append((url, json.loads(data), params))
         return response

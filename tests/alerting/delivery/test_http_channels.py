@@ -107,3 +107,12 @@ def test_a_response_without_an_end_holds_up_nobody(monkeypatch: pytest.MonkeyPat
 def test_a_webhook_that_breaks_off_after_its_status_has_accepted():
     with responding(OK + b"Content-Length: 99\r\n\r\n{}") as url:
         WebhookChannel(url, None, "team").send([notification(FIRING)])
+
+
+@pytest.mark.parametrize("body", [{}, {"endless": True}])
+def test_an_acknowledgement_is_accepted_by_its_status(monkeypatch: pytest.MonkeyPatch, body):
+    """One that broke off was sent again and again, one without an end held up every channel."""
+    monkeypatch.setattr("alerting.delivery.pagers.PAUSE", 0)
+    with responding(OK + b"Content-Length: 99999999\r\n\r\n{}", **body) as url:
+        monkeypatch.setitem(PAGERDUTY_API_LOOKUP, "us", url)
+        AppriseChannel("pagerduty://routing-key@api-key").send([taken_on()])
