@@ -5,6 +5,7 @@ has no such rename: there ``snapshots.parquet`` is written last, and a folder wi
 """
 
 import os
+import secrets
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -147,8 +148,9 @@ class Disk(Landing):
     def writing(self, target: PurePath) -> Iterator[PurePath]:
         """See `Landing`."""
         # A dot hides the unfinished folder. It has the parent of its target, so that the rename
-        # never crosses a file system.
-        unfinished = Path(target).with_name(f".{target.name}.{os.getpid()}")
+        # never crosses a file system. Not by the id of this process: in a container the next one
+        # has it too, and would find what a killed one left.
+        unfinished = Path(target).with_name(f".{target.name}.{secrets.token_hex(3)}")
         unfinished.mkdir(parents=True)
         try:
             yield unfinished

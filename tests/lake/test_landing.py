@@ -121,10 +121,14 @@ def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
     assert [path for path in home.landing.rglob("*") if path.is_file()] == []
 
 
-def test_a_landing_that_was_killed_is_not_listed(home):
-    """What rmtree would have removed stays: the dot in front of its name keeps it out."""
+@pytest.mark.parametrize("pid", [4711, os.getpid()])
+def test_a_landing_that_was_killed_is_not_listed(home, pid):
+    """What rmtree would have removed stays: the dot in front of its name keeps it out.
+
+    In a container the next process has the id of the killed one, and could not land.
+    """
     path = land(home, snapshot(START, Minute(1)))
-    path.rename(path.with_name(f".{path.name}.4711"))
+    path.rename(path.with_name(f".{path.name}.{pid}"))
     assert list(landed(home)) == []
     land(home, snapshot(START, Minute(1)))
     assert len(list(landed(home))) == 1
