@@ -167,8 +167,13 @@ def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
         yield from found
 
 
-def newest_landed(place: Place) -> dict[str, datetime]:
-    """Return when the newest landed snapshot of each cluster started."""
+def newest_landed(place: Place, until: datetime | None = None) -> dict[str, datetime]:
+    """Return when the newest landed snapshot of each cluster started.
+
+    Args:
+        place: where they are.
+        until: leaves out later ones, as those of a clock that was ahead.
+    """
     landing, found = landing_of(place), {}
     for cluster in _visible(landing, landing.root):
         for hour in reversed(_hours(landing, cluster)):
@@ -176,7 +181,7 @@ def newest_landed(place: Place) -> dict[str, datetime]:
                 (
                     item.observed_at
                     for item in sorted(_snapshots(landing, hour), reverse=True)
-                    if item.is_finished
+                    if (until is None or item.observed_at <= until) and item.is_finished
                 ),
                 None,
             )

@@ -15,6 +15,7 @@ from alerting.incidents.incident import Alert, Evaluation
 from alerting.rules.model import BaseRule, Rule
 from lake.catalog import Lake
 from lake.landing import newest_landed
+from lake.retention import TRUSTED
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 from lake.window import HOUR, Window
@@ -48,7 +49,7 @@ def check_pipeline(
         removed_clusters: clusters that are no longer configured; none of them is late.
         at_work: whether a run keeps landed snapshots waiting; then they count as if computed.
     """
-    landed_at = newest_landed(lake.landing) if at_work else {}
+    landed_at = newest_landed(lake.landing, now + TRUSTED) if at_work else {}
     states = {
         "collection_late": lambda: _ages(lake, now, since, removed_clusters, landed_at),
         "quality": lambda: _validation_results(lake, now),

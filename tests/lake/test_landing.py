@@ -151,6 +151,9 @@ def test_folder_names_give_the_newest_of_each_cluster(home):
         "past": START + timedelta(minutes=61),
         "prod/eu": START + timedelta(minutes=1400),
     }
+    until = START + timedelta(minutes=60)
+    early = {"past": START + timedelta(minutes=59), "prod/eu": START + timedelta(minutes=3)}
+    assert landing.newest_landed(home, until) == early
 
 
 def test_a_file_is_no_snapshot(home):
