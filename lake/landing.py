@@ -30,6 +30,8 @@ Place = Landing | Home
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
 _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
 """Characters that lead to another folder or end a line; a dot in front hides what is unfinished."""
 
@@ -192,10 +194,11 @@ def newest_landed(place: Place, until: datetime | None = None) -> dict[str, date
 
 
 def days(place: Place) -> list[PurePath]:
-    """Return the folder of each day of each cluster."""
+    """Return the folder of each day of each cluster; others may have folders of their own there."""
     landing = landing_of(place)
     clusters = _visible(landing, landing.root)
-    return [cluster / day for cluster in clusters for day in landing.folders(cluster)]
+    found = (cluster / day for cluster in clusters for day in landing.folders(cluster))
+    return [day for day in found if _DAY.fullmatch(day.name)]
 
 
 def _visible(landing: Landing, parent: PurePath) -> list[PurePath]:

@@ -5,6 +5,7 @@ has no such rename: there ``snapshots.parquet`` is written last, and a folder wi
 """
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -30,10 +31,11 @@ HEADER = "snapshots.parquet"
 UNFINISHED_SECONDS = 86_400
 """Age from which nobody is writing a hidden folder any more; a snapshot takes minutes at most."""
 
+_UNFINISHED = re.compile(r"\.\d{8}T\d{9}Z-")  # others may have hidden folders there too
+
 CONNECT_SECONDS, REQUEST_SECONDS = 5, 30
 
-REQUESTS = 16
-"""Requests to an object store at the same time."""
+REQUESTS = 16  # to an object store at the same time
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -147,9 +149,7 @@ class Disk(Landing):
     @contextmanager
     def writing(self, target: PurePath) -> Iterator[PurePath]:
         """See `Landing`."""
-        # A dot hides the unfinished folder. It has the parent of its target, so that the rename
-        # never crosses a file system. Not by the id of this process: in a container the next one
-        # has it too, and would find what a killed one left.
+        # Hidden by a dot, beside its target to be renamed; ids of processes repeat in containers.
         unfinished = Path(target).with_name(f".{target.name}.{secrets.token_hex(3)}")
         unfinished.mkdir(parents=True)
         try:
@@ -177,7 +177,7 @@ class Disk(Landing):
 
     def remove_unfinished(self, hour: PurePath) -> None:
         """See `Landing`."""
-        for path in (Path(hour) / name for name in self.folders(hour) if name.startswith(".")):
+        for path in (Path(hour) / name for name in self.folders(hour) if _UNFINISHED.match(name)):
             with suppress(FileNotFoundError):  # its writer has just finished it
                 if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
                     self.remove(path)

@@ -111,6 +111,19 @@ def test_what_a_killed_collector_left_unfinished_leaves_the_landing(lake):
     assert not list(target.parent.parent.parent.iterdir())
 
 
+@pytest.mark.parametrize("name", ["2019/trip/.git", ".cache/app/.old", "2019-05-05/12/.thumbnails"])
+def test_hidden_folders_of_others_stay_beside_landed_snapshots(lake, name):
+    """A landing in a folder that is shared removed them, a day after their last change."""
+    theirs = lake.home.landing / "eve" / name
+    theirs.mkdir(parents=True)
+    (theirs / "config").touch()
+    os.utime(theirs, (time.time() - 2 * 86_400,) * 2)
+    empty = lake.home.landing / "eve" / "1 empty"
+    empty.mkdir()
+    remove_landed(lake, NOW)
+    assert (theirs / "config").exists() and empty.exists()
+
+
 def test_since_when_raw_rows_stand_only_moves_on(lake):
     lake.home.make()
     assert raw_since(lake.shared.state) is None
