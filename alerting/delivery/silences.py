@@ -36,6 +36,10 @@ class SilenceError(ValueError):
     """A silence does not exist or is not valid, or silences cannot be read."""
 
 
+class UnreadableSilencesError(SilenceError):
+    """Silences cannot be read, whatever is wanted."""
+
+
 @dataclass(frozen=True)
 class Silence:
     """Mutes the notifications of matching incidents until it ends.
@@ -80,15 +84,17 @@ def silences(state: State) -> list[Silence]:
     """Return all silences, those that ended within `KEPT` too, the first to end first.
 
     Raises:
-        SilenceError: they cannot be read.
+        UnreadableSilencesError: they cannot be read.
     """
     try:
         found = [_silence(each) for each in json.loads(state.read(_NAME) or "[]")]
     except StateError as error:
         # Nobody may delete what is only out of reach.
-        raise SilenceError(str(error)) from error
+        raise UnreadableSilencesError(str(error)) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SilenceError(f"{_NAME}: cannot be read: {error}; delete it to start over") from error
+        raise UnreadableSilencesError(
+            f"{_NAME}: cannot be read: {error}; delete it to start over"
+        ) from error
     return sorted(found, key=lambda each: (each.until, each.silence_id))
 
 
@@ -217,11 +223,17 @@ def _silence(row: Mapping[str, Any]) -> Silence:
     return Silence(
         silence_id=row["silence_id"],
         match={name: tuple(globs) for name, globs in row["match"].items()},
-        until=datetime.fromisoformat(row["until"]),
+        until=_instant(row["until"]),
         author=row["author"],
         comment=row["comment"],
-        created_at=datetime.fromisoformat(row["created_at"]),
-        starts_at=datetime.fromisoformat(row["starts_at"]) if row.get("starts_at") else None,
+        created_at=_instant(row["created_at"]),
+        starts_at=_instant(row["starts_at"]) if row.get("starts_at") else None,
         ended_by=row.get("ended_by"),
         end_reason=row.get("end_reason", ""),
     )
+
+
+def _instant(text: str) -> datetime:
+    """Return an instant, as a person may have written it: UTC without a zone."""
+    instant = datetime.fromisoformat(text)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -6,7 +6,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from alerting.delivery.silences import Silence, SilenceError, silence, unsilence
+from alerting.delivery.silences import (
+    Silence,
+    SilenceError,
+    UnreadableSilencesError,
+    silence,
+    unsilence,
+)
 from alerting.incidents.actions import IncidentError, NoSuchIncidentError, acknowledge, resolve
 from alerting.incidents.incident import Incident
 from board.dependencies import At, Cursor, JsonOnly, Limit, ThePerson, TheStore, shown
@@ -128,6 +134,8 @@ def end_silence(
     """End a silence in the name of the person; what it muted and is still open is notified then."""
     try:
         unsilence(store.lake.shared, silence_id, person.name, reason)
+    except UnreadableSilencesError as error:
+        raise ProblemError(503, str(error)) from error
     except SilenceError as error:
         raise ProblemError(404, str(error)) from error
     return Response(status_code=204)
@@ -159,7 +167,7 @@ def silenced(
     """Add a silence.
 
     Raises:
-        ProblemError: it is not valid.
+        ProblemError: it is not valid, or silences cannot be read.
     """
     from board.dependencies import instant_of
 
@@ -167,6 +175,8 @@ def silenced(
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
         return silence(store.lake.shared, match, until, author, comment, starts_at=start)
+    except UnreadableSilencesError as error:
+        raise ProblemError(503, str(error)) from error
     except (ValueError, OverflowError) as error:
         raise ProblemError(400, str(error)) from error
 

@@ -142,6 +142,17 @@ def test_the_start_of_an_id_is_no_id(firing: str, client: TestClient, length: in
     assert client.get(f"/api/v1/incidents/{firing}").json()["state"] == "FIRING"
 
 
+def test_silences_that_cannot_be_read_are_no_bad_request(client: TestClient, filled: Lake) -> None:
+    file = filled.home.path / "silences.json"
+    file.write_text("{")
+    wanted = {"match": {"rule": ["lag"]}, "duration": "1h"}
+    try:
+        assert client.post("/api/v1/silences", json=wanted).status_code == 503
+        assert client.delete("/api/v1/silences/abc").status_code == 503
+    finally:
+        file.unlink()
+
+
 def test_silences_are_made_and_ended(client: TestClient, filled: Lake) -> None:
     wanted = {"match": {"consumer_group": ["mail*"]}, "duration": "2h", "comment": "upgrade"}
     response = client.post("/api/v1/silences", json=wanted)

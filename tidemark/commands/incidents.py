@@ -155,7 +155,7 @@ def silence(
 
     Those that are still open at the end are notified then.
     """
-    from alerting.delivery.silences import SilenceError
+    from alerting.delivery.silences import SilenceError, UnreadableSilencesError
     from alerting.delivery.silences import silence as add
     from settings.durations import seconds
 
@@ -176,6 +176,8 @@ def silence(
     try:
         until = (starts_at or datetime.now(UTC)) + length
         made = add(invocation().shared, match, until, author or me(), comment, starts_at=starts_at)
+    except UnreadableSilencesError as error:
+        raise CommandError(str(error)) from error
     except (SilenceError, OverflowError) as error:
         raise typer.BadParameter(str(error)) from error
     since = f"from {made.starts_at:%Y-%m-%d %H:%M:%S} UTC " if made.starts_at else ""

@@ -79,6 +79,14 @@ def test_a_silence_needs_a_match_and_a_future_end(lake):
         silences(lake.shared.state)
 
 
+def test_an_instant_that_a_person_wrote_without_a_zone_is_utc(lake):
+    """Nothing was notified any more: it cannot be compared with the present."""
+    made = silence(lake.shared, {"rule": ("lag",)}, minute(60), "eve", now=NOON)
+    file = lake.home.path / "silences.json"
+    file.write_text(file.read_text().replace("+00:00", ""))
+    assert silences(lake.shared.state) == [made]
+
+
 def test_a_silence_has_texts_that_can_be_shown(lake):
     """Bytes of a command line that are no UTF-8 arrive as halves of characters."""
     for wrong in ({"author": "\udcff"}, {"comment": "\udcff"}, {"match": {"topic": ("\udcff",)}}):

@@ -111,6 +111,13 @@ def test_bad_use_is_one_line(home, arguments, code, line):
     assert line in " ".join(output_of(home, "incidents", *arguments, code=code).split())
 
 
+def test_silences_that_cannot_be_read_are_no_bad_use(home):
+    (home.path / "silences.json").write_text("{")
+    for arguments in (["silence", "--for", "1h", "--rule", "x"], ["unsilence", "a"]):
+        line = output_of(home, "incidents", *arguments, code=1)
+        assert "silences.json: cannot be read" in line and "Usage" not in line
+
+
 def test_an_empty_id_is_not_the_only_incident(home, lake):
     """A script whose variable is not set must resolve nothing."""
     save(lake, find(lake, ["aab2", "old3"]), [])
