@@ -104,11 +104,6 @@ def raw_tables(
             f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "
             f"raw rows of their cluster: {loaded.too_old[0]} and others stay in the landing"
         )
-    if loaded.ahead:
-        context.log.warning(
-            f"{len(loaded.ahead)} landed snapshots are dated more than a day ahead and are loaded "
-            f"when it is that late, unless you remove them: {loaded.ahead[0]} and others"
-        )
     if later := pending_after(run.lake, run.plan.window):
         until = f"{run.plan.window.end:%Y-%m-%dT%H:%MZ}"
         context.log.info(
@@ -126,6 +121,5 @@ def raw_tables(
                 snapshots=len(loaded.snapshots),
                 rejected=len(loaded.rejected),
                 too_old=len(loaded.too_old) or None,
-                ahead=len(loaded.ahead) or None,
             ),
         )

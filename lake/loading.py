@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -22,7 +22,7 @@ from lake.conditions import all_of, one_of, window_filter
 from lake.failures import RefusedError
 from lake.history import LOCAL_OFFSETS
 from lake.landing import Landed, folders
-from lake.retention import TRUSTED, too_old_to_load
+from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
 from lake.window import Window
@@ -52,14 +52,12 @@ class Loaded:
         rejected: ids of snapshots with a wrong structure, with the reason.
         rows: rows written, by full name of the table.
         too_old: ids of landed snapshots that are left out, because no tick may compute them.
-        ahead: ids of those that are left out until their time comes.
     """
 
     snapshots: list[str] = field(default_factory=list)
     rejected: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     too_old: list[str] = field(default_factory=list)
-    ahead: list[str] = field(default_factory=list)
 
 
 def load(lake: Lake, since: datetime | None = None) -> Loaded:
@@ -71,10 +69,6 @@ def load(lake: Lake, since: datetime | None = None) -> Loaded:
     """
     report = Loaded(rows={table.name: 0 for table in raw.ALL})
     pending = sorted(_pending(lake))
-    # They would be the newest of their cluster, for pages and metrics too, until then.
-    latest = datetime.now(UTC) + TRUSTED
-    report.ahead += [item.snapshot_id for item in pending if item.observed_at > latest]
-    pending = [item for item in pending if item.observed_at <= latest]
     too_old = too_old_to_load(lake, pending, since)
     report.too_old += [item.snapshot_id for item in pending if item.snapshot_id in too_old]
     wanted = [item for item in pending if item.snapshot_id not in too_old]

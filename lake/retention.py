@@ -21,7 +21,7 @@ _RAW_SINCE = "raw_since"
 
 TRUSTED = timedelta(days=1)
 """How far a clock is believed: after the newest snapshot where rows are removed by it, and of a
-snapshot after now."""
+landed snapshot after now where it counts as recent."""
 
 
 @dataclass(frozen=True)

@@ -200,16 +200,6 @@ def test_what_no_tick_computes_is_not_loaded(lake):
     assert load(lake, since).snapshots == []
 
 
-def test_a_snapshot_of_a_clock_far_ahead_is_not_loaded(lake):
-    """It was the newest of its cluster for as long as that, and no incident moved."""
-    start = datetime.now(UTC) - timedelta(hours=1)
-    put(lake.home, start, [Minute(0), Minute(12 * 60), Minute(400 * 24 * 60)])
-    loaded = load(lake)
-    assert loaded.ahead == [snapshot(start, Minute(400 * 24 * 60)).snapshot_id]
-    assert len(loaded.snapshots) == 2 and not loaded.too_old
-    assert load(lake).snapshots == []
-
-
 def test_snapshots_older_than_raw_retention_are_not_loaded(lake):
     """To compute it would replace later rows, whose raw rows are gone, by nothing."""
     for cluster in ("old", "new"):
