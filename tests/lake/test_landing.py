@@ -121,7 +121,7 @@ def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
     assert [path for path in home.landing.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("pid", [4711, os.getpid()])
+@pytest.mark.parametrize("pid", [4711, os.getpid()], ids=["another", "our own"])
 def test_a_landing_that_was_killed_is_not_listed(home, pid):
     """What rmtree would have removed stays: the dot in front of its name keeps it out.
 
