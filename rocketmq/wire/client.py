@@ -7,13 +7,14 @@ stays so for the lifetime of the client. So an unreachable broker costs one time
 import asyncio
 import ssl
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from typing import Any, NoReturn, Self
 
 from rocketmq.names import version_name
 from rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode, ResponseCode
 from rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest, Traffic
-from rocketmq.wire.endpoint import resolve, split_endpoint
+from rocketmq.wire.endpoint import first_to_accept, resolve, split_endpoint
 from rocketmq.wire.errors import (
     BudgetError,
     ConnectError,
@@ -255,7 +256,8 @@ class RemotingClient:
         try:
             host, port = split_endpoint(peer.endpoint)
             async with asyncio.timeout_at(until):
-                return await self._open(peer, await resolve(host, port), port)
+                addresses = await resolve(host, port)
+                return await first_to_accept(addresses, until, partial(self._open, peer, port))
         except ConnectionRefusedError:
             reason = "connection refused, nothing listens there"
             self._give_up(peer, RefusedError, reason, operation)
@@ -268,13 +270,8 @@ class RemotingClient:
             reason = tls_failure(error) or getattr(error, "strerror", None) or str(error) or ended
             self._give_up(peer, ConnectError, f"could not connect: {reason}", operation)
 
-    async def _open(self, peer: Peer, addresses: list[str], port: int) -> EndpointConnection:
-        """Connect to the first address of a host that accepts."""
-        for address in addresses[:-1]:
-            try:
-                return await self._open(peer, [address], port)
-            except OSError:
-                continue
+    async def _open(self, peer: Peer, port: int, address: str) -> EndpointConnection:
+        """Connect to one address of a host."""
         secure: dict[str, Any] = {}
         tls = self._security.tls
         if tls:
@@ -283,7 +280,7 @@ class RemotingClient:
             secure = {"ssl": self._tls_context, "server_hostname": tls.server_name or host}
         _, connection = await self._loop.create_connection(
             lambda: EndpointConnection(peer, self._traffic, self.encrypted),
-            addresses[-1],
+            address,
             port,
             **secure,
         )

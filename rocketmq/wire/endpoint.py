@@ -4,6 +4,10 @@ import asyncio
 import re
 import socket
 import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[\s;,/]")
 """In a list of addresses, or a URL, but in no host name."""
@@ -60,3 +64,30 @@ async def resolve(host: str, port: int) -> list[str]:
     if not addresses:
         raise OSError(f"host name {host!r} is not known")
     return addresses
+
+
+async def first_to_accept(
+    addresses: Sequence[str], until: float, connect: Callable[[str], Awaitable[T]]
+) -> T:
+    """Connect to the first address of a host that accepts.
+
+    Each gets an equal share of the time that is left. Else one that drops packets, such as an IPv6
+    address without a route, would use up the time of the others.
+
+    Args:
+        addresses: at least one, tried in this order.
+        until: loop time in seconds, to which the caller limits the last one.
+        connect: connects to one address.
+
+    Raises:
+        OSError: the last address does not accept.
+    """
+    clock = asyncio.get_running_loop().time
+    for left, address in zip(range(len(addresses), 1, -1), addresses, strict=False):
+        now = clock()
+        try:
+            async with asyncio.timeout_at(now + (until - now) / left):
+                return await connect(address)
+        except OSError:
+            continue
+    return await connect(addresses[-1])

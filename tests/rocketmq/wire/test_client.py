@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import struct
 
 import pytest
@@ -424,3 +425,28 @@ def test_a_host_by_name(scripted):
         assert (await client.call(f"localhost:{port}", REQUEST)).body == b"hello"
 
     run(scripted, behave, use)
+
+
+def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkeypatch):
+    """Of a listener whose backlog is full, the kernel drops what would connect."""
+
+    async def behave(reader, writer):
+        writer.write(respond(await next_opaque(reader), b"hello"))
+        await reader.read()
+
+    async def resolved(host, port):
+        return ["127.0.0.2", "127.0.0.1"]
+
+    monkeypatch.setattr("rocketmq.wire.client.resolve", resolved)
+
+    async def use(client, endpoint):
+        _, port = split_endpoint(endpoint)
+        with socket.socket() as deaf, socket.socket() as first, socket.socket() as second:
+            deaf.bind(("127.0.0.2", port))
+            deaf.listen(0)
+            for waiting in (first, second):
+                waiting.setblocking(False)
+                waiting.connect_ex(("127.0.0.2", port))
+            assert (await client.call(f"host:{port}", REQUEST)).body == b"hello"
+
+    run(scripted, behave, use, connect_timeout=1.0)
