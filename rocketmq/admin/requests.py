@@ -19,12 +19,15 @@ from rocketmq.wire.errors import ResponseError
 
 async def broker_cluster_info(client: RemotingClient, endpoint: str) -> name_server.ClusterInfo:
     """106: all brokers that are registered now. A broker that died is missing at once."""
-    return await request(
-        client,
-        endpoint,
-        RequestCode.GET_BROKER_CLUSTER_INFO,
-        name_server.decode_broker_cluster_info,
-    )
+    code = RequestCode.GET_BROKER_CLUSTER_INFO
+    try:
+        return await request(client, endpoint, code, name_server.decode_broker_cluster_info)
+    except ResponseError as error:
+        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        # Every name server knows the request. Brokers, proxies and controllers do not.
+        remark = "this is no name server, but a broker, a proxy or a controller"
+        raise ResponseError(endpoint, code.name, error.code, remark) from None
 
 
 async def topic_route(

@@ -164,7 +164,7 @@ def scripted_broker(bodies, requested):
             group = {"brokerAddrs": {"0": at}, "brokerName": "b", "cluster": "one"}
             info = {"brokerAddrTable": {"b": group}, "clusterAddrTable": {"one": ["b"]}}
             listing = {106: json.dumps(info).encode()}
-            body = (bodies | listing).get(request["code"], b"{}")
+            body = (listing | bodies).get(request["code"], b"{}")
             code, body = (body, b"") if isinstance(body, int) else (0, body)
             header = json.dumps({"code": code, "flag": 1, "opaque": request["opaque"]}).encode()
             writer.write(struct.pack(">ii", 4 + len(header) + len(body), len(header)))
@@ -319,6 +319,17 @@ def test_no_name_server(endpoint, reason):
     assert reason in problem.message and problem.code is None
     assert (snapshot.brokers_expected, snapshot.brokers_answered) == (1, 0)
     assert snapshot.finished_at and snapshot.finished_at >= snapshot.observed_at
+
+
+def test_a_broker_in_place_of_a_name_server_is_named(scripted):
+    async def main():
+        async with scripted(scripted_broker({106: 3}, [])) as at:
+            return await collect(ClusterTarget((at,)))
+
+    taken = asyncio.run(main())
+    (problem,) = taken.problems
+    assert (taken.status, problem.code) == ("FAILED", 3)
+    assert problem.message.endswith("this is no name server, but a broker, a proxy or a controller")
 
 
 def test_every_name_server_is_tried():
