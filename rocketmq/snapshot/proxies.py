@@ -14,7 +14,8 @@ from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.online import Online, online_at
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.errors import RemotingError
+from rocketmq.wire.codes import RequestCode, ResponseCode
+from rocketmq.wire.errors import BadResponseError, RemotingError, ResponseError
 from rocketmq.wire.pacing import paced
 
 
@@ -49,6 +50,7 @@ async def read_proxies(
     reading = None
     for endpoint in proxies:
         with problems:
+            await _require_proxy(client, endpoint)
             await admin.consumer_connection(client, endpoint, min(groups))
             reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
             break
@@ -75,3 +77,23 @@ async def read_proxies(
         message = f"the online members of {len(failed)} groups are unknown"
         problems.add(Problem(found.address, operation, None, message))
     return ProxyMembers(1, online_at([found]))
+
+
+async def _require_proxy(client: RemotingClient, endpoint: str) -> None:
+    """Refuse a broker: it responds to 203 too, for its own connections only.
+
+    Groups behind the real proxies would seem offline. A proxy in either mode has no processor for a
+    broker's configuration (`RemotingProtocolServer`).
+
+    Raises:
+        RemotingError: no proxy responded.
+    """
+    try:
+        config = await admin.broker_config(client, endpoint)
+    except ResponseError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return
+        raise
+    broker = config.get("brokerName", "without a name")
+    reason = f"this is the broker {broker}, no proxy: `proxies` takes remoting ports of proxies"
+    raise BadResponseError(endpoint, RequestCode.GET_BROKER_CONFIG.name, reason)

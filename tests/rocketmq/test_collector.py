@@ -192,7 +192,7 @@ def at_the_proxy(client_id="host@7@0@dn34gsc275r9", topic="t", language="JAVA"):
     group = {"connectionSet": [member], "messageModel": "CLUSTERING"}
     group |= {"consumeType": "CONSUME_PASSIVELY"}
     group["subscriptionTable"] = {topic: {"topic": topic, "subString": "*"}}
-    return {203: json.dumps(group).encode()}
+    return {26: 3, 203: json.dumps(group).encode()}
 
 
 def proxied(scripted, at_proxy, requested, proxies=(), **target):
@@ -210,7 +210,7 @@ def proxied(scripted, at_proxy, requested, proxies=(), **target):
 def test_a_proxy_reports_who_is_online(scripted):
     requested = []
     taken = proxied(scripted, at_the_proxy(), requested)
-    assert {code for code, _ in requested} == {203}
+    assert {code for code, _ in requested} == {26, 203}
     (client,) = taken.clients
     assert (client.consumer_group, client.client_id) == ("g", "host@7@0@dn34gsc275r9")
     assert (taken.proxies_answered, taken.status) == (1, "COMPLETE")
@@ -228,10 +228,20 @@ def test_a_dead_proxy_leaves_members_unknown(scripted):
     dead = ("127.0.0.1:1",)
     found = proxied(scripted, at_the_proxy(), [], dead)
     assert (len(found.clients), found.proxies_answered, found.status) == (1, 1, "PARTIAL")
-    broken = proxied(scripted, {203: 1}, [])
+    broken = proxied(scripted, {26: 3, 203: 1}, [])
     named = [it.operation for it in broken.problems]
     assert "GET_CONSUMER_CONNECTION_LIST g" in named
     assert (broken.proxies_answered, broken.status) == (0, "PARTIAL")
+
+
+def test_a_broker_in_place_of_a_proxy_is_named(scripted):
+    """It knows its own connections only: whoever is online at a proxy would seem offline."""
+    requested = []
+    taken = proxied(scripted, {26: b"brokerName=b\n", 203: 206}, requested)
+    assert ({code for code, _ in requested}, taken.proxies_answered) == ({26}, 0)
+    named = {it.operation: it.message for it in taken.problems}
+    assert named["GET_BROKER_CONFIG"].startswith("this is the broker b, no proxy: `proxies` takes")
+    assert named["GET_CONSUMER_CONNECTION_LIST g"] == "no proxy responded"
 
 
 def test_a_cluster_without_proxies_requests_none(scripted):
@@ -248,7 +258,7 @@ def test_a_grpc_client_gets_no_request(scripted):
     requested = []
 
     async def main():
-        bodies = BEHIND_A_PROXY | at_the_proxy()
+        bodies = BEHIND_A_PROXY | {203: at_the_proxy()[203]}
         async with scripted(scripted_broker(bodies, requested)) as namesrv:
             return await collect(ClusterTarget((namesrv,), deep=DeepOptions(groups=("g",))))
 
