@@ -43,6 +43,7 @@ from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
 from settings.durations import positive_seconds
 from settings.errors import SettingsError
 from settings.yaml_documents import read_items, reason
+from settings.yaml_positions import Place
 
 
 def _one_or_many(value: Any) -> Any:
@@ -88,6 +89,13 @@ class AclSettings(_Strict):
         if all(variables) == bool(self.secret_file) or any(variables) != all(variables):
             raise ValueError("give access_key_env and secret_key_env, or secret_file alone")
         return self
+
+
+ACCOUNT_NAMES = frozenset(
+    {*AclSettings.model_fields, "access_key", "secret_key", "accessKey", "secretKey"}
+    | {"security_token", "securityToken"}
+)
+"""Keys within ``acl`` that messages may show: another one may be the secret itself."""
 
 
 class TlsSettings(_Strict):
@@ -164,7 +172,12 @@ def load_clusters(file: Path) -> list[Cluster]:
     found: list[Cluster] = []
     places: dict[str, str] = {}
     for item in read_items(
-        file, "clusters", "a cluster", ClusterSettings.model_validate, words=_without_secrets
+        file,
+        "clusters",
+        "a cluster",
+        ClusterSettings.model_validate,
+        located=_located,
+        words=_without_secrets,
     ):
         if isinstance(item, str):
             mistakes.append(item)
@@ -231,8 +244,19 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
     )
 
 
+def _located(detail: ErrorDetails) -> Place:
+    """Where a mistake is; within the account only as far as names are known ones."""
+    place = detail["loc"]
+    if len(place) < 2 or place[0] != "acl" or place[1] in ACCOUNT_NAMES:
+        return place
+    return ("acl",)
+
+
 def _without_secrets(detail: ErrorDetails) -> str:
     """What is wrong; whatever was written about an account may be the secret itself."""
     if detail["type"] == "too_short" and detail["loc"] == ("namesrv",):
         return "empty: HOST:PORT of its name servers is wanted"
+    if _located(detail) != detail["loc"]:
+        known = ", ".join(AclSettings.model_fields)
+        return f"unknown field, only {known} are known here"
     return reason(detail, show="acl" not in detail["loc"])

@@ -1,10 +1,14 @@
 """YAML that remembers the line of each value, and the keys that stand twice."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
+_NAME = re.compile(r"(undefined alias|for the tag) ['\"](?!tag:).*", re.DOTALL)
+"""Where a reason repeats a name behind ``*`` or ``!``, which may be a secret without quotes."""
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys and positions from the top."""
@@ -65,6 +69,7 @@ def parse(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = error.problem or error.context or "cannot be read"
+        reason = _NAME.sub(r"\1; a text that begins with * or ! is put in quotes", reason)
         raise DocumentError(mark.line + 1 if mark else 1, f"not YAML: {reason}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

@@ -141,6 +141,9 @@ def test_a_file_elsewhere(home, tmp_path):
         configured(home, path=str(tmp_path / "nowhere.yaml"))
 
 
+NUMBER = 20261119
+"""A secret that YAML reads as a number."""
+
 ENTRY = "clusters:\n- name: a\n  namesrv: a:1\n"
 ACL = ENTRY + "  acl:\n"
 
@@ -215,6 +218,22 @@ WRONG = {
         4,
         "one process is faster than tasks of Spark were: remove this field",
     ),
+    "the secret as a field": (
+        ENTRY + f"  acl: {{{SECRET}}}\n",
+        4,
+        "clusters[0].acl: unknown field",
+    ),
+    "the secret as a number": (ACL + f"    {NUMBER}: x\n", 4, "clusters[0].acl: unknown field"),
+    "the secret as an alias": (
+        ACL + f"    secret_key_env: *{SECRET}\n",
+        5,
+        "not YAML: found undefined alias; a text that begins with * or ! is put in quotes",
+    ),
+    "the secret as a tag": (
+        ACL + f"    secret_key_env: !{SECRET}\n",
+        5,
+        "a constructor for the tag;",
+    ),
     "the secret as the account": (ENTRY + f"  acl: {SECRET}\n", 4, "clusters[0].acl: "),
 }
 
@@ -226,7 +245,8 @@ def test_a_mistake_names_file_line_and_field(home, text, line, expected):
         configured(home)
     lines = [it for it in caught.value.mistakes if expected in it]
     assert lines and lines[0].startswith(f"{home.path / 'clusters.yaml'}:{line}: ")
-    assert SECRET not in str(caught.value) and "\n" not in str(caught.value)
+    assert SECRET not in str(caught.value) and str(NUMBER) not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_all_mistakes_at_once(home):
