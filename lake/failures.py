@@ -58,7 +58,12 @@ def essence(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the failure in one line, with its type where the text does not explain itself."""
+    """Return the failure in one line, with its type where the text does not explain itself.
+
+    Of settings files it has all mistakes, however many: each is to be mended.
+    """
+    if mistakes := getattr(error, "mistakes", ()):
+        return "; ".join(" ".join(str(each).split()) for each in mistakes)
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{where}"

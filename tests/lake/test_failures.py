@@ -3,9 +3,10 @@
 import pytest
 
 from lake.catalog import Lake
-from lake.failures import DamagedError, essence
+from lake.failures import DamagedError, essence, one_line
 from lake.query import select
 from lake.tables import quality
+from settings.errors import SettingsError
 from settings.home import Home
 
 JAVA = """An error occurred while calling o12.getResult.
@@ -48,6 +49,11 @@ GONE = """<_InactiveRpcError of RPC that terminated with:
 )  # fmt: skip
 def test_the_essence_is_one_line(text, expected):
     assert essence(text) == expected
+
+
+def test_no_mistake_of_a_settings_file_is_cut_off():
+    mistakes = [f"clusters.yaml:{line}: clusters[{line}].namesrv: missing" for line in range(30)]
+    assert one_line(SettingsError(mistakes)) == "; ".join(mistakes)
 
 
 def test_a_damaged_catalog_is_named(tmp_path):
