@@ -1,7 +1,7 @@
 """Discovery: the broker addresses to read, from the name server and from earlier snapshots."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -52,7 +52,8 @@ def expected_readings(
     smallest id. A slave that does not act is never read for offsets: its offsets are old.
     """
     groups = _groups(info, endpoint, target, problems)
-    remembered = _remembered(groups, target)
+    elsewhere = (info.brokers.keys() if info else set()) - {group.broker for group in groups}
+    remembered = _remembered(groups, elsewhere, target)
     names = {group.broker for group in groups} | {broker for broker, _, _ in remembered}
     deployment = frozenset(names | (set(info.clusters) if info else set()))
     readings = []
@@ -89,22 +90,31 @@ def expected_readings(
     return readings
 
 
-def _remembered(groups: Iterable[BrokerGroup], target: ClusterTarget) -> set[Remembered]:
+def _remembered(
+    groups: Iterable[BrokerGroup], elsewhere: Set[str], target: ClusterTarget
+) -> set[Remembered]:
     """Return the brokers of earlier snapshots, also of snapshots under another cluster name.
 
     The latter add only broker groups that are not known otherwise: the memory of this name is the
-    newest.
+    newest. A snapshot of all clusters of a name server is no snapshot of this one.
+
+    Args:
+        groups: those of the target cluster.
+        elsewhere: the broker groups that the name server lists in its other clusters.
+        target: what is remembered.
     """
+    own = {each for each in target.remembered if each[0] not in elsewhere}
     listed = {(group.broker, address) for group in groups for address in group.addresses.values()}
-    known = {broker for broker, _ in listed} | {broker for broker, _, _ in target.remembered}
+    known = {broker for broker, _ in listed} | {broker for broker, _, _ in own}
     more = {
         each
         for other in target.kin
         if listed & {(broker, address) for broker, _, address in other}
+        and elsewhere.isdisjoint(broker for broker, _, _ in other)
         for each in other
         if each[0] not in known
     }
-    return more.union(target.remembered)
+    return own | more
 
 
 def _missing(

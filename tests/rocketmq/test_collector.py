@@ -47,6 +47,15 @@ def test_one_cluster_of_several():
     assert expect(A, B, cluster="three") == ([], ["no cluster 'three' here, only one, two"])
 
 
+def test_brokers_of_other_clusters_are_not_remembered():
+    """Of snapshots before ``cluster`` was set, or of a first one with ``--namesrv`` alone."""
+    of_all = (("broker-a", 0, "a:0"), ("broker-b", 0, "b:0"), ("broker-c", 0, "c:0"))
+    alone = [("broker-b", 0, "b:0", True)]
+    assert expect(A, B, cluster="two", remembered=of_all[:2]) == (alone, [])
+    assert expect(A, B, cluster="two", kin=(of_all,)) == (alone, [])
+    assert len(expect(B, cluster="two", kin=(of_all[1:],))[0]) == 2, "a memory of this cluster"
+
+
 def test_a_name_server_without_brokers():
     assert expect() == ([], ["the name server lists no broker"])
 
