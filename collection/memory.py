@@ -56,9 +56,8 @@ class Memory:
 
     @classmethod
     def _read(cls, state: State, name: str) -> "Memory":
-        text = state.read(name)
         try:
-            found = json.loads(text or "{}")
+            found = json.loads(state.read(name) or "{}")  # ValueError where it is not even text
             brokers = {
                 (row["broker"], row["broker_id"], row["address"]): datetime.fromisoformat(
                     row["answered_at"]
@@ -76,8 +75,11 @@ class Memory:
             return cls(state, name)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
-        """The brokers that responded within the last 24 hours."""
-        return tuple(sorted(key for key, at in self.brokers.items() if now - at <= MEMORY))
+        """The brokers that responded within the last 24 hours.
+
+        A clock that was set back leaves instants ahead, which may be years away.
+        """
+        return tuple(sorted(key for key, at in self.brokers.items() if abs(now - at) <= MEMORY))
 
     def kin(self, now: datetime) -> tuple[tuple[Remembered, ...], ...]:
         """What the other memories remember: some may be of the same cluster.

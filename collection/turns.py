@@ -62,11 +62,14 @@ async def turn(
 
 
 def is_fresh(memory: Memory, now: datetime) -> bool:
-    """Return whether the newest snapshot of a cluster is as young as its collector makes them."""
+    """Return whether the newest snapshot of a cluster is as young as its collector makes them.
+
+    One far ahead is of a clock that was set back since, and says nothing about its collector.
+    """
     if memory.collected_at is None:
         return False
     longest = max(FRESH, INTERVALS * timedelta(seconds=memory.every or 0))
-    return now - memory.collected_at < longest
+    return abs(now - memory.collected_at) < longest
 
 
 class Standing:

@@ -49,6 +49,13 @@ def test_an_unreachable_broker_is_remembered_for_a_day(state):
     assert memory.remembered(minutes(day + 1)) == ALL[:1]
 
 
+def test_a_clock_that_was_years_ahead_is_forgotten(state):
+    memory = Memory.of(state, TARGET)
+    memory.learn(snapshot(START + timedelta(days=1000), Minute(0)))
+    memory.learn(snapshot(START, Minute(0, unreachable="broker-b")))
+    assert memory.remembered(minutes(1)) == ALL[:1]
+
+
 def test_the_last_deep_snapshot_is_remembered(state):
     assert Memory.of(state, TARGET).deep_at is None
     Memory.of(state, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
@@ -151,3 +158,12 @@ def test_a_damaged_file_is_an_empty_memory(state, text):
     memory.learn(snapshot(START, Minute(0)))
     state.write(memory.name, text)
     assert Memory.of(state, TARGET).brokers == {}
+
+
+def test_a_file_that_is_no_text_is_an_empty_memory(state, tmp_path):
+    """Of any cluster: every snapshot reads the memories of the others too."""
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    (name,) = state.names("collector")
+    (tmp_path / name).write_bytes(b"\xff\xfe")
+    assert Memory.of(state, TARGET).cluster is None
+    assert Memory.of(state, "other").kin(START) == ((),)

@@ -86,7 +86,9 @@ def test_a_fresh_snapshot_of_the_holder_serves_both(shared, holder):
     assert printed == [f"lab is collected by process {holder.pid} on {_host()}"]
 
 
-@pytest.mark.parametrize(("age", "every", "is_served"), [(70, 60, True), (130, 60, False)])
+@pytest.mark.parametrize(
+    ("age", "every", "is_served"), [(70, 60, True), (130, 60, False), (-3600, 60, False)]
+)
 def test_a_holder_is_fresh_for_two_of_its_intervals(
     shared, holder, monkeypatch, age, every, is_served
 ):
