@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from lake.state import State
 from rocketmq.records import Snapshot
@@ -17,10 +18,26 @@ from settings.constants import MEMORY
 FOLDER = "collector"
 
 
+LONGEST_NAME = 200
+"""Bytes of a file's name without its endings; file systems take 255."""
+
+
 def name_of(target: str) -> str:
     """Return the name of a configured cluster's memory and lease."""
-    text = re.sub(r"[^\w.-]+", "_", target)
+    text = re.sub(r"[^\w.-]+", "_", shortened(target))
     return f"{FOLDER}/{text}"
+
+
+def shortened(target: str) -> str:
+    """Return what distinguishes a configured cluster, short enough for the name of a file.
+
+    A cluster without a name is known by its name servers: four by their names in Kubernetes are too
+    long.
+    """
+    text = target.encode()
+    if len(text) <= LONGEST_NAME:
+        return target
+    return f"{text[:100].decode(errors='ignore')}-{sha256(text).hexdigest()[:16]}"
 
 
 @dataclass

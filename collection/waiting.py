@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from collection.memory import shortened
 from lake.landing import Place, copy_landed, folder_name, land, landed, landing_of
 from lake.landing_places import Disk
 from rocketmq.records import Snapshot
@@ -30,7 +31,7 @@ class Waiting:
         """
         self._landing = landing_of(place)
         self._home = home
-        self._disk = Disk((home.waiting if home else Path()) / folder_name(key))
+        self._disk = Disk((home.waiting if home else Path()) / folder_name(shortened(key)))
 
     def land(self, snapshot: Snapshot) -> None:
         """Land a snapshot; it waits where others wait, or where it cannot be landed.

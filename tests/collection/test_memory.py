@@ -126,6 +126,14 @@ def test_two_targets_have_two_memories(state):
     assert Memory.of(state, "127.0.0.1:9999").cluster is None
 
 
+def test_many_name_servers_with_long_names_have_a_memory(state):
+    host = "rocketmq-namesrv-{}.rocketmq-namesrv.middleware.svc.cluster.local:9876"
+    target = ";".join(map(host.format, range(4)))
+    Memory.of(state, target).learn(snapshot(START, Minute(0)))
+    assert Memory.of(state, target).cluster == "past"
+    assert Memory.of(state, target.replace("namesrv-3", "namesrv-4")).cluster is None
+
+
 def missed(state, target, brokers, now):
     """Who is expected beside the brokers of one address each that a name server reports."""
     memory = Memory.of(state, target)
