@@ -6,6 +6,7 @@ loaded by the next tick. Clusters are collected side by side, each at its own in
 
 import asyncio
 import gc
+import logging
 import math
 import random
 import signal
@@ -25,6 +26,8 @@ from rocketmq.records import Snapshot
 from settings.clusters import Cluster
 from settings.home import Home
 from settings.yaml_documents import printable
+
+_log = logging.getLogger(__name__)
 
 TIDY_SECONDS = 60.0
 
@@ -238,6 +241,10 @@ async def _collect_and_land(landings: Landings, collector: Collector, seconds: f
     except NeverReachedError as error:
         landings.warn(f"{landings.key}: {one_line(error)}; trying again")
     except OSError as error:
+        landings.warn(f"{landings.key}: a snapshot is lost: {one_line(error)}; trying again")
+    except Exception as error:
+        # A mistake of ours that one snapshot brings out must not end the collection of the others.
+        _log.exception("collecting %s", landings.key)
         landings.warn(f"{landings.key}: a snapshot is lost: {one_line(error)}; trying again")
     else:
         landings.once("")

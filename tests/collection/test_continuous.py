@@ -16,7 +16,7 @@ import pytest
 
 from collection import snapshots
 from collection.continuous import clock_line, next_multiple, watch
-from lake.landing import landed
+from lake.landing import land, landed
 from lake.loading import read_landed
 from lake.shared import Shared
 from rocketmq.records import Broker, Snapshot
@@ -189,6 +189,25 @@ def test_landing_that_fails_goes_on_by_itself(home):
         assert "Not a directory" in line or "File exists" in line
         assert "\n" not in line
     assert len(headers(home)) == len(reported) >= 2
+
+
+def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monkeypatch):
+    """Whatever a name server calls a cluster, and whatever Arrow makes of it."""
+    caplog.set_level(logging.CRITICAL)
+
+    def refuse(place, found):
+        if found.cluster == "broken":
+            raise ValueError("no such type")
+        land(place, found)
+
+    monkeypatch.setattr("collection.waiting.land", refuse)
+    clusters = [Cluster((GONE,), "broken"), Cluster((GONE,), "gone")]
+    _, complained = watching(
+        home, clusters, 0.05, lambda reported, complained: len(reported) > 2 < len(complained)
+    )
+    lost = "broken: a snapshot is lost: ValueError: no such type; trying again"
+    assert set(unhurried(complained)) == {lost}
+    assert {header["cluster"] for header in headers(home)} == {"gone"}
 
 
 def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
