@@ -1,5 +1,6 @@
 """Errors of files: one line each, with the path."""
 
+import os
 from pathlib import Path
 
 from rocketmq.records import Problem
@@ -20,7 +21,7 @@ class FileError(Exception):
 
     def problem(self, operation: str) -> Problem:
         """Return the error as a problem of a snapshot."""
-        return Problem(str(self.path), operation, None, self.reason)
+        return Problem(as_text(self.path), operation, None, self.reason)
 
 
 def reason_of(error: Exception) -> str:
@@ -31,3 +32,11 @@ def reason_of(error: Exception) -> str:
         return error.strerror
     text = " ".join(str(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_text(name: Path | str) -> str:
+    r"""Return a path or a name in it as a table can hold it: a byte that is no UTF-8 as ``\xd6``.
+
+    A JVM names folders in the encoding of its host, which is GBK on some.
+    """
+    return os.fsencode(name).decode(errors="backslashreplace")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rocketmq.files.errors import FileError, reason_of
+from rocketmq.files.errors import FileError, as_text, reason_of
 from rocketmq.files.rewritten_json import backup_of, read_rewritten
 from rocketmq.records import ConsumerOffset, Snapshot
 from rocketmq.typed_values import object_of, whole_milliseconds
@@ -131,8 +131,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _rows(path: Path, offsets: dict[Queue, int]) -> Iterator[ConsumerOffset]:
-    group = path.parent.name
-    client_id = path.parent.parent.name
+    group = as_text(path.parent.name)
+    client_id = as_text(path.parent.parent.name)
     for (broker, topic, queue_id), offset in sorted(offsets.items()):
         yield ConsumerOffset(
             broker, group, topic, queue_id, client_id, offset, offset_store="client_file"

@@ -1,12 +1,15 @@
 """Broadcast clients' offset files: real ones, and what can be wrong with them."""
 
+import os
 import shutil
 
 import pytest
 
+from lake.landing import land
 from rocketmq.files.errors import FileError
 from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
 from rocketmq.records import ConsumerOffset
+from settings.home import Home
 from tests.rocketmq.files.conftest import close_folder
 from tests.support.recorded import FIXTURES
 
@@ -44,6 +47,18 @@ def test_real_files(clients):
     )
     assert of_client(found, 0)[0] == first
     assert [row.queue_id for row in of_client(found, 1)] == list(range(8))
+
+
+def test_a_client_named_in_another_encoding_can_land(clients, tmp_path):
+    """Java has the name of its host's encoding for the folder; Python reads half characters."""
+    named = os.fsdecode(b"127.0.0.1@" + "中".encode("gbk"))
+    (clients / "127.0.0.1@g-broadcast-0").rename(clients / named)
+    (clients / named / "empty").mkdir()
+    (clients / named / "empty" / "offsets.json").touch()
+    found = read_local_offsets(clients, cluster="lab")
+    assert len(found.problems) == 1
+    assert "127.0.0.1@\\xd6\\xd0" in {row.client_id for row in found.consumer_offsets}
+    land(Home.of(tmp_path / "home"), found)
 
 
 def test_reads_files_of_the_real_classes(golden):
