@@ -8,6 +8,7 @@ Whoever reads and then writes a text holds the lease of its subject.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from lake.failures import one_line
 from settings.home import Home, write_whole
 
 
@@ -48,23 +49,28 @@ class State(ABC):
 
 
 class KeptState(State):
-    """The texts of another state, which this process goes on with while it cannot be reached.
+    """The texts of another state, which this process goes on with while it cannot be used.
+
+    A server may be away, or the disk of a home be full. What is collected lands elsewhere then.
 
     Args:
         state: where the texts are.
-        warn: receives a line when it cannot be reached any more.
+        warn: receives a line when it cannot be used any more.
     """
 
     def __init__(self, state: State, warn: Callable[[str], None]) -> None:
         self._state, self._warn = state, warn
         self._is_away = False
         self._known: dict[str, str | None] = {}
+        self._unwritten: set[str] = set()
 
     def read(self, name: str) -> str | None:
         """See `State`; the text last read or written where it cannot be reached."""
+        if name in self._unwritten:
+            return self._known[name]  # a disk that is full still gives the text before
         try:
             self._known[name] = self._state.read(name)
-            self._is_away = False
+            self._is_away = bool(self._unwritten)
         except StateError as error:
             self._report(error)
         return self._known.get(name)
@@ -74,13 +80,18 @@ class KeptState(State):
         self._known[name] = text
         try:
             self._state.write(name, text)
-            self._is_away = False
+            self._unwritten.discard(name)
+            self._is_away = bool(self._unwritten)
         except StateError as error:
+            self._report(error)
+        except OSError as error:
+            self._unwritten.add(name)
             self._report(error)
 
     def remove(self, name: str) -> None:
         """See `State`."""
         self._known.pop(name, None)
+        self._unwritten.discard(name)
         self._state.remove(name)
 
     def names(self, folder: str = "") -> list[str]:
@@ -90,9 +101,9 @@ class KeptState(State):
         except StateError:
             return sorted(name for name in self._known if name.startswith(f"{folder}/"))
 
-    def _report(self, error: StateError) -> None:
+    def _report(self, error: OSError) -> None:
         if not self._is_away:
-            self._warn(f"{error}; going on with what this process remembers")
+            self._warn(f"{one_line(error)}; going on with what this process remembers")
         self._is_away = True
 
 

@@ -1,11 +1,12 @@
 """What the collector remembers: a broker that was killed is still expected for a day."""
 
 from datetime import UTC, datetime, timedelta
+from errno import ENOSPC
 
 import pytest
 
 from collection.memory import Memory
-from lake.state import FileState
+from lake.state import FileState, KeptState
 from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from rocketmq.records import Broker
 from rocketmq.snapshot.discovery import expected_readings
@@ -61,6 +62,26 @@ def test_the_last_deep_snapshot_is_remembered(state):
     Memory.of(state, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)
     Memory.of(state, TARGET).learn(snapshot(START, Minute(1)))
     assert Memory.of(state, TARGET).deep_at == START
+
+
+def test_a_full_disk_costs_a_collector_no_memory(state, tmp_path):
+    """Snapshots may land in a bucket meanwhile, and deep ones must not become more frequent."""
+
+    class Full(FileState):
+        def write(self, name, text):
+            raise OSError(ENOSPC, "No space left on device", name)
+
+    Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
+    warned = []
+    kept = KeptState(Full(Home.of(tmp_path)), warned.append)
+    for minute in (1, 2):
+        Memory.of(kept, TARGET).learn(snapshot(START, Minute(minute)), is_deep=True)
+        assert Memory.of(kept, "another").cluster is None
+    found = Memory.of(kept, TARGET)
+    assert (found.collected_at, found.deep_turns) == (minutes(2), 2)
+    (line,) = warned
+    assert line.startswith("No space left on device (collector/")
+    assert line.endswith("; going on with what this process remembers")
 
 
 def test_deep_snapshots_are_counted_however_rare_they_are(state):
