@@ -9,6 +9,7 @@ import math
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPException
 from urllib.error import HTTPError
@@ -22,6 +23,9 @@ OPERATION = "GET /metrics"
 DEFAULT_PORT = 5557  # `BrokerConfig.metricsPromExporterPort`
 LONGEST_PAGE = 64 * 1024 * 1024
 SECONDS = 10.0
+
+AT_ONCE = 32
+"""Endpoints read at a time; the others wait within the same seconds."""
 
 COLUMNS = {
     "rocketmq_consumer_lag_messages": "lag",
@@ -78,7 +82,13 @@ async def read_broker_metrics(
         One row per broker, group and topic, without the rows of retry topics.
     """
     endpoints = [found for reading in readings if (found := MetricsEndpoint.of(reading))]
-    pages = await asyncio.gather(*(_groups(each, problems, seconds) for each in endpoints))
+    # Threads of its own: ports behind a firewall would take all of those by which snapshots land.
+    pool = ThreadPoolExecutor(AT_ONCE, "broker-metrics")
+    try:
+        parts = (_groups(each, problems, seconds, pool) for each in endpoints)
+        pages = await asyncio.gather(*parts)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     return [
         BrokerMetric(endpoint.broker, group, topic, **values)
         for endpoint, groups in zip(endpoints, pages, strict=True)
@@ -86,10 +96,13 @@ async def read_broker_metrics(
     ]
 
 
-async def _groups(endpoint: MetricsEndpoint, problems: Problems, seconds: float) -> Groups:
+async def _groups(
+    endpoint: MetricsEndpoint, problems: Problems, seconds: float, pool: Executor
+) -> Groups:
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
-            return await asyncio.to_thread(_read, endpoint.address, seconds)
+            return await loop.run_in_executor(pool, _read, endpoint.address, seconds)
     except TimeoutError:
         reason = f"no response within {seconds:.3g} s"
     except HTTPError as error:

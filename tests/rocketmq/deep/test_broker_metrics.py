@@ -111,3 +111,20 @@ def test_a_broken_page_is_a_problem():
     with serving(b'rocketmq_consumer_lag_messages{consumer_group="g" 1 2 3') as (port, _):
         found, (problem,) = read(reading(port))
     assert found == [] and problem.operation == "GET /metrics"
+
+
+def test_endpoints_that_hang_leave_threads_to_others():
+    """By those threads the snapshots of all clusters land."""
+    release, problems = threading.Event(), Problems()
+
+    async def main(port: int) -> None:
+        reads = asyncio.create_task(read_broker_metrics([reading(port)] * 40, problems))
+        await asyncio.sleep(0)
+        try:
+            await asyncio.wait_for(asyncio.to_thread(int), 5)
+        finally:
+            release.set()
+        await reads
+
+    with serving(b"", release=release) as (port, _):
+        asyncio.run(main(port))
