@@ -160,8 +160,7 @@ class _DeepSnapshot:
         """Return the reader of reports, which brokers forward to their members."""
         addresses = {
             member: self.masters[broker].address
-            for member, broker in homes(online).items()
-            if broker in self.masters
+            for member, broker in homes(online, self.masters).items()
         }
         return ClientReader(
             self.client,

@@ -1,7 +1,7 @@
 """Which members of consumer groups are online, and at which brokers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from rocketmq.admin.responses import ConsumerConnection
 from rocketmq.names import RETRY_PREFIX
@@ -37,14 +37,17 @@ def broadcasts(consumer_group: str, online: Online) -> bool:
     return any(connection.message_model == "BROADCASTING" for connection in connections)
 
 
-def homes(online: Online) -> dict[tuple[str, str], str]:
-    """Return by group and client id the first broker that the member is connected to.
+def homes(online: Online, brokers: Container[str]) -> dict[tuple[str, str], str]:
+    """Return by group and client id the first of some brokers that the member is connected to.
 
-    Requests that are forwarded to the member go through that broker only.
+    Requests that are forwarded to the member go through that broker only. A proxy in local mode
+    reports members of its broker too, and forwards nothing.
     """
     found: dict[tuple[str, str], str] = {}
     for group, connections in online.items():
         for broker, connection in connections.items():
+            if broker not in brokers:
+                continue
             for member in connection.connections:
                 found.setdefault((group, member.client_id), broker)
     return found

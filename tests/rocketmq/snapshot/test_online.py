@@ -13,4 +13,12 @@ def test_a_client_gets_requests_through_one_broker():
     online = merged_online(
         [{"g": {"broker-b": connection("one", "two")}}, {"g": {"broker-a": connection("one")}}]
     )
-    assert homes(online) == {("g", "one"): "broker-a", ("g", "two"): "broker-b"}
+    found = homes(online, {"broker-a", "broker-b"})
+    assert found == {("g", "one"): "broker-a", ("g", "two"): "broker-b"}
+
+
+def test_a_proxy_is_no_broker_through_which_clients_get_requests():
+    """Its place in the order of names is before that of a broker in Kubernetes."""
+    both = ["proxy 10.0.0.9:8080", "rocketmq-broker-0"]
+    online = merged_online([{"g": {name: connection("one")}} for name in both])
+    assert homes(online, {"rocketmq-broker-0"}) == {("g", "one"): "rocketmq-broker-0"}
