@@ -151,6 +151,9 @@ class EndpointConnection(asyncio.Protocol):
         if request is None or request.response.done():
             return
         reason = f"no response within {request.timeout:.3g} s"
+        if self._buffer:
+            came = f"{len(self._buffer)} bytes of one came"
+            reason += f", {came}: request_timeout may be too short for this network"
         if self._received_at > request.sent_at or not request.full_timeout:
             del self.pending[opaque]
             error = RequestTimeoutError(self._peer.endpoint, request.operation, reason)

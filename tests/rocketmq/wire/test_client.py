@@ -340,6 +340,22 @@ def test_an_unreachable_endpoint_costs_one_timeout(scripted, behaviour):
     run(scripted, behaviour, use, request_timeout=0.3, in_flight=4)
 
 
+def test_a_response_that_is_not_whole_in_time_is_described(scripted):
+    """A large one over a slow network is no broker that hangs: a longer timeout helps."""
+
+    async def behave(reader, writer):
+        writer.write(respond(await next_opaque(reader)))
+        writer.write(respond(await next_opaque(reader), b"x" * 1000)[:600])
+        await reader.read()
+
+    async def use(client, endpoint):
+        await client.call(endpoint, REQUEST, timeout=5)
+        (error,) = await failures(client, endpoint)
+        assert "s, 600 bytes of one came: request_timeout may be too short" in error.reason
+
+    run(scripted, behave, use, request_timeout=0.3)
+
+
 def test_one_slow_response_keeps_the_endpoint_reachable(scripted):
     async def behave(reader, writer):
         slow = await next_opaque(reader)
