@@ -47,4 +47,5 @@ def listing_all_groups(lake: Lake, snapshots: Sequence[LoadedSnapshot]) -> set[s
 
 
 def _hides(problem: Mapping[str, Any]) -> bool:
-    return not (problem["operation"] or "").startswith(CONNECTIONS)
+    # Also without a group: a broker may have been named as a proxy.
+    return not (problem["operation"] or "").startswith(CONNECTIONS.strip())

@@ -49,11 +49,15 @@ async def read_proxies(
         return ProxyMembers(0)
     reading = None
     for endpoint in proxies:
-        with problems:
+        try:
             await _require_proxy(client, endpoint)
             await admin.consumer_connection(client, endpoint, min(groups))
-            reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
-            break
+        except RemotingError as error:
+            # It names no group: the next proxy may report the members of each.
+            problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
+            continue
+        reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
+        break
     if reading is None:
         operation = CONNECTIONS + " ".join(sorted(groups))
         problems.add(Problem(proxies[0], operation, None, "no proxy responded"))

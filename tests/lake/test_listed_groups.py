@@ -43,6 +43,7 @@ def test_files_of_one_broker_do_not(lake: Lake) -> None:
     "at, operation",
     [
         (MASTERS["broker-a"], "GET_CONSUMER_CONNECTION_LIST billing"),
+        (MASTERS["broker-a"], "GET_CONSUMER_CONNECTION_LIST"),
         (SLAVE, "GET_BROKER_CONFIG"),
         (NAME_SERVER, "GET_BROKER_CLUSTER_INFO"),
     ],

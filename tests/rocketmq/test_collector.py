@@ -237,6 +237,8 @@ def test_a_dead_proxy_leaves_members_unknown(scripted):
     dead = ("127.0.0.1:1",)
     found = proxied(scripted, at_the_proxy(), [], dead)
     assert (len(found.clients), found.proxies_answered, found.status) == (1, 1, "PARTIAL")
+    of_no_group = ["GET_CONSUMER_CONNECTION_LIST"]
+    assert [it.operation for it in found.problems] == of_no_group, "the other one reports it"
     broken = proxied(scripted, {26: 3, 203: 1}, [])
     named = [it.operation for it in broken.problems]
     assert "GET_CONSUMER_CONNECTION_LIST g" in named
@@ -249,7 +251,8 @@ def test_a_broker_in_place_of_a_proxy_is_named(scripted):
     taken = proxied(scripted, {26: b"brokerName=b\n", 203: 206}, requested)
     assert ({code for code, _ in requested}, taken.proxies_answered) == ({26}, 0)
     named = {it.operation: it.message for it in taken.problems}
-    assert named["GET_BROKER_CONFIG"].startswith("this is the broker b, no proxy: `proxies` takes")
+    reason = named["GET_CONSUMER_CONNECTION_LIST"]
+    assert reason.startswith("this is the broker b, no proxy: `proxies` takes")
     assert named["GET_CONSUMER_CONNECTION_LIST g"] == "no proxy responded"
 
 
