@@ -35,6 +35,10 @@ CONFIG_KEYS = frozenset(
 
 
 def decode_broker_config(body: bytes) -> dict[str, str]:
-    """Decode a 26 body (Java properties); keys outside `CONFIG_KEYS` are dropped."""
+    """Decode a 26 body (Java properties); keys outside `CONFIG_KEYS` are dropped.
+
+    Values are as written: before 5.0 a space at the end of a line of ``broker.conf`` is part of the
+    name that the broker registers (`MixAll.properties2Object`).
+    """
     entries = (line.partition("=") for line in body.decode(errors="replace").splitlines())
-    return {key.strip(): value.strip() for key, _, value in entries if key.strip() in CONFIG_KEYS}
+    return {key: value for key, _, value in entries if key in CONFIG_KEYS}

@@ -279,6 +279,23 @@ def test_a_grpc_client_gets_no_request(scripted):
     assert 307 not in {code for code, _ in requested}
 
 
+def test_a_name_that_ends_in_a_space_is_the_brokers(scripted):
+    """4.9 registers what `broker.conf` has; the broker must not seem to be replaced by another."""
+    group = {"brokerAddrs": {"0": ""}, "brokerName": "b ", "cluster": "one "}
+    info = {"brokerAddrTable": {"b ": group}, "clusterAddrTable": {"one ": ["b "]}}
+    config = b"brokerName=b \nbrokerClusterName=one \n"
+
+    async def main():
+        async with scripted(scripted_broker(BEHIND_A_PROXY | {26: config}, [])) as at:
+            group["brokerAddrs"]["0"] = at
+            listing = BEHIND_A_PROXY | {106: json.dumps(info).encode()}
+            async with scripted(scripted_broker(listing, [])) as namesrv:
+                return await collect(ClusterTarget((namesrv,)))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.problems, taken.brokers_answered) == ("COMPLETE", [], 1)
+
+
 def test_name_servers_of_two_clusters_are_reported(scripted):
     """The second one lists other brokers than those that the first one listed."""
 
