@@ -49,7 +49,8 @@ async def collect(target: ClusterTarget) -> Snapshot:
     for reading in readings:
         for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
-        _add_foreign_cluster(reading, problems)
+        if roster.lists_brokers:
+            _add_foreign_cluster(reading, problems)
         _add_unknown_parts(reading, problems)
         _add_unknown_topics(reading, problems)
         _add_unknown_members(reading, groups, problems)

@@ -27,12 +27,14 @@ class Roster:
         name_server_responded: whether a name server responded. If none did, remembered addresses
             get no request.
         readings: an empty one for every address that should respond.
+        lists_brokers: whether it listed any. After its start it lists none for half a minute.
     """
 
     cluster: str
     observed_at: datetime
     name_server_responded: bool
     readings: list[BrokerReading]
+    lists_brokers: bool
 
 
 async def read_roster(client: RemotingClient, target: ClusterTarget, problems: Problems) -> Roster:
@@ -40,7 +42,9 @@ async def read_roster(client: RemotingClient, target: ClusterTarget, problems: P
     started = whole_milliseconds(datetime.now(UTC))
     endpoint, info = await _cluster_info(client, target, problems)
     readings = expected_readings(info, endpoint, target, problems)
-    return Roster(_display_name(info, target), started, info is not None, readings)
+    lists_brokers = bool(info and info.brokers)
+    name = _display_name(info, target)
+    return Roster(name, started, info is not None, readings, lists_brokers)
 
 
 def expected_readings(

@@ -311,6 +311,23 @@ def test_name_servers_of_two_clusters_are_reported(scripted):
     assert problem.message.startswith("z belongs to cluster two, which the name server does not")
 
 
+def test_a_name_server_that_has_just_started_is_one_problem(scripted):
+    """Brokers register again within half a minute; they are of no other cluster meanwhile."""
+
+    async def main():
+        broker = BEHIND_A_PROXY | {26: b"brokerName=b\nbrokerClusterName=one\n"}
+        empty = {106: b'{"brokerAddrTable":{},"clusterAddrTable":{}}'}
+        async with (
+            scripted(scripted_broker(broker, [])) as at,
+            scripted(scripted_broker(empty, [])) as namesrv,
+        ):
+            return await collect(ClusterTarget((namesrv,), remembered=(("b", 0, at),)))
+
+    taken = asyncio.run(main())
+    assert [it.message for it in taken.problems] == ["the name server lists no broker"]
+    assert (taken.status, taken.brokers_answered) == ("PARTIAL", 1)
+
+
 def test_topics_that_may_not_be_read_are_named(scripted):
     """Of denied requests the problems keep only the first, here about a group."""
 
