@@ -192,7 +192,8 @@ async def _collect(
     try:
         kin = await asyncio.to_thread(memory.kin, started)
         target = cluster.target(memory.remembered(started), kin=kin)
-        return await read(cluster, _within(replace(target, deep=deep), seconds))
+        target = replace(target, deep=deep, last_name=memory.cluster)
+        return await read(cluster, _within(target, seconds))
     except SettingsError as error:
         return _failed(cluster, started, "settings", str(error))
     except ReadError as error:

@@ -191,4 +191,4 @@ async def _cluster_info(
 def _display_name(info: ClusterInfo | None, target: ClusterTarget) -> str:
     known = "+".join(sorted(info.clusters)) if info else ""
     fallback = target.name_servers[0] if target.name_servers else "unknown"
-    return target.name or target.cluster or known or fallback
+    return target.name or target.cluster or known or target.last_name or fallback

@@ -19,6 +19,8 @@ class ClusterTarget:
         name: what Tidemark calls the cluster; None for RocketMQ's own name.
         cluster: RocketMQ's name of the cluster, where a name server knows several. None takes all
             brokers it knows, and joins the clusters' names by ``+`` when nothing else names them.
+        last_name: what earlier snapshots called the cluster; used where the name server lists none,
+            as after its start.
         remembered: (broker, broker id, address) known from earlier snapshots. A killed broker
             vanishes from the name server at once. It is then tried at its old address, and counts
             as unreachable when it does not respond.
@@ -45,6 +47,7 @@ class ClusterTarget:
     name_servers: tuple[str, ...]
     name: str | None = None
     cluster: str | None = None
+    last_name: str | None = None
     remembered: tuple[Remembered, ...] = ()
     kin: tuple[tuple[Remembered, ...], ...] = ()
     connect_timeout: float = 2.0

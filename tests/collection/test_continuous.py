@@ -191,6 +191,19 @@ def test_landing_that_fails_goes_on_by_itself(home):
     assert len(headers(home)) == len(reported) >= 2
 
 
+def test_a_reader_receives_the_name_of_earlier_snapshots(home):
+    """A name server that has just started lists no cluster; the address must not become one."""
+    names = []
+
+    async def read(cluster, target):
+        names.append(target.last_name)
+        return snapshot(datetime.now(UTC), Minute(0))
+
+    for _ in range(2):
+        snapshots.take_snapshots(Shared.of_home(home), [Cluster((GONE,))], read=read)
+    assert names == [None, "past"]
+
+
 def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monkeypatch):
     """Whatever a name server calls a cluster, and whatever Arrow makes of it."""
     caplog.set_level(logging.CRITICAL)

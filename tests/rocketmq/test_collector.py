@@ -321,11 +321,12 @@ def test_a_name_server_that_has_just_started_is_one_problem(scripted):
             scripted(scripted_broker(broker, [])) as at,
             scripted(scripted_broker(empty, [])) as namesrv,
         ):
-            return await collect(ClusterTarget((namesrv,), remembered=(("b", 0, at),)))
+            remembered = (("b", 0, at),)
+            return await collect(ClusterTarget((namesrv,), remembered=remembered, last_name="one"))
 
     taken = asyncio.run(main())
     assert [it.message for it in taken.problems] == ["the name server lists no broker"]
-    assert (taken.status, taken.brokers_answered) == ("PARTIAL", 1)
+    assert (taken.status, taken.brokers_answered, taken.cluster) == ("PARTIAL", 1, "one")
 
 
 def test_topics_that_may_not_be_read_are_named(scripted):
