@@ -169,23 +169,28 @@ def _listing(endpoint: str, message: str) -> Problem:
 async def _cluster_info(
     client: RemotingClient, target: ClusterTarget, problems: Problems
 ) -> tuple[str, ClusterInfo | None]:
-    """Return endpoint and brokers from the first name server that responds.
+    """Return endpoint and brokers from the first name server that responds and lists any.
 
-    Each name server gets an equal share of the time, and one share is left for the brokers. Else a
-    first name server that does not respond could use up all the time.
+    One that has just started lists none until brokers register there again. Each gets an equal
+    share of the time, and one share is left for the brokers. Else a first name server that does not
+    respond could use up all the time.
     """
     clock = asyncio.get_running_loop().time
     until, servers = clock() + target.total_timeout, target.name_servers
+    found: tuple[str, ClusterInfo | None] = servers[0] if servers else "", None
     for left, endpoint in zip(range(len(servers), 0, -1), servers, strict=True):
         share = (until - clock()) / (left + 1)
         with problems:
             try:
                 async with asyncio.timeout(share):
-                    return endpoint, await admin.broker_cluster_info(client, endpoint)
+                    info = await admin.broker_cluster_info(client, endpoint)
             except TimeoutError:
                 operation, reason = "GET_BROKER_CLUSTER_INFO", f"no response within {share:.3g} s"
                 raise RequestTimeoutError(endpoint, operation, reason) from None
-    return servers[0] if servers else "", None
+            if info.brokers:
+                return endpoint, info
+            found = endpoint, info
+    return found
 
 
 def _display_name(info: ClusterInfo | None, target: ClusterTarget) -> str:

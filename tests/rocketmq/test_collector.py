@@ -56,7 +56,7 @@ def test_brokers_of_other_clusters_are_not_remembered():
     assert len(expect(B, cluster="two", kin=(of_all[1:],))[0]) == 2, "a memory of this cluster"
 
 
-def test_a_name_server_without_brokers():
+def test_a_cluster_without_brokers():
     assert expect() == ([], ["the name server lists no broker"])
 
 
@@ -327,6 +327,21 @@ def test_a_name_server_that_has_just_started_is_one_problem(scripted):
     taken = asyncio.run(main())
     assert [it.message for it in taken.problems] == ["the name server lists no broker"]
     assert (taken.status, taken.brokers_answered, taken.cluster) == ("PARTIAL", 1, "one")
+
+
+def test_a_name_server_without_brokers_leaves_the_list_to_the_next(scripted):
+    """As while name servers are restarted one after the other."""
+
+    async def main():
+        empty = {106: b'{"brokerAddrTable":{},"clusterAddrTable":{}}'}
+        async with (
+            scripted(scripted_broker(empty, [])) as started,
+            scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv,
+        ):
+            return await collect(ClusterTarget((started, namesrv)))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.problems, taken.cluster) == ("COMPLETE", [], "one")
 
 
 def test_topics_that_may_not_be_read_are_named(scripted):
