@@ -12,6 +12,7 @@ import random
 import signal
 import statistics
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
@@ -132,10 +133,11 @@ async def watch(
     stands by; it reports so once.
     """
     collector = Collector(shared, cluster, every, read)
+    landings = Landings(place, waiting, cluster.key, report, warn)
     try:
-        landings = Landings(place, waiting, cluster.key, report, warn)
         await _watch(landings, collector, every, stop, alive)
     finally:
+        landings.pool.shutdown(wait=False)
         collector.end()
 
 
@@ -160,12 +162,14 @@ class Landings:
         report: receives a line per snapshot.
         warn: receives a line per snapshot that is lost.
         once: receives a line when something begins to go wrong.
+        pool: the thread by which what waits lands, so that it never takes those of other clusters.
     """
 
     def __init__(
         self, place: Place, waiting: Home | None, key: str, report: Report, warn: Report
     ) -> None:
         self.key, self.report, self.warn = key, report, warn
+        self.pool = ThreadPoolExecutor(1, "land-waiting")
         self.once, self._refused, self._clock = _Once(warn), _Once(warn), _Once(warn)
         self._place, self._waiting = place, Waiting(place, waiting, key)
 
@@ -197,20 +201,25 @@ async def _watch(
     stop: asyncio.Event,
     alive: Callable[[], object] | None,
 ) -> None:
-    clock = asyncio.get_running_loop().time
-    start, number = clock(), 0
+    loop = asyncio.get_running_loop()
+    clock, start, number = loop.time, loop.time(), 0
+    landing = None
     while not await _stopped_by(stop, start + number * every):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
         await _collect_and_land(landings, collector, IN_TIME * every)
         if alive:
             alive()
-        await asyncio.to_thread(landings.land_waiting, LANDING * every)
+        if landing is None or landing.done():
+            # Not waited for: a bucket that does not respond takes longer than an interval.
+            landing = loop.run_in_executor(landings.pool, landings.land_waiting, LANDING * every)
         due, number = number + 1, next_multiple(number, clock() - start, every)
         if number > due:
             landings.warn(
                 f"{landings.key}: left out {number - due} snapshots, the one before took too long"
             )
+    if landing is not None:
+        await landing
 
 
 def next_multiple(number: int, seconds: float, every: float) -> int:

@@ -1,5 +1,6 @@
 """Snapshots that an object store did not take: they wait on this host, and land in their order."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ class Waiting:
         """
         self._landing = landing_of(place)
         self._home = home
+        self._folders = threading.Lock()
         self._disk = Disk((home.waiting if home else Path()) / folder_name(shortened(key)))
 
     def land(self, snapshot: Snapshot) -> None:
@@ -72,12 +74,14 @@ class Waiting:
             if count and clock() > until:
                 break
             copy_landed(item, self._landing)
-            self._disk.remove(item.path)
-            self._disk.remove_empty(item.path.parent.parent)
+            with self._folders:  # or the folder is removed in which another snapshot is put
+                self._disk.remove(item.path)
+                self._disk.remove_empty(item.path.parent.parent)
             count += 1
         return count
 
     def _keep(self, snapshot: Snapshot) -> None:
         assert self._home
         self._home.make()
-        land(self._disk, snapshot)
+        with self._folders:
+            land(self._disk, snapshot)

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +18,7 @@ import pytest
 from collection import snapshots
 from collection.continuous import clock_line, next_multiple, watch
 from lake.landing import land, landed
+from lake.landing_places import Disk
 from lake.loading import read_landed
 from lake.shared import Shared
 from rocketmq.records import Broker, Snapshot
@@ -189,6 +191,39 @@ def test_landing_that_fails_goes_on_by_itself(home):
         assert "Not a directory" in line or "File exists" in line
         assert "\n" not in line
     assert len(headers(home)) == len(reported) >= 2
+
+
+def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monkeypatch):
+    """What it refused waits; landing that takes longer than an interval."""
+    refusing = Disk(tmp_path / "landing")
+    refusing.root.write_text("in the way")
+    responds, tried = threading.Event(), threading.Event()
+
+    def hang(item, landing):
+        tried.set()
+        responds.wait(30)
+        raise OSError("no response")
+
+    monkeypatch.setattr("collection.waiting.copy_landed", hang)
+    reported, shared = [], Shared.of_home(home)
+
+    async def main():
+        stop = asyncio.Event()
+        lines = reported.append, lambda line: None
+        cluster = Cluster((GONE,), "a")
+        watched = asyncio.create_task(
+            watch(refusing, shared, cluster, 0.05, stop, *lines, waiting=home)
+        )
+        try:
+            async with asyncio.timeout(10):
+                while len(reported) < 4 or not tried.is_set():
+                    await asyncio.sleep(0.02)
+        finally:
+            responds.set()
+            stop.set()
+            await watched
+
+    asyncio.run(main())
 
 
 def test_a_reader_receives_the_name_of_earlier_snapshots(home):
