@@ -148,7 +148,11 @@ class RemotingClient:
         return version_name(peer.version) if peer and peer.version > 0 else None
 
     async def close(self) -> None:
-        """Close every connection; requests still under way fail with `ConnectionLostError`."""
+        """Close every connection; requests still under way fail with `ConnectionLostError`.
+
+        Later ones fail as after the deadline: what a failed snapshot left running connects no more.
+        """
+        self._deadline = self._loop.time()
         for peer in self._peers.values():
             if peer.connection:
                 peer.connection.end(ConnectionLostError, "the client was closed")

@@ -204,6 +204,23 @@ def test_a_connection_that_keeps_breaking_is_given_up(scripted):
     assert connections == 4
 
 
+def test_a_closed_client_connects_no_more(scripted):
+    """A mistake in one reader ends a snapshot, while the tasks of other readers go on."""
+    connections = []
+
+    async def behave(reader, writer):
+        connections.append(writer)
+        await reader.read()
+
+    async def use(client, endpoint):
+        await client.close()
+        with pytest.raises(RequestTimeoutError, match="no time left"):
+            await client.call(endpoint, REQUEST)
+        assert connections == []
+
+    run(scripted, behave, use, request_timeout=0.2)
+
+
 def test_closing_fails_pending_requests(scripted):
     async def silence(reader, writer):
         await reader.read()
