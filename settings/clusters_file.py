@@ -256,6 +256,8 @@ def _without_secrets(detail: ErrorDetails) -> str:
     """What is wrong; whatever was written about an account may be the secret itself."""
     if detail["type"] == "too_short" and detail["loc"] == ("namesrv",):
         return "empty: HOST:PORT of its name servers is wanted"
+    if detail["type"] == "too_short" and detail["loc"] == ("proxies",):
+        return "empty: HOST:PORT of its proxies is wanted, or leave it out where it has none"
     if _located(detail) != detail["loc"]:
         known = ", ".join(AclSettings.model_fields)
         return f"unknown field, only {known} are known here"

@@ -169,6 +169,11 @@ WRONG = {
         3,
         "clusters[0].namesrv: empty: HOST:PORT of its name servers is wanted",
     ),
+    "empty proxies": (
+        ENTRY + "  proxies: []\n",
+        4,
+        "clusters[0].proxies: empty: HOST:PORT of its proxies is wanted, or leave it out where",
+    ),
     "written twice": (ENTRY + "  name: b\n", 4, "clusters[0].name: written twice"),
     "a name twice": (
         ENTRY + "- name: a\n  namesrv: b:1\n",
