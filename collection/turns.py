@@ -64,7 +64,7 @@ async def turn(
 def is_fresh(memory: Memory, now: datetime) -> bool:
     """Return whether the newest snapshot of a cluster is as young as its collector makes them.
 
-    One far ahead is of a clock that was set back since, and says nothing about its collector.
+    One far ahead is of a clock that was set back since, and proves nothing of its collector.
     """
     if memory.collected_at is None:
         return False
