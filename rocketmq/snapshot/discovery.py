@@ -110,14 +110,13 @@ def _remembered(
     own = {each for each in target.remembered if each[0] not in elsewhere}
     listed = {(group.broker, address) for group in groups for address in group.addresses.values()}
     known = {broker for broker, _ in listed} | {broker for broker, _, _ in own}
-    more = {
-        each
-        for other in target.kin
-        if listed & {(broker, address) for broker, _, address in other}
-        and elsewhere.isdisjoint(broker for broker, _, _ in other)
-        for each in other
-        if each[0] not in known
-    }
+    more: set[Remembered] = set()
+    for other in target.kin:
+        of_other = {broker for broker, _, _ in other}
+        is_kin = not listed.isdisjoint((broker, address) for broker, _, address in other)
+        if is_kin and of_other.isdisjoint(elsewhere):
+            more |= {each for each in other if each[0] not in known}
+            known |= of_other  # two memories may have one broker at different addresses
     return own | more
 
 

@@ -66,6 +66,13 @@ def test_a_gone_broker_is_expected_at_its_old_address():
     assert problems == []
 
 
+def test_a_gone_broker_of_two_other_memories_is_expected_once():
+    """A cluster that was renamed twice; one of the memories is from before the broker moved."""
+    memories = [(("broker-b", 0, "b:0"), ("broker-c", 0, at)) for at in ("c:new", "c:old")]
+    found, _ = expect(B, kin=tuple(memories))
+    assert found == [("broker-b", 0, "b:0", True), ("broker-c", 0, "c:new", True)]
+
+
 def test_a_moved_broker_is_expected_at_its_new_address():
     assert expect(B, remembered=(("broker-b", 0, "b:old"),))[0] == [("broker-b", 0, "b:0", True)]
 
