@@ -130,16 +130,17 @@ def _missing(
     (`ReplicasManager`). The former master is then expected under the smallest id that the group was
     never seen to use. Under a controller that is the id it had before its own promotion.
     """
-    remembered = sorted(remembered)
+    remembered, taken = sorted(remembered), set[int]()
     known = {address for _, address in remembered}
     used = {broker_id for broker_id, _ in remembered}
     for broker_id, address in remembered:
         if address in listed.values():
             continue
-        while listed.get(broker_id) in known:
+        while listed.get(broker_id) in known or broker_id in taken:
             broker_id = next(number for number in count(1) if number not in used)
             used.add(broker_id)
         if broker_id not in listed:
+            taken.add(broker_id)
             yield broker_id, address
 
 

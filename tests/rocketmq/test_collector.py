@@ -91,6 +91,12 @@ def test_after_a_promotion_the_dead_master_is_expected():
     assert expect(PROMOTED, remembered=(("broker-a", 0, "a:2"), ("broker-a", 1, "a:1")))[0] == found
 
 
+def test_two_gone_members_have_two_ids():
+    """One was remembered under the id that the other took over: a row of each is expected."""
+    found = expect(B, remembered=(("broker-a", 1, "a:1"), ("broker-a", 1, "a:3")))[0]
+    assert found[1:] == [("broker-a", 1, "a:1", False), ("broker-a", 2, "a:3", False)]
+
+
 def test_after_a_promotion_the_old_master_may_move():
     back = BrokerGroup("broker-a", "one", {0: "a:2", 1: "a:9"})
     found = expect(back, remembered=BEFORE)[0]
