@@ -1,7 +1,7 @@
 """The folder of a backup: what it holds, whether it is whole, and how it is changed.
 
 Files of tables are added as they are copied, because a table never changes them. Everything else is
-written beside what an earlier backup holds, and takes its place at the end.
+written into a folder of its own, and takes the place of what an earlier backup holds at the end.
 """
 
 import hashlib

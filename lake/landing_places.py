@@ -149,7 +149,7 @@ class Disk(Landing):
     @contextmanager
     def writing(self, target: PurePath) -> Iterator[PurePath]:
         """See `Landing`."""
-        # Hidden by a dot, beside its target to be renamed; ids of processes repeat in containers.
+        # Hidden by a dot, next to its target to be renamed. In containers process ids repeat.
         unfinished = Path(target).with_name(f".{target.name}.{secrets.token_hex(3)}")
         unfinished.mkdir(parents=True)
         try:
