@@ -1,24 +1,21 @@
 """The pages in a real browser: filter, acknowledge, keyboard, refresh, and no complaint of it."""
 
-import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from alerting.delivery.silences import silences
 from alerting.incidents.actions import one_incident
 from board.application import application
 from board.store import Store
-from lab.layout import free_port_base
 from lake.catalog import Lake
 from lake.tables import alerting
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
-from tests.support.browser import SECONDS, browser_page
+from tests.support.browser import browser_page
+from tests.support.served import served
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -39,19 +36,8 @@ def address(lake: Lake) -> Iterator[str]:
     """A board that listens, on a home with an open incident."""
     add_snapshot(lake, board_home.now(), queues=QUEUES)
     board_home.add_incident(lake, board_home.now())
-    port = free_port_base()
-    config = uvicorn.Config(
-        application(Store(lake)), port=port, log_level="warning", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until = time.monotonic() + SECONDS
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=SECONDS)
+    with served(application(Store(lake))) as place:
+        yield f"http://{place}"
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from lake.catalog import CatalogConfig, Lake
 from settings.home import Home
 from settings.metrics import MetricsSettings
 from tests.support import board_home, metrics_home
-from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, served, until
+from tests.support.prometheus import DEPLOY, Prometheus, installed, scraping, until
+from tests.support.served import served
 
 HERE = DEPLOY / "prometheus"
 EXPRESSIONS = yaml.safe_load((HERE / "known-expressions.yml").read_text())

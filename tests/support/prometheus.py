@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -14,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 import yaml
-from fastapi import FastAPI
 
-from lab.layout import free_port_base
+from tests.support.servers import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SECONDS = 120.0
@@ -31,21 +28,6 @@ def installed(program: str) -> str:
     if found is None:
         pytest.skip(f"{program} is not installed: apt-get install prometheus")
     return found
-
-
-@contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """Serve an application; yields its address."""
-    port = free_port_base()
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", access_log=False))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        until(lambda: server.started, "the board serves")
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(timeout=SECONDS)
 
 
 class Prometheus:
@@ -93,7 +75,7 @@ def scraping(target: str, cluster: str, folder: Path) -> Iterator[Prometheus]:
     static["targets"], static["labels"]["Cluster"] = [target], cluster
     config["scrape_configs"][0]["scrape_timeout"] = "5s"
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    port = free_port_base()
+    port = free_port()
     command = [program, f"--config.file={folder / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}"]
     with (folder / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
