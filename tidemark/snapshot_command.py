@@ -31,7 +31,7 @@ def name_servers(namesrv: str) -> tuple[str, ...]:
             split_endpoint(server)
         except ValueError as error:
             raise typer.BadParameter(
-                f"{server!r} is not a name server: it must be HOST:PORT"
+                f"{server!r} is not a name server: it must be HOST:PORT, several separated by ;"
             ) from error
     return servers
 
