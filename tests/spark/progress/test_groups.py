@@ -43,7 +43,8 @@ def compute(
     ]
     throughput = frame(spark, THROUGHPUT, counted) if counted else None
     found = groups(
-        queues(raw, minutes(*window)),
+        # Rows, as a tick reads those that it has stored; their plan would be planned again.
+        spark.createDataFrame(queues(raw, minutes(*window)).toArrow()),
         raw,
         unreachable_frame(spark, unreachable),
         minutes(*window),
