@@ -42,9 +42,11 @@ def compute(
         for group, topic, tps in acknowledged
     ]
     throughput = frame(spark, THROUGHPUT, counted) if counted else None
+    of_queues = queues(raw, minutes(*window))
+    # As a tick reads those that it has stored: their plan would be planned again.
+    rows_of_queues = of_queues.toArrow()
     found = groups(
-        # Rows, as a tick reads those that it has stored; their plan would be planned again.
-        spark.createDataFrame(queues(raw, minutes(*window)).toArrow()),
+        spark.createDataFrame(rows_of_queues) if rows_of_queues.num_rows else of_queues,
         raw,
         unreachable_frame(spark, unreachable),
         minutes(*window),
