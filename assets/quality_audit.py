@@ -34,6 +34,7 @@ from lake.schema import Table
 from lake.tables import TABLES, quality, raw
 from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
+from settings.instants import utc_instant
 from spark.session.configuration import SparkResource
 
 DATA_DOCS = dg.AssetKey("data_docs")
@@ -59,9 +60,7 @@ class AuditConfig(dg.Config):
 
     def _instant(self) -> datetime:
         try:
-            instant = datetime.fromisoformat(self.hour)
-            # The year 1 of a zone is no instant of UTC.
-            return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+            return utc_instant(self.hour)
         except (ValueError, OverflowError):
             raise dg.Failure(
                 f"config of validate_hour: hour: {self.hour!r} is not an ISO 8601 instant; write "

@@ -16,6 +16,7 @@ from board.paging import MOST_ROWS
 from board.responses import ProblemError
 from board.segments import part
 from board.store import Store
+from settings.instants import utc_instant
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
@@ -107,8 +108,7 @@ def instant_of(name: str, text: str) -> datetime:
     """
     try:
         # A plus that was not escaped arrives as a blank.
-        instant = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        instant = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+        instant = utc_instant(text.strip().replace(" ", "+") if "T" in text else text)
         if not EARLIEST <= instant < LATEST:
             raise OverflowError
     except OverflowError:

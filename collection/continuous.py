@@ -249,11 +249,10 @@ async def _collect_and_land(landings: Landings, collector: Collector, seconds: f
         landings.once(f"{landings.key}: {one_line(error)}; trying again")
     except NeverReachedError as error:
         landings.warn(f"{landings.key}: {one_line(error)}; trying again")
-    except OSError as error:
-        landings.warn(f"{landings.key}: a snapshot is lost: {one_line(error)}; trying again")
     except Exception as error:
         # A mistake of ours that one snapshot brings out must not end the collection of the others.
-        _log.exception("collecting %s", landings.key)
+        if not isinstance(error, OSError):
+            _log.exception("collecting %s", landings.key)
         landings.warn(f"{landings.key}: a snapshot is lost: {one_line(error)}; trying again")
     else:
         landings.once("")

@@ -23,6 +23,7 @@ from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
 from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work
 from orchestration.signs_of_life import beat_of_ticks, sign_of_life
+from settings.instants import utc_instant
 from settings.notifications import NotificationSettings
 
 MOST_RUNS = 10
@@ -186,10 +187,9 @@ def watch(
 def _first_evaluation(cursor: str | None, now: datetime) -> datetime:
     """Return the instant that the cursor holds; now without one, or where a person broke it."""
     try:
-        instant = datetime.fromisoformat(cursor or "")
-    except ValueError:
+        return min(utc_instant(cursor or ""), now)
+    except (ValueError, OverflowError):
         return now
-    return min(instant if instant.tzinfo else instant.replace(tzinfo=UTC), now)
 
 
 def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:

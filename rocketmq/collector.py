@@ -171,12 +171,8 @@ def _add_unknown_topics(reading: BrokerReading, problems: Problems) -> None:
     if not (reading.is_master and reading.responded and problems.is_denied_at(reading.address)):
         return
     missing = set(reading.topics_to_measure()) - reading.topic_stats.keys()
-    name = RequestCode.GET_TOPIC_STATS_INFO.name
-    named = problems.operations_at(reading.address)
-    unnamed = [topic for topic in sorted(missing) if f"{name} {topic}" not in named]
-    if unnamed:
-        message = f"the offsets of {len(unnamed)} topics are unknown"
-        problems.add(Problem(reading.address, f"{name} {' '.join(unnamed)}", None, message))
+    request = f"{RequestCode.GET_TOPIC_STATS_INFO.name} "
+    _add_unnamed(reading, problems, request, missing, "the offsets of {} topics are unknown")
 
 
 def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Problems) -> None:
@@ -186,14 +182,28 @@ def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Pro
     requests must not seem to be groups without members.
     """
     missing = groups - reading.connections.keys()
-    if not (missing and reading.is_master and reading.responded):
-        return
+    if missing and reading.is_master and reading.responded:
+        message = "the online members of {} groups are unknown"
+        _add_unnamed(reading, problems, CONNECTIONS, missing, message)
+
+
+def _add_unnamed(
+    reading: BrokerReading, problems: Problems, request: str, missing: set[str], message: str
+) -> None:
+    """Add one problem for those subjects of a request that no problem of the broker names.
+
+    Args:
+        reading: of the broker.
+        problems: of the snapshot.
+        request: how a problem names the request; the subject follows.
+        missing: the subjects without a response.
+        message: of the problem, with ``{}`` for how many they are.
+    """
     named = problems.operations_at(reading.address)
-    unnamed = [group for group in sorted(missing) if CONNECTIONS + group not in named]
+    unnamed = [subject for subject in sorted(missing) if request + subject not in named]
     if unnamed:
-        message = f"the online members of {len(unnamed)} groups are unknown"
-        operation = CONNECTIONS + " ".join(unnamed)
-        problems.add(Problem(reading.address, operation, None, message))
+        operation = request + " ".join(unnamed)
+        problems.add(Problem(reading.address, operation, None, message.format(len(unnamed))))
 
 
 def _without_replaced_brokers(

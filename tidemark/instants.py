@@ -1,8 +1,10 @@
 """Instants as people write them on the command line."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import typer
+
+from settings.instants import utc_instant
 
 
 def parse(text: str) -> datetime:
@@ -12,8 +14,7 @@ def parse(text: str) -> datetime:
         BadParameter: the text is not an instant.
     """
     try:
-        instant = datetime.fromisoformat(text)
-        return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return utc_instant(text)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is not an ISO 8601 instant, e.g. 2026-11-19T08:00:00Z"

@@ -16,6 +16,7 @@ from lake.leases import SILENCES
 from lake.shared import Shared
 from lake.state import State, StateError
 from settings.fields import fits
+from settings.instants import utc_instant
 
 COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""
@@ -91,7 +92,7 @@ def silences(state: State) -> list[Silence]:
     except StateError as error:
         # Nobody may delete what is only out of reach.
         raise UnreadableSilencesError(str(error)) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableSilencesError(
             f"{_NAME}: cannot be read: {error}; delete it to start over"
         ) from error
@@ -223,17 +224,11 @@ def _silence(row: Mapping[str, Any]) -> Silence:
     return Silence(
         silence_id=row["silence_id"],
         match={name: tuple(globs) for name, globs in row["match"].items()},
-        until=_instant(row["until"]),
+        until=utc_instant(row["until"]),
         author=row["author"],
         comment=row["comment"],
-        created_at=_instant(row["created_at"]),
-        starts_at=_instant(row["starts_at"]) if row.get("starts_at") else None,
+        created_at=utc_instant(row["created_at"]),
+        starts_at=utc_instant(row["starts_at"]) if row.get("starts_at") else None,
         ended_by=row.get("ended_by"),
         end_reason=row.get("end_reason", ""),
     )
-
-
-def _instant(text: str) -> datetime:
-    """Return an instant, as a person may have written it: UTC without a zone."""
-    instant = datetime.fromisoformat(text)
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -59,6 +59,13 @@ def contents(lake):
     return rows, pending, silences(lake.shared.state)
 
 
+def put_back(lake, copy):
+    """The lake of a home that was lost and is put back."""
+    shutil.rmtree(lake.home.path)
+    restore(Lake(lake.home), copy)
+    return Lake(lake.home)
+
+
 def test_a_home_that_was_lost_is_put_back(filled, tmp_path):
     before = contents(filled)
     assert before[0]["raw.queue_offsets"]
@@ -84,9 +91,7 @@ def test_a_second_backup_copies_only_what_is_new(filled, tmp_path):
     new = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     assert new["quality.results"] == 0 and 0 < new["raw.topics"] <= 6
     before = contents(filled)
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert contents(Lake(filled.home)) == before
+    assert contents(put_back(filled, tmp_path / "copy")) == before
 
 
 def test_files_that_the_newest_backup_does_not_name_leave_the_folder(filled, tmp_path):
@@ -123,9 +128,7 @@ def test_tables_that_spark_has_written_are_copied(filled, tmp_path):
     filled.catalog.register_table(name, place.replace("file:///", "file:/"))
     before = contents(filled)
     backup(filled, tmp_path / "copy")
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert contents(Lake(filled.home)) == before
+    assert contents(put_back(filled, tmp_path / "copy")) == before
 
 
 @pytest.mark.parametrize("way", ["{}/x/../w", "{}//w/"])
@@ -221,9 +224,7 @@ def test_a_later_backup_mends_a_damaged_file(filled, tmp_path):
     damaged.write_bytes(b"")
     backup(filled, tmp_path / "copy")
     before = contents(filled)
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert contents(Lake(filled.home)) == before
+    assert contents(put_back(filled, tmp_path / "copy")) == before
 
 
 def test_tables_are_put_back_while_no_run_changes_them(filled, tmp_path):
@@ -278,9 +279,7 @@ def test_a_killed_backup_leaves_the_earlier_one_whole(filled, tmp_path, monkeypa
         patched.setattr(shutil, "copy2", lambda *_: pytest.fail("the disk is full"))
         with pytest.raises(pytest.fail.Exception):
             backup(filled, tmp_path / "copy")
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert contents(Lake(filled.home)) == before
+    assert contents(put_back(filled, tmp_path / "copy")) == before
     assert (filled.home.path / "clusters.yaml").read_text() == "clusters: []\n"
 
 
@@ -289,9 +288,7 @@ def test_a_first_backup_that_was_killed_is_made_by_the_next(filled, tmp_path):
         backup(filled, tmp_path / "copy", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     backup(filled, tmp_path / "copy")
     before = contents(filled)
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert contents(Lake(filled.home)) == before
+    assert contents(put_back(filled, tmp_path / "copy")) == before
 
 
 def test_a_removed_text_leaves_the_next_backup(filled, tmp_path):
@@ -299,9 +296,7 @@ def test_a_removed_text_leaves_the_next_backup(filled, tmp_path):
     backup(filled, tmp_path / "copy")
     filled.shared.state.remove("collector/old.json")
     backup(filled, tmp_path / "copy")
-    shutil.rmtree(filled.home.path)
-    restore(Lake(filled.home), tmp_path / "copy")
-    assert Lake(filled.home).shared.state.read("collector/old.json") is None
+    assert put_back(filled, tmp_path / "copy").shared.state.read("collector/old.json") is None
 
 
 def test_a_database_that_dagster_has_just_removed_is_not_made(filled, tmp_path):

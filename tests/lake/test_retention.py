@@ -112,7 +112,7 @@ def test_what_a_killed_collector_left_unfinished_leaves_the_landing(lake):
 
 
 @pytest.mark.parametrize("name", ["2019/trip/.git", ".cache/app/.old", "2019-05-05/12/.thumbnails"])
-def test_hidden_folders_of_others_stay_beside_landed_snapshots(lake, name):
+def test_hidden_folders_of_others_stay_next_to_landed_snapshots(lake, name):
     """A landing in a folder that is shared removed them, a day after their last change."""
     theirs = lake.home.landing / "eve" / name
     theirs.mkdir(parents=True)

@@ -234,43 +234,30 @@ def test_a_context_is_made_once_until_a_file_changes(certificates, tmp_path):
     assert trusted(tmp_path).context() is not first
 
 
-def test_a_server_that_does_not_speak_tls(scripted):
-    async def plain(reader, writer):
-        await reader.read(1)
-        writer.write(b"\0\0\0\x10 what is this?")
-        await reader.read()
+async def end(reader, writer):
+    await reader.read(1)
 
+
+async def respond_plainly(reader, writer):
+    await reader.read(1)
+    writer.write(b"\0\0\0\x10 what is this?")
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("server", "tls", "error", "reason"),
+    [
+        pytest.param(respond_plainly, Tls(verify=False), ConnectError, "TLS: ", id="plain text"),
+        pytest.param(end, None, NotRocketMQError, "does it want TLS", id="a plain request"),
+        # RocketMQ with ``tls.server.mode=disabled`` closes the connection.
+        pytest.param(end, Tls(verify=False), ConnectError, "does it speak TLS", id="it ends"),
+    ],
+)
+def test_one_side_alone_that_speaks_tls_is_the_reason(scripted, server, tls, error, reason):
     async def main():
-        security = Security(tls=Tls(verify=False))
-        async with scripted(plain) as endpoint, RemotingClient(security=security) as client:
-            with pytest.raises(ConnectError, match="TLS: "):
-                await client.call(endpoint, RequestCode.GET_BROKER_CLUSTER_INFO)
-
-    asyncio.run(main())
-
-
-def test_a_plain_request_to_a_tls_server(scripted):
-    async def close(reader, writer):
-        await reader.read(1)
-
-    async def main():
-        async with scripted(close) as endpoint, RemotingClient() as client:
-            with pytest.raises(NotRocketMQError, match="does it want TLS"):
-                await client.call(endpoint, RequestCode.GET_BROKER_CLUSTER_INFO)
-
-    asyncio.run(main())
-
-
-def test_a_handshake_that_the_server_ends_has_a_reason(scripted):
-    """RocketMQ with ``tls.server.mode=disabled`` closes the connection."""
-
-    async def close(reader, writer):
-        await reader.read(1)
-
-    async def main():
-        security = Security(tls=Tls(verify=False))
-        async with scripted(close) as endpoint, RemotingClient(security=security) as client:
-            with pytest.raises(ConnectError, match="does it speak TLS"):
+        security = Security(tls=tls)
+        async with scripted(server) as endpoint, RemotingClient(security=security) as client:
+            with pytest.raises(error, match=reason):
                 await client.call(endpoint, RequestCode.GET_BROKER_CLUSTER_INFO)
 
     asyncio.run(main())
