@@ -23,7 +23,7 @@ from lake.leases import TABLES
 from lake.pyiceberg_patches import keep_metadata, transaction
 from lake.schema import Table
 from lake.shared import Shared
-from lake.table_versions import OlderTablesError, pending
+from lake.table_versions import OlderTablesError, all_exist, pending, require_present
 from lake.window import HOUR, Window, floor_hour
 from settings.home import Home
 
@@ -74,12 +74,12 @@ class Lake:
         Raises:
             DamagedError: it cannot be used.
             LeaseError: another process has been making the tables for `TABLES_SECONDS`.
-            OlderTablesError: its tables are those of an older program, see `lake.upgrading`.
-            VersionError: its tables are those of a newer program.
+            OlderTablesError: tables are missing, and others are those of an older program.
+            VersionError: tables are missing, and others are those of a newer program.
         """
         if self._catalog is None:
             catalog = self.connect()
-            if any(pending(catalog)):
+            if not all_exist(catalog):
                 # Processes that start together would make the same tables.
                 with self.shared.leases.acquire(TABLES, TABLES_SECONDS):
                     for step in pending(catalog):
@@ -107,10 +107,14 @@ class Lake:
 
         Raises:
             DamagedError: it cannot be read.
+            OlderTablesError: it is that of an older program, see `lake.upgrading`.
+            VersionError: it is that of a newer program.
         """
         catalog = self.catalog  # what is wrong with the home is wrong with no table
         with usable(f"the metadata of {name}"):
-            return catalog.load_table(name)
+            found = catalog.load_table(name)
+        require_present(name, found)
+        return found
 
     def read(
         self,

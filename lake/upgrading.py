@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 from lake.catalog import Lake
 from lake.leases import RUN
@@ -53,11 +54,9 @@ def upgrade(
         VersionError: the tables are those of a newer program.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
-    try:
+    with suppress(OlderTablesError):
         lake.catalog  # noqa: B018  creates what is missing in a new home
-    except OlderTablesError:
-        pass
-    else:
+    if not any(pending(lake.connect())):
         return 0
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         done = _folder(lake.home)

@@ -1,5 +1,6 @@
 """What every test may request: one Spark session and one real cluster per run of the tests."""
 
+import atexit
 import gc
 import os
 import re
@@ -62,7 +63,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the engine when the last process that may have used it has ended."""
-    gc.unfreeze()  # or DuckDB reports leaks at the end of the process
+    # pytest collects garbage five times after this, to find errors that nobody raised: 3 s of each
+    # process, if it visits what modules imported. Unfrozen it ends, or DuckDB reports leaks.
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)
     if not hasattr(config, "workerinput"):
         if any(Path(os.environ[ENGINE_HOME]).iterdir()):
             from spark.session import engine

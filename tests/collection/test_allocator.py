@@ -20,6 +20,7 @@ except SystemExit:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("named", "used"), [(None, "system"), ("mimalloc", "mimalloc")])
 def test_collect_uses_the_system_allocator_unless_another_is_named(tmp_path, named, used):
     env = {**os.environ, "TIDEMARK_HOME": str(tmp_path)}

@@ -68,6 +68,7 @@ def remember(shared, age, every=None):
     shared.state.write(memory.name, json.dumps(known | {"collector": "another"}))
 
 
+@pytest.mark.slow
 def test_a_snapshot_waits_for_that_of_another_process(shared, holder):
     async def both():
         taken = asyncio.create_task(take_snapshot(shared, GONE))
@@ -145,6 +146,7 @@ def test_a_lease_ends_with_its_snapshot(shared):
     lease.release()
 
 
+@pytest.mark.slow
 def test_the_second_collector_stands_by(home, shared):
     printed = {"a": [], "b": []}
     warned = {"a": [], "b": []}

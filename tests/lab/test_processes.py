@@ -46,6 +46,7 @@ def test_a_reused_id_is_neither_found_nor_signalled(run):
     assert victim.find() is not None
 
 
+@pytest.mark.slow
 def test_stop_ends_even_stubborn_and_stopped_processes(run):
     patient, stubborn, frozen = run(PATIENT), run(STUBBORN), run(PATIENT)
     frozen.send(signal.SIGSTOP)
@@ -55,6 +56,7 @@ def test_stop_ends_even_stubborn_and_stopped_processes(run):
     assert not any(psutil.pid_exists(process.pid) for process in (patient, stubborn, frozen))
 
 
+@pytest.mark.slow
 def test_a_frozen_process_works_no_more(run):
     """A signal is taken by one thread after another: a busy broker answered some requests yet."""
     busy = run(

@@ -66,6 +66,7 @@ def test_values_of_another_type_are_refused(kind, value):
         arrow_array([value, value, None], kind)
 
 
+@pytest.mark.slow
 def test_landing_imports_neither_pandas_nor_compute_functions(tmp_path):
     code = f"""
 import sys

@@ -140,6 +140,7 @@ def size_of(database):
     return sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
 
 
+@pytest.mark.slow
 def test_a_half_empty_database_is_vacuumed(home, instance, monkeypatch):
     ran(instance, TEXT, length="1000000")
     ran(instance, TEXT, length="1")  # Dagster keeps what the newest run recorded of a table

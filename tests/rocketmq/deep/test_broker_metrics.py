@@ -113,6 +113,7 @@ def test_a_broken_page_is_a_problem():
     assert found == [] and problem.operation == "GET /metrics"
 
 
+@pytest.mark.slow
 def test_endpoints_that_hang_leave_threads_to_others():
     """By those threads the snapshots of all clusters land."""
     release, problems = threading.Event(), Problems()

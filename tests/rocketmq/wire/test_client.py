@@ -373,6 +373,7 @@ def test_a_response_that_is_not_whole_in_time_is_described(scripted):
     run(scripted, behave, use, request_timeout=0.3)
 
 
+@pytest.mark.slow
 def test_one_slow_response_keeps_the_endpoint_reachable(scripted):
     async def behave(reader, writer):
         slow = await next_opaque(reader)
@@ -460,6 +461,7 @@ def test_a_host_by_name(scripted):
     run(scripted, behave, use)
 
 
+@pytest.mark.slow
 def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkeypatch):
     """Of a listener whose backlog is full, the kernel drops what would connect."""
 

@@ -150,6 +150,7 @@ def test_a_broker_that_stays_busy_is_a_problem(scripted):
     assert found == MAX_RETRIES + 1
 
 
+@pytest.mark.slow
 def test_retries_end_with_the_time_of_the_snapshot(scripted):
     async def use(client, endpoint):
         calls = [client.call(endpoint, REQUEST) for _ in range(20)]

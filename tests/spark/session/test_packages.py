@@ -56,6 +56,7 @@ def test_jars_come_from_a_folder_that_has_them_all(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_fetches_while_the_others_wait(jars: Path) -> None:
     assert most_at_once(3) == 1
 
