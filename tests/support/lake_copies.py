@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from functools import cache
 from pathlib import Path
 
 from lake.catalog import Lake
@@ -28,17 +29,21 @@ def copied(made: Lake, home: Home) -> Lake:
             (theirs, ours),
         )
     catalog.close()
-    copy = Lake(home)
-    # Opening a lake checks every table; those of the other lake have passed.
-    copy._catalog = copy.connect()
-    return copy
+    return Lake(home)
 
 
 def _copy_metadata(place: str, theirs: str, ours: str) -> None:
-    metadata = json.loads(Path(place).read_text())
-    metadata["location"] = metadata["location"].replace(theirs, ours)
-    # A commit removes the oldest metadata files of a long log.
-    metadata["metadata-log"] = []
+    before, location, after = _around_location(place)
     copy = Path(place.replace(theirs.removeprefix("file://"), ours.removeprefix("file://")))
     copy.parent.mkdir(parents=True)
-    copy.write_text(json.dumps(metadata))
+    copy.write_text(before + location.replace(theirs, ours) + after)
+
+
+@cache
+def _around_location(place: str) -> tuple[str, str, str]:
+    """The text of a metadata file in three parts, of which the second is the table's location."""
+    metadata = json.loads(Path(place).read_text())
+    # A commit removes the oldest metadata files of a long log.
+    metadata["metadata-log"] = []
+    location = json.dumps({"location": metadata.pop("location")})[1:-1]
+    return "{", location, f", {json.dumps(metadata)[1:]}"

@@ -175,6 +175,7 @@ def test_a_log_rotates_while_its_process_writes(home, monkeypatch):
     assert rotate_logs(home) == []
 
 
+@pytest.mark.slow
 def test_a_sensor_forgets_what_is_older_than_the_setting(home, instance, monkeypatch):
     monkeypatch.setenv("TIDEMARK_RUN_HISTORY_DAYS", "3")
     made = resources(Settings.read())
