@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
-ROOMY = $(shell [ "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000 ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
+ROOMY = $(shell [ "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-deployment unit lint docs soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean

@@ -2,11 +2,10 @@
 
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 
 from lake.catalog import Lake
 from lake.leases import RUN
-from lake.table_versions import OlderTablesError, Step, pending
+from lake.table_versions import Step, pending
 from lake.tables import TABLES
 from settings.home import Home
 
@@ -54,10 +53,12 @@ def upgrade(
         VersionError: the tables are those of a newer program.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
-    with suppress(OlderTablesError):
-        lake.catalog  # noqa: B018  creates what is missing in a new home
-    if not any(pending(lake.connect())):
-        return 0
+    steps = list(pending(lake.connect()))
+    if all(step.version is None for step in steps):
+        lake.catalog  # noqa: B018  creates what is missing, beside any run
+        for step in steps:
+            report(step.line)
+        return len(steps)
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         done = _folder(lake.home)
         if done:

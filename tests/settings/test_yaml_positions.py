@@ -65,4 +65,4 @@ def test_what_is_no_document_names_its_line(text, line):
 
 def test_deep_nesting_is_an_error():
     with pytest.raises(DocumentError, match="nested too deeply"):
-        parse("[" * 2000)
+        parse("[" * 600)
