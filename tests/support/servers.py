@@ -96,18 +96,27 @@ def postgresql(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def postgresql_server(folder: Path) -> Iterator[tuple[str, Server]]:
-    """As `postgresql`, with the server."""
+def postgresql_server(
+    folder: Path, certificates: Path | None = None
+) -> Iterator[tuple[str, Server]]:
+    """As `postgresql`, with the server.
+
+    Args:
+        folder: where its log goes.
+        certificates: the folder of ``server.pem`` and ``server.key``; then it takes TLS only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="tidemark-postgresql-") as place,
-        _postgresql(Path(place), folder / "log") as made,
+        _postgresql(Path(place), folder / "log", certificates) as made,
     ):
         yield made
 
 
 @contextmanager
-def _postgresql(place: Path, messages: Path) -> Iterator[tuple[str, Server]]:
+def _postgresql(
+    place: Path, messages: Path, certificates: Path | None
+) -> Iterator[tuple[str, Server]]:
     binaries = postgresql_binaries()
     data, secret, port = place / "data", place / "secret", free_port()
     secret.write_text(PASSWORD + "\n")
@@ -121,6 +130,14 @@ def _postgresql(place: Path, messages: Path) -> Iterator[tuple[str, Server]]:
     subprocess.run(initdb, check=True, capture_output=True, cwd=place)
     server = [*as_user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), "-F"]
     server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={place}"]
+    if certificates:
+        (data / "pg_hba.conf").write_text("hostssl all all all scram-sha-256\n")
+        server += ["-c", "ssl=on"]
+        for option, name in (("ssl_cert_file", "server.pem"), ("ssl_key_file", "server.key")):
+            copy = shutil.copy(certificates / name, place)
+            shutil.chown(copy, data.owner(), data.group())
+            Path(copy).chmod(0o600)
+            server += ["-c", f"{option}={copy}"]
     environment = os.environ | {"PGPASSWORD": PASSWORD}
     client = ["-h", "127.0.0.1", "-p", str(port), "-U", "lake"]
 
