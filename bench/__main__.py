@@ -16,17 +16,20 @@ from bench.soak import print_line
 
 PARTS: dict[str, Sequence[str]] = {
     "costs": (),
-    "demo": ("--rounds", "1"),
     "growth": ("--ticks", "2"),
     "beside": ("--hours", "1", "--calm", "1"),
     "collect": (),
     "lag": ("--rounds", "3"),
+    "demo": ("--rounds", "1", "--prepared"),
     "metrics": (),
     "pages": ("--days", "3"),
     "pollers": ("--days", "3", "--pairs", "2"),
     "standalone": ("--groups", "250", "--ticks", "2"),
 }
-"""Modules of `bench`, with options that keep all of them within 40 minutes."""
+"""Modules of `bench`, with options that keep all of them within 40 minutes.
+
+What ``demo`` needs, the parts before it have fetched.
+"""
 
 COMPARED = ("costs", "demo")
 """Parts that can be compared with those of an earlier version."""

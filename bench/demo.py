@@ -1,8 +1,9 @@
 """From the start of the demo to the first computed snapshot, against another checkout's.
 
-``python -m bench.demo [--before CHECKOUT] [--rounds 3]``. CHECKOUT is one of an earlier version
-with a ``.venv`` of its own. Both boot the same brokers and workload, in turns, with jars cached and
-a new home each time. The clock starts with the command, and stops when it reports its first tick.
+``python -m bench.demo [--before CHECKOUT] [--rounds 3] [--prepared]``. CHECKOUT is one of an
+earlier version with a ``.venv`` of its own. Both boot the same brokers and workload, in turns, with
+jars cached and a new home each time. The clock starts with the command, and stops when it reports
+its first tick.
 """
 
 import argparse
@@ -25,10 +26,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier version")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--prepared", action="store_true", help="jars and brokers are fetched: no uncounted run"
+    )
     options = parser.parse_args()
     names = {"now": ROOT} | ({"before": options.before} if options.before else {})
-    for checkout in names.values():
-        first_tick(checkout)  # fetches jars and compiles the workload where they are missing
+    for checkout in () if options.prepared else names.values():
+        first_tick(checkout)  # fetches jars and brokers where they are missing
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(options.rounds):
         turns = list(names.items())

@@ -396,6 +396,7 @@ def test_sample_of_a_brought_expectation_is_json(tmp_path: Path, spark: SparkSes
     assert results[1].sample == [{"observed_value": "Infinity"}]
 
 
+@pytest.mark.slow
 def test_missing_metric_is_never_a_success() -> None:
     from expectations.gx_row_expectation import ExpectRowsToHold
 
