@@ -74,8 +74,7 @@ class Lake:
         Raises:
             DamagedError: it cannot be used.
             LeaseError: another process has been making the tables for `TABLES_SECONDS`.
-            OlderTablesError: tables are missing, and others are those of an older program.
-            VersionError: tables are missing, and others are those of a newer program.
+            VersionError: tables are missing, and others are those of another program.
         """
         if self._catalog is None:
             catalog = self.connect()
@@ -145,11 +144,8 @@ class Lake:
 
         Args:
             table: its declaration.
-            where: an Iceberg expression, or the window of the table's instant.
+            where: as for `read`, whose errors are raised here too.
             options: further options of PyIceberg's ``Table.scan``.
-
-        Raises:
-            DamagedError: a file of the table is missing or damaged.
         """
         condition = window_filter(table, where) if isinstance(where, Window) else where
         found = self.table(table.name)
