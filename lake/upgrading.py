@@ -43,7 +43,7 @@ def upgrade(
 
     Args:
         lake: the tables.
-        report: receives a line for each thing that is done.
+        report: receives a line for each thing that is done in an older home.
         waiting: receives the holder of the lease of runs, where this waits for it.
 
     Returns:
@@ -56,8 +56,6 @@ def upgrade(
     steps = list(pending(lake.connect()))
     if all(step.version is None for step in steps):
         lake.catalog  # noqa: B018  creates what is missing, beside any run
-        for step in steps:
-            report(step.line)
         return len(steps)
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         done = _folder(lake.home)
