@@ -1,7 +1,9 @@
 """Reading and writing tables without Spark."""
 
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -78,6 +80,13 @@ def test_reading_one_table_reads_the_metadata_of_no_other(lake, monkeypatch):
     )
     assert again.read(alerting.ALERTS).num_rows == 1
     assert loaded == [alerting.ALERTS.name]
+
+
+def test_a_catalog_that_lists_no_tables_is_named(lake):
+    with closing(sqlite3.connect(lake.home.catalog)) as database:
+        database.execute("ALTER TABLE iceberg_tables RENAME COLUMN table_name TO title")
+    with pytest.raises(DamagedError, match="the list of tables in alerting cannot be used"):
+        Lake(lake.home).table(alerting.ALERTS.name)
 
 
 def test_no_second_catalog_takes_the_files_of_a_table(tmp_path):
