@@ -31,8 +31,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     names = {"now": ROOT} | ({"before": options.before} if options.before else {})
-    for checkout in () if options.prepared else names.values():
-        first_tick(checkout)  # fetches jars and brokers where they are missing
+    if not options.prepared:
+        for checkout in names.values():
+            first_tick(checkout)  # fetches jars and brokers where they are missing
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(options.rounds):
         turns = list(names.items())

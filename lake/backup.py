@@ -129,7 +129,7 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
             f"{folder} was made of {contents.warehouse} and is put back there only, not into "
             f"{warehouse}: Iceberg's metadata name files by their whole address"
         )
-    catalog = lake.connect()
+    catalog = lake.unchecked_catalog
     there = {name: _place_of(catalog, name) for name in contents.tables}
     for name, place in there.items():
         if place not in (None, contents.tables[name]):

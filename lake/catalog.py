@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -65,9 +66,8 @@ class Lake:
         self.config = config or CatalogConfig.of(home)
         self.landing = self.config.landing or Disk(home.landing)
         self.shared = self.config.shared or Shared.of_home(home)
-        self._catalog: Catalog | None = None
 
-    @property
+    @cached_property
     def catalog(self) -> Catalog:
         """The catalog with every declared table in it, opened once.
 
@@ -76,20 +76,19 @@ class Lake:
             LeaseError: another process has been making the tables for `TABLES_SECONDS`.
             VersionError: tables are missing, and others are those of another program.
         """
-        if self._catalog is None:
-            catalog = self.connect()
-            if not all_exist(catalog):
-                # Processes that start together would make the same tables.
-                with self.shared.leases.acquire(TABLES, TABLES_SECONDS):
-                    for step in pending(catalog):
-                        if step.version is not None:
-                            raise OlderTablesError(step)
-                        step.run(catalog)
-            self._catalog = catalog
-        return self._catalog
+        catalog = self.unchecked_catalog
+        if not all_exist(catalog):
+            # Processes that start together would make the same tables.
+            with self.shared.leases.acquire(TABLES, TABLES_SECONDS):
+                for step in pending(catalog):
+                    if step.version is not None:
+                        raise OlderTablesError(step)
+                    step.run(catalog)
+        return catalog
 
-    def connect(self) -> Catalog:
-        """Open the catalog, whatever is in it.
+    @cached_property
+    def unchecked_catalog(self) -> Catalog:
+        """The catalog, whatever is in it, opened once.
 
         Raises:
             DamagedError: it cannot be used.

@@ -91,7 +91,7 @@ def pending(catalog: Catalog) -> Iterator[Step]:
 def all_exist(catalog: Catalog) -> bool:
     """Return whether a catalog has every declared table, of whatever version.
 
-    That needs a question for each namespace. The versions need the metadata of each table, which
+    That needs a request for each namespace. The versions need the metadata of each table, which
     takes 25 ms to read after a thousand commits: `require_present` has them when a table is used.
 
     Raises:

@@ -26,7 +26,7 @@ def left_to_do(lake: Lake) -> list[str]:
     if "sqlite" in lake.config.drivers and not lake.home.catalog.exists():
         # Opening that catalog would make the home.
         return [Step(table, None).line for table in TABLES.values()]
-    steps = list(pending(lake.connect()))
+    steps = list(pending(lake.unchecked_catalog))
     is_older = any(step.version is not None for step in steps)
     # Of present tables the mode is the choice of a person, as that of a shared volume.
     return [*(_folder(lake.home) if is_older else []), *(step.line for step in steps)]
@@ -53,18 +53,17 @@ def upgrade(
         VersionError: the tables are those of a newer program.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
-    steps = list(pending(lake.connect()))
+    steps = list(pending(lake.unchecked_catalog))
     if all(step.version is None for step in steps):
-        lake.catalog  # noqa: B018  creates what is missing, beside any run
+        lake.catalog  # noqa: B018  creates them; no run knows them yet
         return len(steps)
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         done = _folder(lake.home)
         if done:
             lake.home.path.chmod(FOR_ITS_USER)
             report(done[0])
-        catalog = lake.connect()
-        for step in pending(catalog):
-            step.run(catalog)
+        for step in pending(lake.unchecked_catalog):
+            step.run(lake.unchecked_catalog)
             report(step.line)
             done.append(step.line)
     return len(done)

@@ -31,57 +31,41 @@ def database(tmp_path_factory, certificates):
         yield uri
 
 
-def verified(database: str, authority: Path) -> str:
-    return f"{database}?sslmode=verify-full&sslrootcert={authority}"
-
-
-def catalog_at(uri: str, folder: Path) -> CatalogSettings:
-    return CatalogSettings("sql", uri, f"file://{folder / 'warehouse'}")
+def variables(uri: str, folder: Path) -> dict[str, str]:
+    """The environment of a command whose tables are in that database."""
+    return {
+        "TIDEMARK_CATALOG_TYPE": "sql",
+        "TIDEMARK_CATALOG_URI": uri,
+        "TIDEMARK_WAREHOUSE": f"file://{folder / 'warehouse'}",
+    }
 
 
 def test_python_spark_and_leases_verify_the_server(database, certificates, tmp_path):
     home = Home.of(tmp_path / "home")
     home.make()
-    catalog = catalog_at(verified(database, certificates / "ca.pem"), tmp_path)
-    lake = Lake(home, CatalogConfig.of(home, catalog))
+    uri = f"{database}?sslmode=verify-full&sslrootcert={certificates / 'ca.pem'}"
     put(home, START, MINUTES[:2])
-    done = run(
-        home,
-        ("tick", "--no-collect"),
-        600,
-        TIDEMARK_CATALOG_TYPE=catalog.type,
-        TIDEMARK_CATALOG_URI=catalog.uri,
-        TIDEMARK_WAREHOUSE=catalog.warehouse,
-    )
+    done = run(home, ("tick", "--no-collect"), 600, **variables(uri, tmp_path))
     assert done.returncode == 0, done.stderr
+    catalog = CatalogSettings("sql", uri, f"file://{tmp_path / 'warehouse'}")
+    lake = Lake(home, CatalogConfig.of(home, catalog))
     assert computed(lake)["progress.queues"]
     with lake.shared.leases.acquire(RUN, 10):
         assert not list(home.path.glob("*.lock")), "leases are those of the database"
 
 
-def test_a_server_of_another_authority_is_refused_in_one_line(database, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("sslmode=verify-full&sslrootcert={others}/ca.pem", "SSL error"),
+        ("sslmode=disable", "no encryption"),
+    ],
+    ids=["another authority", "no TLS"],
+)
+def test_what_is_refused_is_one_line(database, tmp_path, options, reason):
     write_certificates(tmp_path / "others")
-    uri = verified(database, tmp_path / "others" / "ca.pem")
-    done = run(
-        Home.of(tmp_path / "home"),
-        ("show", "raw.snapshots"),
-        60,
-        TIDEMARK_CATALOG_TYPE="sql",
-        TIDEMARK_CATALOG_URI=uri,
-        TIDEMARK_WAREHOUSE=f"file://{tmp_path / 'warehouse'}",
-    )
-    assert done.returncode == 1 and "SSL error" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
-
-
-def test_a_connection_without_tls_is_refused_in_one_line(database, tmp_path):
-    done = run(
-        Home.of(tmp_path / "home"),
-        ("show", "raw.snapshots"),
-        60,
-        TIDEMARK_CATALOG_TYPE="sql",
-        TIDEMARK_CATALOG_URI=f"{database}?sslmode=disable",
-        TIDEMARK_WAREHOUSE=f"file://{tmp_path / 'warehouse'}",
-    )
-    assert done.returncode == 1 and "no encryption" in done.stderr
+    uri = f"{database}?{options.format(others=tmp_path / 'others')}"
+    home = Home.of(tmp_path / "home")
+    done = run(home, ("show", "raw.snapshots"), 60, **variables(uri, tmp_path))
+    assert done.returncode == 1 and reason in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr

@@ -63,7 +63,7 @@ def test_all_files_of_a_home_lie_in_it(tmp_path, name):
     """A warehouse lay beside such a home, in a folder with the percent-encoded name."""
     home = Home.of(tmp_path / name)
     made = Lake(home)
-    create(made.connect(), alerting.ALERTS)
+    create(made.unchecked_catalog, alerting.ALERTS)
     made.append(alerting.ALERTS, [alert(0)])
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert list(home.warehouse.rglob("*.parquet"))
@@ -74,10 +74,9 @@ def test_reading_one_table_reads_the_metadata_of_no_other(lake, monkeypatch):
     """Which take 25 ms each after a thousand commits."""
     lake.append(alerting.ALERTS, [alert(0)])
     again, loaded = Lake(lake.home), []
-    load = type(again.connect()).load_table
-    monkeypatch.setattr(
-        type(again.connect()), "load_table", lambda *of: (loaded.append(of[1]), load(*of))[1]
-    )
+    kind = type(again.unchecked_catalog)
+    load = kind.load_table
+    monkeypatch.setattr(kind, "load_table", lambda *of: (loaded.append(of[1]), load(*of))[1])
     assert again.read(alerting.ALERTS).num_rows == 1
     assert loaded == [alerting.ALERTS.name]
 
@@ -103,7 +102,7 @@ def test_no_second_catalog_takes_the_files_of_a_table(tmp_path):
 
 def test_a_table_that_a_killed_process_began_is_made(tmp_path):
     home = Home.of(tmp_path / "home")
-    create(Lake(home).connect(), alerting.ALERTS)
+    create(Lake(home).unchecked_catalog, alerting.ALERTS)
     home.catalog.unlink()
     Lake(home).append(alerting.ALERTS, [alert(0)])
     assert Lake(home).read(alerting.ALERTS).num_rows == 1

@@ -156,8 +156,10 @@ def test_newer_tables_refuse_an_older_program(lake):
     table = lake.table(raw.SNAPSHOTS.name)
     with table.transaction() as transaction:
         transaction.set_properties({VERSION_PROPERTY: "3", "tidemark.program": "0.9.0"})
-    reading = lambda: Lake(lake.home).read(raw.SNAPSHOTS)  # noqa: E731
-    for refused in (reading, lambda: upgrade(Lake(lake.home))):
+    for refused in (
+        lambda: Lake(lake.home).read(raw.SNAPSHOTS),
+        lambda: upgrade(Lake(lake.home)),
+    ):
         with pytest.raises(
             VersionError, match=r"version 3, written by tidemark 0\.9\.0; .*install"
         ):
