@@ -178,16 +178,18 @@ class Lake:
     def rows_by_hour(self, table: Table) -> dict[datetime, int]:
         """Return how many rows a table has of each hour with any; reads no data."""
         found = self.table(table.name)
-        if found.current_snapshot() is None:
-            return {}
+        snapshot = found.current_snapshot()
+        rows: dict[datetime, int] = {}
+        if snapshot is None:
+            return rows
         with usable(table.name):
-            partitions = found.inspect.partitions().to_pylist()
-        hours = [partition["partition"][f"{table.instant}_hour"] for partition in partitions]
-        return {
-            datetime.fromtimestamp(hour * 3600, UTC): partition["record_count"]
-            for hour, partition in zip(hours, partitions, strict=True)
-            if hour is not None
-        }
+            for manifest in snapshot.manifests(found.io):
+                for entry in manifest.fetch_manifest_entry(found.io):
+                    hours = entry.data_file.partition[0]  # since 1970, of the table's instant
+                    if hours is not None:
+                        hour = datetime.fromtimestamp(hours * 3600, UTC)
+                        rows[hour] = rows.get(hour, 0) + entry.data_file.record_count
+        return rows
 
     def append(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Add rows in one commit.

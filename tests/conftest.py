@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas  # noqa: F401 - before a command in this process leaves it out; Spark needs it
 import psutil
 import pytest
 from sqlalchemy import engine as databases

@@ -12,6 +12,7 @@ from lake.failures import one_line
 from settings.basics import BasicSettings
 from settings.variables import warnings_of
 from tidemark.invocation import begin
+from tidemark.light_process import leave_out_pandas
 
 COMMANDS = {
     "snapshot": "Take one snapshot of a cluster and print it.",
@@ -37,6 +38,9 @@ COMMANDS = {
 """Help text by name. The module of a command is imported only when it is used: `tidemark lag`
 answers before Spark, Dagster or PyIceberg would be imported."""
 
+READING = ("show", "incidents", "quarantine", "serve")
+"""Those that read tables, and run neither Spark nor Great Expectations."""
+
 
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
@@ -45,6 +49,8 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in READING:
+            leave_out_pandas()
         module = importlib.import_module(f"tidemark.commands.{cmd_name}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name

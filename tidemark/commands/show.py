@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tidemark.invocation import invocation
+from tidemark.light_process import keeping_garbage
 from tidemark.output import Format, print_rows, to_json
 
 app = typer.Typer()
@@ -21,6 +22,11 @@ def show(
     limit: Annotated[int, typer.Option(help="Number of rows at most.", min=0, max=MOST)] = 1000,
 ) -> None:
     """Print rows of any table, newest first."""
+    with keeping_garbage():
+        _show(name, format, where, limit)
+
+
+def _show(name: str, format: Format, where: str, limit: int) -> None:
     from lake.query import select
     from lake.tables import TABLES
     from lake.typed_rows import dict_rows
