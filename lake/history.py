@@ -13,6 +13,7 @@ import pyarrow as pa
 from lake.catalog import Lake
 from lake.parts import parts
 from lake.tables import progress, raw
+from lake.typed_rows import column_values
 from lake.window import HOUR, Window, floor_hour
 from settings.constants import MEMORY
 
@@ -195,13 +196,11 @@ def loaded_snapshots(lake: Lake, window: Window) -> list[LoadedSnapshot]:
 
 def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:
     """Return the snapshots that rows of ``raw.snapshots`` with `COLUMNS` hold, in order of time."""
-    return sorted(
-        (
-            LoadedSnapshot(**row | {"brokers_read": frozenset(row["brokers_read"] or ())})
-            for row in rows.to_pylist()
-        ),
-        key=lambda snapshot: (snapshot.observed_at, snapshot.snapshot_id),
-    )
+    # Not sorted as Python's values: a day of many clusters has tens of thousands.
+    ordered = rows.sort_by([("observed_at", "ascending"), ("snapshot_id", "ascending")])
+    columns = {name: column_values(ordered[name].combine_chunks()) for name in COLUMNS}
+    columns["brokers_read"] = [frozenset(names) for names in columns["brokers_read"]]
+    return [LoadedSnapshot(*row) for row in zip(*columns.values(), strict=True)]
 
 
 def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:

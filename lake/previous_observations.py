@@ -28,15 +28,18 @@ def previous_snapshots(
         longest_gap: the longest gap between two observations that a rate is computed over.
     """
     newest: dict[tuple[str, str, str], LoadedSnapshot] = {}
+    of_origins: dict[tuple[str, str], list[LoadedSnapshot]] = {}
     for snapshot in before:
+        origin = snapshot.origin
+        of_origins.setdefault(origin, []).append(snapshot)
         for broker in snapshot.brokers_read:
-            newest[*snapshot.origin, broker] = snapshot
+            newest[*origin, broker] = snapshot
     chosen = {snapshot.snapshot_id for snapshot in newest.values()}
     for last in set(newest.values()):
         earlier = [
             snapshot
-            for snapshot in reversed(before)
-            if snapshot.origin == last.origin and snapshot.observed_at <= last.observed_at
+            for snapshot in reversed(of_origins[last.origin])
+            if snapshot.observed_at <= last.observed_at
         ]
         gap_starts = last.observed_at - longest_gap
         recent = [snapshot for snapshot in earlier if snapshot.observed_at >= gap_starts]

@@ -28,7 +28,7 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
         msgspec.ValidationError: when a value is not of its field's type.
     """
     names = kind.__struct_fields__
-    columns = [_values(rows[name].combine_chunks()) for name in names]
+    columns = [column_values(rows[name].combine_chunks()) for name in names]
     known = [
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in zip(*columns, strict=True)
@@ -46,7 +46,8 @@ def plain_rows(structs: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in structs]
 
 
-def _values(column: pa.Array) -> list[Any]:
+def column_values(column: pa.Array) -> list[Any]:
+    """Return the values of a column; of lists and maps NULL is an empty one."""
     if types.is_timestamp(column.type):
         distinct = column.unique()
         instants = distinct.to_pylist()
@@ -54,12 +55,12 @@ def _values(column: pa.Array) -> list[Any]:
         return [instants[place] for place in places.to_pylist()]
     if types.is_struct(column.type):
         names = [field.name for field in column.type]
-        parts = [_values(part) for part in column.flatten()]
+        parts = [column_values(part) for part in column.flatten()]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
     if types.is_list(column.type):
-        return _parted(column, _values(column.values))
+        return _parted(column, column_values(column.values))
     if types.is_map(column.type):
-        pairs = zip(_values(column.keys), _values(column.items), strict=True)
+        pairs = zip(column_values(column.keys), column_values(column.items), strict=True)
         return [dict(each) for each in _parted(column, list(pairs))]
     return column.to_pylist()
 
