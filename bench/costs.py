@@ -203,6 +203,13 @@ def measure(
                 each.put(ticks, 60 * hours)
             step(f"{hours} h again", [each.tidemark(*arguments) for each in sides])
             step(f"{hours} h, by DuckDB", [sides[-1].peer(*arguments[1:])])
+        # Most engines start in a home that shows how large a snapshot is.
+        after = max(ticks, 60 * hours)
+        for each in sides:
+            each.put(after, after + 1)
+            each.tidemark("engine", "down")
+        step("engine up again", [each.tidemark("engine", "up") for each in sides])
+        step("its first tick", [each.tidemark("tick", "--no-collect") for each in sides])
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lake.catalog import Lake
 from lake.parts import parts
@@ -189,9 +190,22 @@ def remembered(window: Window) -> Window:
     return Window(window.start - MEMORY, window.end)
 
 
-def loaded_snapshots(lake: Lake, window: Window) -> list[LoadedSnapshot]:
-    """Return the loaded snapshots of a window in order of time."""
-    return snapshots_of(lake.read(raw.SNAPSHOTS, window, columns=COLUMNS))
+def loaded_snapshots(
+    lake: Lake, window: Window, observed_in: Window | None = None
+) -> list[LoadedSnapshot]:
+    """Return the loaded snapshots of a window in order of time.
+
+    Args:
+        lake: the tables.
+        window: the window.
+        observed_in: another window; only of the clusters with a snapshot there.
+    """
+    rows = lake.read(raw.SNAPSHOTS, window, columns=COLUMNS)
+    if observed_in is not None:
+        at = pc.field("observed_at")
+        there = rows.filter((at >= observed_in.start) & (at < observed_in.end))
+        rows = rows.filter(pc.field("cluster").isin(there["cluster"].unique()))
+    return snapshots_of(rows)
 
 
 def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:

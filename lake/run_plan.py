@@ -38,7 +38,8 @@ class RunPlan:
         snapshots: the loaded snapshots of the window, in order of time.
         new: those of them that are newer than everything computed of their cluster until now.
             Incidents follow time forward only, so only these advance them.
-        known: the loaded snapshots of the window and of `MEMORY` before it, in order of time.
+        known: the loaded snapshots of the window and of `MEMORY` before it, in order of time, of
+            the clusters with a snapshot in the window.
         rows: about how many offsets of queues and consumers the window holds.
         filled: names of the raw tables with rows in the window.
         previous: ids of the snapshots before the window that hold the previous observations.
@@ -136,7 +137,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     if window.empty:
         return RunPlan(window, settings=settings)
     reach = _reach(window, settings)
-    loaded = loaded_snapshots(lake, reach)
+    loaded = loaded_snapshots(lake, reach, observed_in=window)
     known = [each for each in loaded if each.observed_at in remembered(window)]
     inside = [each for each in known if each.observed_at in window]
     before = [each for each in known if each.observed_at < window.start]

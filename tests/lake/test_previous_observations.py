@@ -14,7 +14,7 @@ def test_minutes_before_a_partial_snapshot_are_read(lake):
 
 def test_a_missing_queue_is_read_where_last_observed(lake):
     """A topic deleted for a minute, or what only deep snapshots request of clients."""
-    keys = {-11: "old", -9: "deep", -8: "all", -7: "deep", -6: "all", -1: "all", 0: "few"}
+    keys = {-11: "old", -9: "deep", -8: "all", -7: "deep", -6: "all", -1: "all", 0: "few", 1: "few"}
     load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
     assert plan_run(lake, Window(at(1), at(2))).previous == (name(-1), name(-7), name(0))
 
@@ -51,5 +51,6 @@ def test_each_broker_has_its_own_previous_snapshot(lake):
 
 def test_each_source_has_its_own_previous_observation(lake):
     load(lake, snapshot(0), of_files(1, "store", "a"), of_files(2, "local_offsets", "a"))
+    load(lake, snapshot(3))
     made = plan_run(lake, window(3, 4))
     assert set(made.previous) == {name(0), "store-1", "local_offsets-2"}
