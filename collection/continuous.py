@@ -32,6 +32,10 @@ _log = logging.getLogger(__name__)
 
 TIDY_SECONDS = 60.0
 
+ALIVE_SECONDS = 60.0
+"""How often a collector that waits for its next snapshot shows that it is alive. Probes restart one
+that has not for five minutes, however long its interval is."""
+
 Report = Callable[[str], None]
 
 LANDING = 0.5
@@ -70,7 +74,8 @@ async def collect_every(
         report: receives a line per snapshot.
         warn: receives a line per snapshot that could not be landed.
         read: who reads a cluster.
-        alive: is called after each interval of a cluster, collected or not.
+        alive: is called after each interval of a cluster, collected or not, and every
+            `ALIVE_SECONDS` of the time between.
         waiting: where snapshots wait that an object store does not take.
     """
     stop = asyncio.Event()
@@ -204,7 +209,7 @@ async def _watch(
     loop = asyncio.get_running_loop()
     clock, start, number = loop.time, loop.time(), 0
     landing = None
-    while not await _stopped_by(stop, start + number * every):
+    while not await _stopped_by(stop, start + number * every, alive):
         if number:
             await asyncio.sleep(random.uniform(0, min(JITTER * every, JITTER_SECONDS)))
         await _collect_and_land(landings, collector, IN_TIME * every)
@@ -258,14 +263,19 @@ async def _collect_and_land(landings: Landings, collector: Collector, seconds: f
         landings.once("")
 
 
-async def _stopped_by(stop: asyncio.Event, until: float) -> bool:
+async def _stopped_by(
+    stop: asyncio.Event, until: float, alive: Callable[[], object] | None
+) -> bool:
     """Wait until that loop time or until stopped; return whether it was stopped."""
-    try:
-        async with asyncio.timeout_at(until):
-            await stop.wait()
-    except TimeoutError:
-        pass
-    return stop.is_set()
+    clock = asyncio.get_running_loop().time
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(min(until, clock() + ALIVE_SECONDS)):
+                await stop.wait()
+        if stop.is_set() or clock() >= until:
+            return stop.is_set()
+        if alive:
+            alive()
 
 
 def clock_line(snapshot: Snapshot) -> str:

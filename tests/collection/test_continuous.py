@@ -12,10 +12,11 @@ import subprocess
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
-from collection import snapshots
+from collection import continuous, snapshots
 from collection.continuous import clock_line, next_multiple, watch
 from lake.landing import land, landed
 from lake.landing_places import Disk
@@ -222,6 +223,26 @@ def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monke
             responds.set()
             stop.set()
             await watched
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("every", [0.2, 3600])
+def test_a_collector_is_alive_however_long_its_interval_is(home, monkeypatch, every):
+    monkeypatch.setattr(continuous, "ALIVE_SECONDS", 0.05)
+    shown = []
+
+    async def main():
+        stop = asyncio.Event()
+        shared, cluster, lines = Shared.of_home(home), Cluster((GONE,), "a"), [[].append] * 2
+        watched = asyncio.create_task(
+            watch(home, shared, cluster, every, stop, *lines, alive=partial(shown.append, 1))
+        )
+        async with asyncio.timeout(10):
+            while len(shown) < 8:
+                await asyncio.sleep(0.02)
+        stop.set()
+        await watched
 
     asyncio.run(main())
 
