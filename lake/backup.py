@@ -9,7 +9,7 @@ name. `lake.backup_folder` has what is true of the folder alone.
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -72,31 +72,36 @@ def backup(
     """
     if folder.resolve() == lake.home.path.resolve():
         raise BackupError(f"{folder} is the home itself: name a folder elsewhere")
-    known = begin(folder)
-    unfinished = folder / UNFINISHED
+    # To the end: of two backups into one folder each would remove what the other writes there.
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
-        places, files = {}, {}
-        for name in TABLES:
-            table = lake.table(name)
-            places[name] = table.metadata_location
-            with usable(name):
-                found = {
-                    path: _fetch(table.io, address, folder / path, known.get(path))
-                    for address in _files_of(table)
-                    for path in [_relative(lake, address)]
-                }
-            report(f"{name}: {len(found.keys() - known.keys())} new files")
-            files |= found
-        loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
-        _copy_pending(lake.home, unfinished / "landing", loaded)
+        made = _copied(lake, folder, begin(folder), report)
+        finish(folder, made)
+    return made
+
+
+def _copied(lake: Lake, folder: Path, known: Mapping[str, Proof], report: Report) -> Contents:
+    """Copy everything into a folder in which a backup has begun; return what it holds then."""
+    unfinished = folder / UNFINISHED
+    places, files = {}, {}
+    for name in TABLES:
+        table = lake.table(name)
+        places[name] = table.metadata_location
+        with usable(name):
+            found = {
+                path: _fetch(table.io, address, folder / path, known.get(path))
+                for address in _files_of(table)
+                for path in [_relative(lake, address)]
+            }
+        report(f"{name}: {len(found.keys() - known.keys())} new files")
+        files |= found
+    loaded = set(lake.read(raw.SNAPSHOTS, columns=("snapshot_id",))["snapshot_id"].to_pylist())
+    _copy_pending(lake.home, unfinished / "landing", loaded)
     for name in lake.shared.state.names():
         text = lake.shared.state.read(name)
         if text is not None:
             write(unfinished / "state" / name, text.encode())
     _copy_home(lake.home, unfinished / "home")
-    made = Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
-    finish(folder, made)
-    return made
+    return Contents(version("tidemark"), VERSION, lake.config.python["warehouse"], places, files)
 
 
 def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:

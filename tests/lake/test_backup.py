@@ -9,10 +9,11 @@ import pytest
 
 from alerting.delivery.silences import silence, silences
 from lake.backup import BackupError, backup, restore
+from lake.backup_folder import contents_of, finish
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.landing import landed
-from lake.leases import RUN
+from lake.leases import RUN, LeaseError
 from lake.leases import TABLES as MAKING
 from lake.loading import load
 from lake.tables import TABLES, raw
@@ -259,6 +260,19 @@ def test_a_folder_of_others_is_not_replaced(lake, tmp_path, name):
     with pytest.raises(BackupError, match=f"holds {name} and no backup"):
         backup(lake, tmp_path / "theirs")
     assert theirs.read_text() == "dear"
+
+
+def test_a_backup_ends_before_another_begins(filled, tmp_path, monkeypatch):
+    """Each would remove from the folder what the other writes there."""
+
+    def end(folder, made):
+        with pytest.raises(LeaseError), filled.shared.leases.acquire(RUN, 0):
+            pass
+        finish(folder, made)
+
+    monkeypatch.setattr("lake.backup.finish", end)
+    backup(filled, tmp_path / "copy")
+    assert contents_of(tmp_path / "copy").tables.keys() == TABLES.keys()
 
 
 def test_the_home_is_no_place_for_its_backup(filled):
