@@ -28,6 +28,7 @@ from lake.backup_folder import (
     Proof,
     begin,
     check_files,
+    check_folder,
     contents_of,
     finish,
     proof_of,
@@ -72,6 +73,7 @@ def backup(
     """
     if folder.resolve() == lake.home.path.resolve():
         raise BackupError(f"{folder} is the home itself: name a folder elsewhere")
+    check_folder(folder)
     # To the end: of two backups into one folder each would remove what the other writes there.
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         made = _copied(lake, folder, begin(folder), report)

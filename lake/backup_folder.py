@@ -54,13 +54,12 @@ class Contents:
     files: dict[str, Proof] = field(default_factory=dict)
 
 
-def begin(folder: Path) -> dict[str, Proof]:
-    """Make a folder ready for a backup; return the files of tables that an earlier one holds.
+def check_folder(folder: Path) -> None:
+    """Make sure that a folder is a new one, or one of an earlier backup.
 
     Raises:
         BackupError: it holds folders that a backup would replace, and none has been made there.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     was_begun = (folder / CONTENTS).exists() or (folder / UNFINISHED).exists()
     others = [name for name in (*REPLACED, WAREHOUSE) if (folder / name).exists()]
     if others and not was_begun:
@@ -68,6 +67,11 @@ def begin(folder: Path) -> dict[str, Proof]:
             f"{folder} holds {others[0]} and no backup, which would replace it: name a new folder, "
             "or one of an earlier backup"
         )
+
+
+def begin(folder: Path) -> dict[str, Proof]:
+    """Make a folder ready for a backup; return the files of tables that an earlier one holds."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
     (folder / UNFINISHED).mkdir()
     try:
