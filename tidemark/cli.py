@@ -38,8 +38,8 @@ COMMANDS = {
 """Help text by name. The module of a command is imported only when it is used: `tidemark lag`
 answers before Spark, Dagster or PyIceberg would be imported."""
 
-READING = ("show", "incidents", "quarantine", "serve")
-"""Those that read tables, and run neither Spark nor Great Expectations."""
+WITHOUT_PANDAS = ("show", "incidents", "quarantine", "serve")
+"""Those that read tables, and run neither Spark nor Great Expectations, which alone need it."""
 
 
 class _Commands(TyperGroup):
@@ -49,7 +49,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in READING:
+        if cmd_name in WITHOUT_PANDAS:
             leave_out_pandas()
         module = importlib.import_module(f"tidemark.commands.{cmd_name}")
         command = typer.main.get_command(module.app)

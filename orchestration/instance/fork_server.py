@@ -200,19 +200,15 @@ def _read(client: socket.socket, length: int) -> bytes:
     return body
 
 
-def _read_migrations() -> None:
-    # Not at the top of this module: the installation is identified before anything is imported.
-    from orchestration.instance.dagster_private import read_migrations
-
-    read_migrations()
-
-
 def main() -> None:
     """Imports what runs need, listens on the socket named, and in a forked process does the run."""
     installation = forking.installation()
     for name in PRELOADED:
         importlib.import_module(name)
-    _read_migrations()
+    # Not at the top of this module: the installation is identified before anything is imported.
+    from orchestration.instance.dagster_private import read_migrations
+
+    read_migrations()
     # What is imported stays; a collector that walked it would copy its pages into every run.
     gc.freeze()
     server = _Server(sys.argv[1], installation)
