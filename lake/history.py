@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lake.catalog import Lake
 from lake.parts import parts
 from lake.tables import progress, raw
-from lake.typed_rows import column_values
+from lake.typed_rows import columns_of
 from lake.window import HOUR, Window, floor_hour
 from settings.constants import MEMORY
 
@@ -212,7 +212,7 @@ def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:
     """Return the snapshots that rows of ``raw.snapshots`` with `COLUMNS` hold, in order of time."""
     # Not sorted as Python's values: a day of many clusters has tens of thousands.
     ordered = rows.sort_by([("observed_at", "ascending"), ("snapshot_id", "ascending")])
-    columns = {name: column_values(ordered[name].combine_chunks()) for name in COLUMNS}
+    columns = dict(zip(COLUMNS, columns_of(ordered, COLUMNS), strict=True))
     columns["brokers_read"] = [frozenset(names) for names in columns["brokers_read"]]
     return [LoadedSnapshot(*row) for row in zip(*columns.values(), strict=True)]
 

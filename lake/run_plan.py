@@ -136,9 +136,9 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     """
     if window.empty:
         return RunPlan(window, settings=settings)
-    reach = _reach(window, settings)
+    reach, memory = _reach(window, settings), remembered(window)
     loaded = loaded_snapshots(lake, reach, observed_in=window)
-    known = [each for each in loaded if each.observed_at in remembered(window)]
+    known = [each for each in loaded if each.observed_at in memory]
     inside = [each for each in known if each.observed_at in window]
     before = [each for each in known if each.observed_at < window.start]
     decided = decisions(lake, reach)

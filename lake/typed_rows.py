@@ -4,7 +4,7 @@ Arrow makes Python values of nested columns and of instants one by one, in micro
 a nested column is taken apart first, and an instant that many rows share is made once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -28,12 +28,16 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
         msgspec.ValidationError: when a value is not of its field's type.
     """
     names = kind.__struct_fields__
-    columns = [column_values(rows[name].combine_chunks()) for name in names]
     known = [
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        for row in zip(*columns, strict=True)
+        for row in zip(*columns_of(rows, names), strict=True)
     ]
     return msgspec.convert(known, list[kind])
+
+
+def columns_of(rows: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+    """Return the values of columns; of lists and maps NULL is an empty one."""
+    return [_values(rows[name].combine_chunks()) for name in names]
 
 
 def dict_rows(rows: pa.Table) -> list[dict[str, Any]]:
@@ -46,8 +50,7 @@ def plain_rows(structs: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in structs]
 
 
-def column_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column; of lists and maps NULL is an empty one."""
+def _values(column: pa.Array) -> list[Any]:
     if types.is_timestamp(column.type):
         distinct = column.unique()
         instants = distinct.to_pylist()
@@ -55,12 +58,12 @@ def column_values(column: pa.Array) -> list[Any]:
         return [instants[place] for place in places.to_pylist()]
     if types.is_struct(column.type):
         names = [field.name for field in column.type]
-        parts = [column_values(part) for part in column.flatten()]
+        parts = [_values(part) for part in column.flatten()]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
     if types.is_list(column.type):
-        return _parted(column, column_values(column.values))
+        return _parted(column, _values(column.values))
     if types.is_map(column.type):
-        pairs = zip(column_values(column.keys), column_values(column.items), strict=True)
+        pairs = zip(_values(column.keys), _values(column.items), strict=True)
         return [dict(each) for each in _parted(column, list(pairs))]
     return column.to_pylist()
 

@@ -15,6 +15,7 @@ MOST = 2**63 - 1
 
 
 @app.command()
+@keeping_garbage()
 def show(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="e.g. progress.groups")],
     format: Format = Format.table,
@@ -22,11 +23,6 @@ def show(
     limit: Annotated[int, typer.Option(help="Number of rows at most.", min=0, max=MOST)] = 1000,
 ) -> None:
     """Print rows of any table, newest first."""
-    with keeping_garbage():
-        _show(name, format, where, limit)
-
-
-def _show(name: str, format: Format, where: str, limit: int) -> None:
     from lake.query import select
     from lake.tables import TABLES
     from lake.typed_rows import dict_rows
