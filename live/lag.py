@@ -212,11 +212,14 @@ def _worst(known: list[dict[str, Any]]) -> dict[str, Any]:
 def _delay_quality(known: list[dict[str, Any]]) -> dict[str, Any]:
     """Return how the largest delay is known, and by how much it may be off.
 
-    It is a lower bound as soon as the delay of one lagging queue is unknown or a lower bound.
+    It is a lower bound as soon as the delay of one lagging queue is unknown or a lower bound, as in
+    `spark.progress.group_sums`; so is the delay of what waits for a client.
     """
     delays = [row for row in known if row["delay_ms"] is not None]
     largest = max(delays, key=lambda row: row["delay_ms"], default=None)
     is_bound = any(row["delay_is_bound"] for row in known)
+    are_ready = any(row["ready_delay_ms"] is not None for row in known)
+    is_ready_bound = any(row["ready_delay_is_bound"] for row in known)
     source = error_ms = None
     if largest is not None:
         source = AT_LEAST if is_bound else largest["delay_source"]
@@ -226,7 +229,8 @@ def _delay_quality(known: list[dict[str, Any]]) -> dict[str, Any]:
         least = largest["delay_ms"] - max(delay - error for delay, error in errors)
         error_ms = max(most, least)
     return {
-        "delay_is_lower_bound": is_bound,
+        "delay_is_lower_bound": None if largest is None else is_bound,
+        "ready_delay_is_lower_bound": None if not are_ready else is_ready_bound,
         "delay_source": source,
         "delay_error_ms": error_ms,
     }

@@ -54,16 +54,17 @@ def queue_row(
     newest = queue.newest_stored_at
     if newest:
         newest = min(newest - times.clock_ahead.get(row.broker, timedelta(0)), now)
-    first = pull_at = None
+    first = ready = None
     if readable:
         first = _first_unconsumed(row, queue, now, newest, times, clock_error_ms)
-        pull_at = first.at if first and lost == 0 and pulled == committed else None
-    if pulled is not None and pulled < maximum and pull_at is None:
+        ready = first if lost == 0 and pulled == committed else None
+    if pulled is not None and pulled < maximum and ready is None:
         of_pulled = _bound(pulled, queue, now, newest)
         # Next to a known first message the bound of the next one would seem as well known.
         is_bound = first is None or first.source == AT_LEAST
         if of_pulled and (of_pulled.source == EXACT or is_bound):
-            pull_at = of_pulled.at
+            ready = of_pulled
+    pull_at = ready.at if ready else None
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
     delay_ms = 0 if nothing_left else _age(first, now)
@@ -86,6 +87,8 @@ def queue_row(
         # A message that came while the snapshot was read has no age yet, and is no older one.
         "delay_is_bound": bool(readable) and (first is None or first.source == AT_LEAST),
         "ready_delay_ms": 0 if available == 0 else _milliseconds(pull_at, now),
+        "ready_delay_is_bound": bool(lag if available is None else available > 0)
+        and (ready is None or ready.source == AT_LEAST),
         "lag_span_ms": _span(lag, first_at, newest),
         "inflight_span_ms": _span(inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),

@@ -21,6 +21,11 @@ READY_DELAY_MS = Column(
     BIGINT,
     "age in ms of the first message not handed out; 0 when all are handed out",
 )
+READY_DELAY_IS_LOWER_BOUND = Column(
+    "ready_delay_is_lower_bound",
+    BOOLEAN,
+    "whether ready_delay_ms is a lower bound; NULL where it is unknown",
+)
 SPANS = (
     Column("lag_span_ms", BIGINT, "lag as produce time, milliseconds"),
     Column("inflight_span_ms", BIGINT, "inflight as produce time, milliseconds"),
@@ -91,6 +96,7 @@ QUEUES = Table(
         Column("newest_at", TIMESTAMP, "store time of message max_offset - 1"),
         DELAY_MS,
         READY_DELAY_MS,
+        READY_DELAY_IS_LOWER_BOUND,
         *SPANS,
         Column("delay_source", STRING, "exact | interpolated | at_least"),
         Column("delay_error_ms", BIGINT, "largest error of delay_ms, milliseconds"),
@@ -155,7 +161,14 @@ GROUPS = Table(
         Column("worst_broker", STRING, "broker of that queue"),
         Column("worst_queue_id", INT, "id of that queue"),
         DELAY_MS,
+        Column(
+            "delay_is_lower_bound",
+            BOOLEAN,
+            "whether delay_ms is a lower bound: a known queue with unconsumed messages has a delay "
+            "that is at_least or unknown; NULL where delay_ms is unknown",
+        ),
         READY_DELAY_MS,
+        READY_DELAY_IS_LOWER_BOUND,
         *SPANS,
         *RATES,
         Column("skew", DOUBLE, "largest queue lag over the mean"),

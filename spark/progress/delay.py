@@ -118,11 +118,10 @@ def _reported_at() -> Column:
 
 def _instants() -> dict[str, Column]:
     newest = F.col("newest_stored_at")
-    same = F.col("pull_offset") == F.col("consumer_offset")
     return {
         "newest_at": F.when(newest.isNotNull(), F.least(newest, F.col("observed_at"))),
         "consumer_at": F.coalesce(_reported_at(), _dated("of_first")),
-        "pull_at": F.coalesce(F.when(same, _reported_at()), _dated("of_next")),
+        "pull_at": F.coalesce(F.when(_is_next_to_be_pulled(), _reported_at()), _dated("of_next")),
     }
 
 
@@ -176,9 +175,17 @@ def _ready_delay() -> dict[str, Column]:
     ages only while a message waits for a client.
     """
     age = at_least_zero(milliseconds("pull_at", "observed_at"))
-    return {
-        "ready_delay_ms": F.when(F.col("available") == 0, F.lit(0).cast("bigint")).otherwise(age)
-    }
+    are_all_out = F.col("available") == 0
+    is_reported = _is_next_to_be_pulled() & _reported_at().isNotNull()
+    is_bound = ~are_all_out & ~is_reported & (F.col("of_next.source") == "at_least")
+    ready = F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age)
+    is_known_bound = F.when(ready.isNotNull(), F.coalesce(is_bound, F.lit(False)))
+    return {"ready_delay_ms": ready, "ready_delay_is_lower_bound": is_known_bound}
+
+
+def _is_next_to_be_pulled() -> Column:
+    """Return whether the first unconsumed message is also the first one not handed out."""
+    return F.coalesce(F.col("pull_offset") == F.col("consumer_offset"), F.lit(False))
 
 
 def _spans() -> dict[str, Column]:

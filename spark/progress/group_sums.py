@@ -1,6 +1,6 @@
 """Sums over the queues of a group on a topic: the part of ``progress.groups`` that queues give."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
@@ -17,6 +17,7 @@ OF_WORST_CLIENT = (
     *("max_queue_lag", "skew"),
     *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
     *("consume_mode", "lag_is_lower_bound", "moved"),
+    *("delay_is_lower_bound", "ready_delay_is_lower_bound"),
 )
 """Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
 
@@ -67,6 +68,8 @@ def _sums(known: DataFrame) -> DataFrame:
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
+            F.max(measured & _may_be_older()).alias("may_be_older"),
+            F.max(measured & _may_be_ready_longer()).alias("may_be_ready_longer"),
             F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
         )
     )
@@ -79,7 +82,31 @@ def _sums(known: DataFrame) -> DataFrame:
                 F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
             ),
             "drain_seconds": drain_seconds(),
+            "delay_is_lower_bound": F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),
+            "ready_delay_is_lower_bound": F.when(
+                F.col("ready_delay_ms").isNotNull(), F.col("may_be_ready_longer")
+            ),
         },
+    )
+
+
+def _may_be_older() -> Column:
+    """Return whether the first unconsumed message of a queue may be older than its delay shows.
+
+    The largest of the known delays of a group is then a lower bound. A queue without a commit has
+    no first unconsumed message; `queues_never_committed` counts it.
+    """
+    is_undated = (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()
+    return F.coalesce(F.col("delay_source") == "at_least", F.lit(False)) | F.coalesce(
+        is_undated, F.lit(False)
+    )
+
+
+def _may_be_ready_longer() -> Column:
+    """Return whether the first message not handed out may be older than the ready delay shows."""
+    is_undated = (F.coalesce("available", "lag") > 0) & F.col("pull_at").isNull()
+    return F.coalesce("ready_delay_is_lower_bound", F.lit(False)) | F.coalesce(
+        is_undated, F.lit(False)
     )
 
 

@@ -223,6 +223,22 @@ def test_ready_delay_dates_the_first_message_not_handed_out(spark):
     assert delays == {name: expected for name, (_, expected) in cases.items()}
 
 
+def test_a_ready_delay_from_before_the_history_is_a_bound(spark):
+    """Dated by the history, asked of the broker, all handed out, or known only from below."""
+    old = (Seen(0, 100, -5), Seen(10, 200, 10))
+    cases = {
+        "interpolated": (Case(GROWS, 149, pulled=169), False),
+        "before the history": (Case(old, 40, pulled=50), True),
+        "asked": (Case(old, 40, pulled=40, by_broker=-9), False),
+        "all out": (Case(old, 40, pulled=200), False),
+        "unknown": (Case(old, 40), None),
+    }
+    raw = raw_of((replace(case, topic=name) for name, (case, _) in cases.items()), spark)
+    found = rows_of(queues(raw, ALL))
+    marks = {name: found[name, minute(10)]["ready_delay_is_lower_bound"] for name in cases}
+    assert marks == {name: expected for name, (_, expected) in cases.items()}
+
+
 def test_one_store_time_serves_both_offsets(spark):
     case = Case(GROWS, 149, pulled=149, by_broker=3, topic="t")
     row = rows_of(queues(raw_of([case], spark), ALL))["t", minute(10)]
@@ -392,6 +408,8 @@ def _check(row: dict[str, Any], history: Sequence[Seen]) -> None:
     waits = None if row["pull_at"] is None else (now - row["pull_at"]) / timedelta(milliseconds=1)
     ready = 0 if row["available"] == 0 else waits
     assert row["ready_delay_ms"] == (None if ready is None else pytest.approx(ready, abs=1))
+    is_bound = pulled is not None and pulled[1] == "at_least"
+    assert row["ready_delay_is_lower_bound"] is (None if ready is None else is_bound)
     for name in ("lag_span_ms", "inflight_span_ms", "available_span_ms"):
         assert row[name] is None or row[name] >= 0
 

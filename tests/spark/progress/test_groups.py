@@ -14,7 +14,7 @@ from rocketmq.names import version_order
 from spark.progress.filtering import Evidence
 from spark.progress.groups import groups
 from spark.progress.queues import queues
-from tests.support.table_rows import frame, minutes, raw_frames, snapshot_id
+from tests.support.table_rows import frame, minute, minutes, raw_frames, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -114,6 +114,34 @@ def test_sums_take_known_queues_and_clip_negatives(spark):
     assert (row["max_queue_lag"], row["worst_broker"], row["worst_queue_id"]) == (40, "broker-a", 0)
     assert row["skew"] == 2.0
     assert row["inflight"] is None
+
+
+BOUNDS = {
+    "every queue is dated": ([{"first_unconsumed_at": minute(-9)}] * 2, 9, False),
+    "one is dated from below": ([{"first_unconsumed_at": minute(-9)}, {"is_old": True}], 9, True),
+    "one has no date": ([{"first_unconsumed_at": minute(-9)}, {}], 9, True),
+    "none has": ([{}, {}], None, None),
+    "one never committed": ([{"first_unconsumed_at": minute(-9)}, {"offset": None}], 9, False),
+    "all is consumed": ([{"offset": 100}] * 2, 0, False),
+}
+
+
+@pytest.mark.parametrize(("queues_of_group", "delay", "is_bound"), BOUNDS.values(), ids=BOUNDS)
+def test_a_delay_is_a_bound_where_a_queue_may_be_older(spark, queues_of_group, delay, is_bound):
+    """The largest known delay states nothing of a queue whose own is unknown or at least known."""
+    queue_offsets, consumer_offsets = [], []
+    for number, queue in enumerate(queues_of_group):
+        newest = minute(-4) if queue.get("is_old") else None
+        queue_offsets.append(written(100, queue_id=number, newest_stored_at=newest))
+        first = queue.get("first_unconsumed_at")
+        committed = queue.get("offset", 60)
+        consumer_offsets.append(
+            read(committed, pull_offset=committed, queue_id=number, first_unconsumed_at=first)
+        )
+    rows = compute(spark, queue_offsets=queue_offsets, consumer_offsets=consumer_offsets)
+    row, delay_ms = rows["billing", "orders"], None if delay is None else delay * 60_000
+    assert (row["delay_ms"], row["delay_is_lower_bound"]) == (delay_ms, is_bound)
+    assert (row["ready_delay_ms"], row["ready_delay_is_lower_bound"]) == (delay_ms, is_bound)
 
 
 def test_a_group_that_never_committed_has_unknown_lag(spark):

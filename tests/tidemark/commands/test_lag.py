@@ -87,6 +87,20 @@ def test_ready_delay_is_of_messages_not_handed_out(pulled, ready_ms):
     assert row["ready_delay_ms"] == ready_ms
 
 
+def test_delays_of_a_row_are_marked_as_bounds():
+    """The store time of the newest message is the latest that an older one can have."""
+    names = ("delay_is_lower_bound", "ready_delay_is_lower_bound")
+    marks = {}
+    for committed in (5, 9, 10):
+        taken = snapshot((committed, 10, NOW - timedelta(seconds=90)))
+        taken.consumer_offsets[0].pull_offset = committed
+        (row,) = group_rows(taken)
+        marks[committed] = tuple(row[name] for name in names)
+    assert marks == {5: (True, True), 9: (False, False), 10: (False, False)}
+    (row,) = group_rows(snapshot((5, 10, NOW)))
+    assert (row["delay_ms"], row["delay_is_lower_bound"]) == (None, None)
+
+
 def with_problem(operation: str) -> dict[str, Any]:
     taken = snapshot((5, 10, NOW))
     taken.brokers = [Broker("broker-a", 0, "10.0.0.1:1"), Broker("broker-b", 0, "10.0.0.2:1")]
