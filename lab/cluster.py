@@ -108,7 +108,10 @@ class LabCluster:
             cluster._require_usable_home()
             layout.require_free_ports(nodes)
             java.find("java")
+            if proxy == "local" and version in jars.COMPANIONS:
+                raise LabError(f"no Proxy of RocketMQ {version} is on Maven Central to run it in")
             jars.fetch(version, report)
+            jars.fetch_broker(version, report)
             if proxy:
                 jars.fetch_proxy(version, report)
             for leftover in ("nodes", WORKLOAD, TLS):
@@ -139,7 +142,7 @@ class LabCluster:
 
     @property
     def version(self) -> str:
-        """RocketMQ version of every node."""
+        """RocketMQ version of the brokers, and of all else where it is whole, see `lab.jars`."""
         return self._state.read().version
 
     @property
@@ -362,8 +365,13 @@ class LabCluster:
         java_path = java.find("java")
         secure = self._state.read().secure
         options = lab_security.java_options(self.folder_of_certificates) if secure else []
-        found = jars.fetch if node.grpc_port is None else jars.fetch_proxy
-        command = node_config.command(node, java_path, found(self.version), folder, options)
+        if node.grpc_port is not None:
+            found = jars.fetch_proxy(self.version)
+        elif node.broker is not None:
+            found = jars.fetch_broker(self.version)
+        else:
+            found = jars.fetch(self.version)
+        command = node_config.command(node, java_path, found, folder, options)
         # Set for the brokers of a shell, ROCKETMQ_HOME and NAMESRV_ADDR would win over our files.
         environment = {
             key: value

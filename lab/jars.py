@@ -18,8 +18,14 @@ from filelock import FileLock
 from lab import java
 from lab.errors import LabError
 
-VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0")
-"""Versions whose parts are all on Maven Central; 4.9.8, 5.3.2 and 5.3.4 lack some."""
+COMPANIONS = {"5.5.1": "5.5.0"}
+"""By version whose broker alone is on Maven Central, the version of all else in its lab.
+
+Of 5.5.1 there are broker, common, controller, remoting, store and tiered-store.
+"""
+
+VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0", *COMPANIONS)
+"""Versions whose brokers are on Maven Central with all that they need."""
 
 PROXY = "proxy"
 """A version's jars with those of its Proxy, which came with 5.0, are called ``<version>-proxy``."""
@@ -27,7 +33,11 @@ PROXY = "proxy"
 GRPC_CLIENT = "grpc-client-5.2.0"
 """The jar of the Java client for a Proxy; it has version numbers of its own."""
 
-_SERVERS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
+_BROKER = "rocketmq-broker"
+_SERVERS = ("rocketmq-namesrv", _BROKER, "rocketmq-tools", "rocketmq-client")
+_OF_COMPANION = "rocketmq-(acl|auth|client|filter|srvutil)"
+"""What a broker needs and its own version lacks, as a regular expression."""
+
 _DOWNLOAD_SECONDS = 900
 
 _log = logging.getLogger(__name__)
@@ -40,10 +50,11 @@ def cache_folder() -> Path:
 
 
 def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with every jar of a version; downloads them when they are not cached.
+    """The folder with the jars of a version's name server, broker, client and tools.
 
-    Safe in several processes at once: one downloads, the others wait, and the folder appears
-    complete by one rename.
+    Those of a version in `COMPANIONS` are its companion's. They are downloaded when they are not
+    cached. Safe in several processes at once: one downloads, the others wait, and the folder
+    appears complete by one rename.
 
     Args:
         version: one of `VERSIONS`.
@@ -52,13 +63,25 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
     Raises:
         LabError: unknown version, no Java, or the download failed.
     """
-    if version not in VERSIONS:
-        raise LabError(f"the lab cannot run RocketMQ {version}: known are {', '.join(VERSIONS)}")
+    _require_known(version)
+    version = COMPANIONS.get(version, version)
     return _fetched(version, _SERVERS, version, report)
 
 
+def fetch_broker(version: str, report: Callable[[str], None] = _log.info) -> Path:
+    """The folder with the jars of a version's broker.
+
+    Raises:
+        LabError: unknown version, no Java, or the download failed.
+    """
+    _require_known(version)
+    if version not in COMPANIONS:
+        return fetch(version, report)
+    return _fetched(f"{version}-broker", (_BROKER,), version, report, COMPANIONS[version])
+
+
 def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with every jar of a version's Proxy, in which a broker can run too.
+    """The folder with every jar of a version's Proxy, in which a broker of `fetch` can run too.
 
     Raises:
         LabError: a version without a Proxy, no Java, or the download failed.
@@ -66,6 +89,7 @@ def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path
     if version not in VERSIONS or version < "5":
         known = ", ".join(each for each in VERSIONS if each >= "5")
         raise LabError(f"RocketMQ {version} has no Proxy: known are {known}")
+    version = COMPANIONS.get(version, version)
     return _fetched(f"{version}-{PROXY}", (*_SERVERS, "rocketmq-proxy"), version, report)
 
 
@@ -79,8 +103,17 @@ def fetch_grpc_client(report: Callable[[str], None] = _log.info) -> Path:
     return _fetched(GRPC_CLIENT, ("rocketmq-client-java",), version, report)
 
 
+def _require_known(version: str) -> None:
+    if version not in VERSIONS:
+        raise LabError(f"the lab cannot run RocketMQ {version}: known are {', '.join(VERSIONS)}")
+
+
 def _fetched(
-    name: str, modules: Sequence[str], version: str, report: Callable[[str], None]
+    name: str,
+    modules: Sequence[str],
+    version: str,
+    report: Callable[[str], None],
+    companion: str | None = None,
 ) -> Path:
     folder = cache_folder() / "jars" / name
     if folder.is_dir():
@@ -89,15 +122,15 @@ def _fetched(
     with FileLock(cache_folder() / "ivy.lock"):
         if not folder.is_dir():
             report(f"downloading RocketMQ {name} (30-100 MB, once) to {folder}")
-            _download(modules, version, folder)
+            _download(_wanted(modules, version, companion), folder)
     return folder
 
 
-def _download(modules: Sequence[str], version: str, folder: Path) -> None:
+def _download(module: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
         partial = Path(name)
         wanted = partial / "ivy.xml"
-        wanted.write_text(_wanted(modules, version))
+        wanted.write_text(module)
         log = cache_folder() / f"ivy-{folder.name}.log"
         with log.open("w") as output:
             command = ivy_command(wanted, partial / "jars")
@@ -116,12 +149,18 @@ def _download(modules: Sequence[str], version: str, folder: Path) -> None:
         shutil.move(partial / "jars", folder)
 
 
-def _wanted(modules: Sequence[str], version: str) -> str:
+def _wanted(modules: Sequence[str], version: str, companion: str | None) -> str:
+    """Return an ``ivy.xml``; what modules need and their version lacks is of the companion."""
     dependencies = "".join(
         f'<dependency org="org.apache.rocketmq" name="{module}" rev="{version}"'
         ' conf="default->default"/>'
         for module in modules
     )
+    if companion:
+        dependencies += (
+            f'<override org="org.apache.rocketmq" module="{_OF_COMPANION}" matcher="regexp"'
+            f' rev="{companion}"/>'
+        )
     return (
         '<ivy-module version="2.0"><info organisation="tidemark" module="lab"/>'
         '<configurations><conf name="default"/></configurations>'

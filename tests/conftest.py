@@ -252,6 +252,11 @@ def chosen_version() -> str:
     return os.environ.get("TIDEMARK_TEST_VERSION", "5.3.3")
 
 
+def pull_source_of(version: str) -> str:
+    """Where brokers of a version report how far they handed out messages to groups that pull."""
+    return "consumer_offset_table" if version == "5.5.0" else "consume_stats"
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[LabCluster]":
     """Two masters and every group of the workload, on RocketMQ 5.3.3.

@@ -79,7 +79,8 @@ class ConsumerOffsetTable:
     Attributes:
         offsets: next offset to consume, by queue id. A queue that never committed is absent, or
             holds -1, which is the broker's own sign for that.
-        pull_offsets: next offset to hand out, by queue id; None before 5.5 (not in the body).
+        pull_offsets: next offset to hand out, by queue id; None where the body has none.
+            That of 5.5.0 has them; `transient` leaves them out again in 5.5.1.
     """
 
     offsets: dict[OffsetKey, dict[int, int]]

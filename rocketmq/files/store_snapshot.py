@@ -2,7 +2,7 @@
 
 The responses of the broker are rebuilt from its files and become rows in the same way
 (`rocketmq.snapshot.assembly`). Facts that only a running broker has stay unknown: online members,
-queues that a group never committed on, pull offsets before 5.5, rates and configuration.
+queues that a group never committed on, pull offsets but in files of 5.5.0, rates and configuration.
 """
 
 from collections.abc import Iterable

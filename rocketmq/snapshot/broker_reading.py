@@ -257,7 +257,7 @@ class BrokerReading:
     def pull_offset_requests(self) -> list[tuple[str, list[str]]]:
         """Return (group, topics) whose pull offsets only GET_CONSUME_STATS (208) reports.
 
-        None where the offset table has them (5.5) or the broker keeps none (before 5.1). None for
+        None where the offset table has them (5.5.0) or the broker keeps none (before 5.1). None for
         broadcasting groups, whose clients each pull for themselves, and for POP. From 5.3.2 on a
         request takes many topics: one entry per group. Before that: one entry per topic.
         """

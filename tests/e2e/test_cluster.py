@@ -31,7 +31,7 @@ def home(warm_home):
     return warm_home.home
 
 
-@pytest.fixture(scope="module", params=["4.9.7", "5.5.0"])
+@pytest.fixture(scope="module", params=["4.9.7", "5.5.0", "5.5.1"])
 def other_version(request, tmp_path_factory):
     yield from boot(tmp_path_factory.mktemp("other"), request.param, "all")
 

@@ -12,6 +12,7 @@ import pytest
 
 from lab.cluster import LabCluster
 from lab.grpc_clients import GrpcClients
+from lab.jars import COMPANIONS
 from lab.layout import free_port_base
 from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
@@ -25,6 +26,7 @@ from tests.support.homes import run
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(chosen_version() < "5", reason="the Proxy came with 5.0"),
+    pytest.mark.skipif(chosen_version() in COMPANIONS, reason="no Proxy on Maven Central"),
 ]
 
 ROCKSDB = {"storeType": "defaultRocksDB"}

@@ -12,7 +12,7 @@ from live.lag import group_rows
 from rocketmq.collector import collect_snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
-from tests.conftest import chosen_version
+from tests.conftest import chosen_version, pull_source_of
 
 pytestmark = [
     pytest.mark.cluster,
@@ -23,9 +23,6 @@ ORDERS = "lab_orders"
 GROUPS = ("g-pop", "g-pop-stuck")
 HANDED_OUT_AGAIN = "%RETRY%g-pop-stuck_lab_orders"
 """Where a broker puts what was not acknowledged in time, here after 10 s."""
-
-PULL_SOURCE = "consumer_offset_table" if chosen_version() >= "5.5" else "consume_stats"
-"""Where brokers report how far they handed out messages to groups that pull."""
 
 SECONDS = 90
 
@@ -109,7 +106,7 @@ def test_pop_messages_in_flight_are_unknown(snapshots_taken):
         assert {topic for group, topic in pulls if group in GROUPS} <= {
             f"%RETRY%{group}" for group in GROUPS
         }
-        assert pulls["g-fast", ORDERS] == PULL_SOURCE
+        assert pulls["g-fast", ORDERS] == pull_source_of(chosen_version())
 
 
 def test_lag_of_remoting_pop_groups_is_a_bound(snapshots_taken):

@@ -16,6 +16,7 @@ from rocketmq.collector import collect, collect_snapshot
 from rocketmq.names import is_system_group
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
+from tests.conftest import pull_source_of
 
 pytestmark = pytest.mark.cluster
 
@@ -164,7 +165,7 @@ def test_pull_offsets_against_consume_stats(cluster, target):
     if cluster.version.startswith("4"):
         assert pulled == []
         return
-    source = "consume_stats" if cluster.version == "5.3.3" else "consumer_offset_table"
+    source = pull_source_of(cluster.version)
     assert len(pulled) > 20 and {c.pull_source for c in pulled} == {source}
     for c in pulled:
         key = c.broker, c.consumer_group, c.topic
