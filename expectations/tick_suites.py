@@ -101,6 +101,7 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
     "raw.queue_tags": (at_least("position", 0), at_least("size", 0)),
     "raw.consume_stats": (at_least("consumer_offset", 0), at_least("max_offset", 0)),
     "raw.broker_metrics": tuple(at_least(column, 0) for column in ("lag", "inflight", "ready")),
+    "raw.topic_metrics": (at_least("timing_messages", 0),),
     "progress.queues": (
         ordered("min_offset", "max_offset"),
         ordered("consumer_offset", "max_offset", show=("condition",), own_check=True),

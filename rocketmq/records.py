@@ -100,6 +100,7 @@ class Broker:
     index_whole: bool | None = None
     index_behind_bytes: int | None = None
     flush_mode: str | None = None
+    light_queues: int | None = None
 
 
 @dataclass(slots=True)
@@ -297,6 +298,19 @@ class BrokerMetric:
 
 
 @dataclass(slots=True)
+class TopicMetric:
+    """What a broker's metrics endpoint reports of a topic.
+
+    Attributes:
+        timing_messages: ``rocketmq_timing_messages``: stored, and waiting for their time.
+    """
+
+    broker: str
+    topic: str
+    timing_messages: int | None = None
+
+
+@dataclass(slots=True)
 class Snapshot:
     """Everything read from one cluster at one instant, and the problems.
 
@@ -341,6 +355,7 @@ class Snapshot:
     queue_tags: list[QueueTag] = field(default_factory=list)
     consume_stats: list[ConsumeStatsSample] = field(default_factory=list)
     broker_metrics: list[BrokerMetric] = field(default_factory=list)
+    topic_metrics: list[TopicMetric] = field(default_factory=list)
     part: str | None = None
     columns: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -433,7 +448,7 @@ SHALLOW = ("brokers", "queue_offsets", "consumer_offsets", "topics", "consumer_g
 
 DEEP = (
     *("client_queues", "client_topics", "broker_stats"),
-    *("queue_tags", "consume_stats", "broker_metrics"),
+    *("queue_tags", "consume_stats", "broker_metrics", "topic_metrics"),
 )
 """Tables that only deep snapshots fill, one request per client or key."""
 

@@ -148,6 +148,11 @@ BROKERS = Table(
             STRING,
             "SYNC_FLUSH | ASYNC_FLUSH: whether producers wait until a message is on the disk",
         ),
+        Column(
+            "light_queues",
+            BIGINT,
+            "rocketmq_lmq_number of its metrics endpoint: light queues, from RocketMQ 5.5.1 on",
+        ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )
@@ -386,6 +391,22 @@ BROKER_METRICS = Table(
     key=("snapshot_id", "broker", "consumer_group", "topic"),
 )
 
+TOPIC_METRICS = Table(
+    "raw.topic_metrics",
+    "One row per topic and broker whose metrics endpoint was read: what it reports of the topic.",
+    (
+        *SNAPSHOT,
+        BROKER,
+        TOPIC,
+        Column(
+            "timing_messages",
+            BIGINT,
+            "rocketmq_timing_messages: stored, and not due yet",
+        ),
+    ),
+    key=("snapshot_id", "broker", "topic"),
+)
+
 ALL = (
     SNAPSHOTS,
     BROKERS,
@@ -400,4 +421,5 @@ ALL = (
     QUEUE_TAGS,
     CONSUME_STATS,
     BROKER_METRICS,
+    TOPIC_METRICS,
 )

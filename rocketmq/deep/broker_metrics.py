@@ -1,20 +1,23 @@
-"""What brokers with an endpoint for Prometheus report of their groups there: a further witness.
+"""What brokers with an endpoint for Prometheus report there: a further witness.
 
-The endpoint reckons lag by a way of its own, which is no better than the offsets: see the page on
-POP. It is read to be compared, and nothing is computed from it.
+The endpoint reckons the lag of groups by a way of its own, which is no better than the offsets: see
+the page on POP. It is read to be compared. Messages that wait for their time (timer messages), and
+the number of light queues (from 5.5.1 on), are reported nowhere else.
 """
 
 import asyncio
 import math
+import re
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
-from http.client import HTTPException
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPMessage
+from typing import IO
 from urllib.error import HTTPError
 
-from rocketmq.records import BrokerMetric, Problem
+from rocketmq.records import BrokerMetric, Problem, TopicMetric
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.endpoint import split_endpoint
@@ -34,8 +37,47 @@ COLUMNS = {
 }
 """By family the column of `BrokerMetric`."""
 
+TIMERS = "rocketmq_timing_messages"
+"""The messages of a topic that are stored and wait for their time (5.x)."""
+
+LIGHT_QUEUES = "rocketmq_lmq_number"
+"""The light queues of a broker (from 5.5.1 on)."""
+
 Groups = dict[tuple[str, str], dict[str, int]]
 """By consumer group and topic the columns of `BrokerMetric`."""
+
+
+@dataclass(slots=True)
+class Page:
+    """What one endpoint reports.
+
+    Attributes:
+        groups: by consumer group and topic.
+        timers: by topic the messages that wait for their time.
+        light_queues: the light queues of the broker; None without a sample.
+    """
+
+    groups: Groups = field(default_factory=dict)
+    timers: dict[str, int] = field(default_factory=dict)
+    light_queues: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerMetrics:
+    """What all endpoints report.
+
+    Attributes:
+        groups: one row per broker, group and topic, without the rows of retry topics.
+        topics: one row per broker and topic.
+        light_queues: by broker.
+    """
+
+    groups: list[BrokerMetric]
+    topics: list[TopicMetric]
+    light_queues: dict[str, int]
+
+
+_PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,7 +99,7 @@ class MetricsEndpoint:
         """Return the endpoint of a master; None where its configuration names none."""
         config = reading.config or {}
         port = config.get("metricsPromExporterPort", str(DEFAULT_PORT))
-        if config.get("metricsExporterType", "").upper() != "PROM" or not port.isdecimal():
+        if config.get("metricsExporterType", "").upper() != "PROM" or not _PORT.fullmatch(port):
             return None
         return cls(reading.broker, split_endpoint(reading.address)[0], int(port))
 
@@ -70,35 +112,41 @@ class MetricsEndpoint:
 
 async def read_broker_metrics(
     readings: Iterable[BrokerReading], problems: Problems, seconds: float = SECONDS
-) -> list[BrokerMetric]:
-    """Read the metrics of the groups from every master that exposes them.
+) -> BrokerMetrics:
+    """Read the metrics of every master that exposes them.
 
     Args:
         readings: masters.
         problems: receives each endpoint that could not be read.
         seconds: the longest that one endpoint may take.
-
-    Returns:
-        One row per broker, group and topic, without the rows of retry topics.
     """
     endpoints = [found for reading in readings if (found := MetricsEndpoint.of(reading))]
     # Threads of its own: ports behind a firewall would take all of those by which snapshots land.
     pool = ThreadPoolExecutor(AT_ONCE, "broker-metrics")
     try:
-        parts = (_groups(each, problems, seconds, pool) for each in endpoints)
-        pages = await asyncio.gather(*parts)
+        parts = (_page(each, problems, seconds, pool) for each in endpoints)
+        found = await asyncio.gather(*parts)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    return [
-        BrokerMetric(endpoint.broker, group, topic, **values)
-        for endpoint, groups in zip(endpoints, pages, strict=True)
-        for (group, topic), values in groups.items()
-    ]
+    pages = [(endpoint.broker, page) for endpoint, page in zip(endpoints, found, strict=True)]
+    return BrokerMetrics(
+        [
+            BrokerMetric(broker, group, topic, **values)
+            for broker, page in pages
+            for (group, topic), values in page.groups.items()
+        ],
+        [
+            TopicMetric(broker, topic, messages)
+            for broker, page in pages
+            for topic, messages in page.timers.items()
+        ],
+        {broker: page.light_queues for broker, page in pages if page.light_queues is not None},
+    )
 
 
-async def _groups(
+async def _page(
     endpoint: MetricsEndpoint, problems: Problems, seconds: float, pool: Executor
-) -> Groups:
+) -> Page:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
@@ -110,12 +158,27 @@ async def _groups(
     except (OSError, ValueError, HTTPException) as error:
         reason = str(getattr(error, "reason", error))
     problems.add(Problem(endpoint.address, OPERATION, None, reason))
-    return {}
+    return Page()
 
 
-def _read(address: str, seconds: float) -> Groups:
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: what a broker names is no endpoint of its own."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> None:
+        return None
+
+
+def _read(address: str, seconds: float) -> Page:
     # Built without the proxies of the environment: a broker is reached as its other ports are.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     deadline = time.monotonic() + seconds
     page = bytearray()
     with opener.open(f"http://{address}/metrics", timeout=seconds) as response:
@@ -126,11 +189,11 @@ def _read(address: str, seconds: float) -> Groups:
                 raise ValueError(f"the page is longer than {LONGEST_PAGE // 2**20} MiB")
             if time.monotonic() > deadline:
                 raise TimeoutError
-    return groups_of(page.decode(errors="replace"))
+    return parsed(page.decode(errors="replace"))
 
 
-def groups_of(page: str) -> Groups:
-    """Return what a page reports of groups on topics; of the rest of the page nothing is parsed.
+def parsed(page: str) -> Page:
+    """Return what a page reports of groups and topics; of the rest of it nothing is parsed.
 
     Raises:
         ValueError: a line of these families is not in Prometheus' format.
@@ -138,19 +201,27 @@ def groups_of(page: str) -> Groups:
     # Imported here: no other part of a snapshot needs it.
     from prometheus_client.parser import text_string_to_metric_families
 
-    found: Groups = {}
+    found = Page()
     for family in text_string_to_metric_families("\n".join(_lines(page)) + "\n"):
         for sample in family.samples:
             labels = sample.labels
             if labels.get("is_retry") == "true" or not math.isfinite(sample.value):
                 continue
-            key = labels.get("consumer_group", ""), labels.get("topic", "")
-            if all(key):
-                found.setdefault(key, {})[COLUMNS[sample.name]] = int(sample.value)
+            group, topic, value = labels.get("consumer_group"), labels.get("topic"), sample.value
+            if sample.name == LIGHT_QUEUES:
+                found.light_queues = int(value)
+            elif sample.name == TIMERS and topic:
+                # One sample per kind of storage.
+                found.timers[topic] = found.timers.get(topic, 0) + int(value)
+            elif sample.name in COLUMNS and group and topic:
+                found.groups.setdefault((group, topic), {})[COLUMNS[sample.name]] = int(value)
     return found
+
+
+_FAMILIES = {*COLUMNS, TIMERS, LIGHT_QUEUES}
 
 
 def _lines(page: str) -> Iterator[str]:
     for line in page.splitlines():
-        if line.partition("{")[0] in COLUMNS:
+        if line.partition("{")[0] in _FAMILIES:
             yield line

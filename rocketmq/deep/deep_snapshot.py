@@ -33,6 +33,7 @@ ORDER = {
     "queue_tags": ("broker", "topic", "queue_id", "position"),
     "consume_stats": ("broker", "consumer_group", "topic", "queue_id"),
     "broker_metrics": ("broker", "consumer_group", "topic"),
+    "topic_metrics": ("broker", "topic"),
 }
 """The sort key of each table: responses come in any order."""
 
@@ -154,7 +155,12 @@ class _DeepSnapshot:
     async def add_broker_metrics(self) -> None:
         """Read the metrics endpoints of the masters into the snapshot."""
         metrics = await read_broker_metrics(self.masters.values(), self.problems)
-        self.snapshot.broker_metrics = metrics
+        self.snapshot.broker_metrics = metrics.groups
+        self.snapshot.topic_metrics = metrics.topics
+        for row in self.snapshot.brokers:
+            master = self.masters.get(row.broker)
+            if master and row.address == master.address:
+                row.light_queues = metrics.light_queues.get(row.broker)
 
     def client_reader(self, online: Online) -> ClientReader:
         """Return the reader of reports, which brokers forward to their members."""

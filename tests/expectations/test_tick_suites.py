@@ -113,6 +113,7 @@ CASES: dict[str, dict[str, tuple[Row, list[Row], list[Row]]]] = {
     ),
     "raw.broker_stats": never_negative("sum", "tps", "avgpt"),
     "raw.broker_metrics": never_negative("lag", "inflight", "ready"),
+    "raw.topic_metrics": never_negative("timing_messages"),
     "raw.queue_tags": never_negative("position", "size"),
     "raw.consume_stats": never_negative("consumer_offset", "max_offset"),
     "progress.queues": {

@@ -32,6 +32,7 @@ from rocketmq.records import (
     Snapshot,
     Subscription,
     Topic,
+    TopicMetric,
 )
 
 CLUSTER = "past"
@@ -230,6 +231,7 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
     )
     made.consume_stats.append(ConsumeStatsSample(broker, "g-slow", "orders", 0, committed, high))
     made.broker_metrics.append(BrokerMetric(broker, "g-slow", "orders", ready=0))
+    made.topic_metrics.append(TopicMetric(broker, "orders", timing_messages=0))
     if broker == "broker-a":
         made.client_topics.append(
             ClientTopic("g-slow", client, "orders", 3.5, 6.0, 120.0, 2.0, 0.0, 0)

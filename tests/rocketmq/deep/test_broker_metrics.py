@@ -10,12 +10,22 @@ from pathlib import Path
 import pytest
 
 from rocketmq.deep import broker_metrics
-from rocketmq.deep.broker_metrics import MetricsEndpoint, groups_of, read_broker_metrics
-from rocketmq.records import BrokerMetric
+from rocketmq.deep.broker_metrics import (
+    BrokerMetrics,
+    MetricsEndpoint,
+    Page,
+    parsed,
+    read_broker_metrics,
+)
+from rocketmq.records import BrokerMetric, TopicMetric
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 
 PAGE = Path("tests/fixtures/rocketmq-5.5.0/metrics.txt").read_text()
+OF_TIMERS = Path("tests/fixtures/rocketmq-5.5.1/metrics.txt").read_text()
+"""Of a broker with 7 and 3 messages that are due in an hour, and with 4 light queues."""
+
+NOTHING = BrokerMetrics([], [], {})
 
 
 def reading(port: int | str | None, kind: str = "PROM") -> BrokerReading:
@@ -27,7 +37,9 @@ def reading(port: int | str | None, kind: str = "PROM") -> BrokerReading:
 
 
 @contextmanager
-def serving(page: bytes, status: int = 200, release: threading.Event | None = None) -> Iterator:
+def serving(
+    page: bytes, status: int = 200, release: threading.Event | None = None, location: str = ""
+) -> Iterator:
     requested: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -36,6 +48,8 @@ def serving(page: bytes, status: int = 200, release: threading.Event | None = No
             if release:
                 release.wait(30)
             self.send_response(status)
+            if location:
+                self.send_header("Location", location)
             self.end_headers()
             self.wfile.write(page)
 
@@ -51,21 +65,42 @@ def serving(page: bytes, status: int = 200, release: threading.Event | None = No
         server.server_close()
 
 
-def read(*readings: BrokerReading, seconds: float = 10) -> tuple[list[BrokerMetric], list]:
+def read(*readings: BrokerReading, seconds: float = 10) -> tuple[BrokerMetrics, list]:
     problems = Problems()
     return asyncio.run(read_broker_metrics(readings, problems, seconds)), problems.rows()
 
 
 def test_a_real_page_gives_the_groups():
     with serving(PAGE.encode()) as (port, requested):
-        found = read(reading(port))
-    assert found == ([BrokerMetric("broker-a", "g-slow", "lab_orders", 482, 482, 0)], [])
+        found, problems = read(reading(port))
+    assert found.groups == [BrokerMetric("broker-a", "g-slow", "lab_orders", 482, 482, 0)]
+    assert (found.topics, found.light_queues, problems) == ([], {}, [])
     assert requested == ["/metrics"]
+
+
+def test_a_real_page_gives_timers_and_light_queues():
+    with serving(OF_TIMERS.encode()) as (port, _):
+        found, problems = read(reading(port))
+    timed = [TopicMetric("broker-a", "timed", 7), TopicMetric("broker-a", "timed-b", 3)]
+    assert (found, problems) == (BrokerMetrics([], timed, {"broker-a": 4}), [])
+
+
+def test_timers_of_a_topic_are_summed_over_storages():
+    line = 'rocketmq_timing_messages{{storage_type="{}",topic="t"}} {}'
+    assert parsed("\n".join([line.format("local", 5), line.format("rocksdb", 2)])).timers == {
+        "t": 7
+    }
 
 
 @pytest.mark.parametrize(
     ("port", "kind", "endpoint"),
-    [(None, "PROM", 5557), (7000, "PROM", 7000), (None, "DISABLE", None), ("x", "PROM", None)],
+    [
+        (None, "PROM", 5557),
+        (7000, "PROM", 7000),
+        (None, "DISABLE", None),
+        ("x", "PROM", None),
+        ("9" * 5000, "PROM", None),
+    ],
 )
 def test_configuration_names_the_endpoint(port, kind, endpoint):
     found = MetricsEndpoint.of(reading(port, kind))
@@ -75,21 +110,29 @@ def test_configuration_names_the_endpoint(port, kind, endpoint):
 def test_samples_of_retries_and_without_a_number_are_left_out():
     line = 'rocketmq_consumer_lag_messages{{consumer_group="g",is_retry="{}",topic="t"}} {}'
     page = "\n".join([line.format("true", 5), line.format("false", "NaN"), "another 1"])
-    assert groups_of(page) == {}
+    assert parsed(page) == Page()
 
 
 def test_a_closed_port_is_a_problem():
     with serving(b"") as (port, _):
         pass
     found, (problem,) = read(reading(port))
-    assert found == []
+    assert found == NOTHING
     assert problem.endpoint == f"127.0.0.1:{port}" and "refused" in problem.message
+
+
+def test_a_redirect_is_not_followed():
+    with serving(PAGE.encode()) as (port, requested):
+        target = f"http://127.0.0.1:{port}/elsewhere"
+        with serving(b"", status=302, location=target) as (first, _):
+            found, (problem,) = read(reading(first))
+    assert (found, requested) == (NOTHING, []) and "302" in problem.message
 
 
 def test_a_refused_request_is_a_problem():
     with serving(b"", status=503) as (port, _):
         found, (problem,) = read(reading(port))
-    assert found == [] and "503" in problem.message
+    assert found == NOTHING and "503" in problem.message
 
 
 def test_a_hanging_endpoint_costs_its_time_limit():
@@ -97,20 +140,20 @@ def test_a_hanging_endpoint_costs_its_time_limit():
     with serving(b"", release=release) as (port, _):
         found, (problem,) = read(reading(port), seconds=0.3)
         release.set()
-    assert found == [] and problem.message == "no response within 0.3 s"
+    assert found == NOTHING and problem.message == "no response within 0.3 s"
 
 
 def test_a_page_without_end_is_a_problem(monkeypatch):
     monkeypatch.setattr(broker_metrics, "LONGEST_PAGE", 1000)
     with serving(PAGE.encode() * 10) as (port, _):
         found, (problem,) = read(reading(port))
-    assert found == [] and "longer than" in problem.message
+    assert found == NOTHING and "longer than" in problem.message
 
 
 def test_a_broken_page_is_a_problem():
     with serving(b'rocketmq_consumer_lag_messages{consumer_group="g" 1 2 3') as (port, _):
         found, (problem,) = read(reading(port))
-    assert found == [] and problem.operation == "GET /metrics"
+    assert found == NOTHING and problem.operation == "GET /metrics"
 
 
 @pytest.mark.slow
