@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 
@@ -61,6 +62,16 @@ def in_parts(hours: int) -> dg.BackfillPolicy:
 BACKFILL = in_parts(BACKFILL_HOURS)
 """The policy as assets declare it; definitions put that of the configured hours in place."""
 
+ON_TABLES: Mapping[str, Any] = {"pool": TABLES_POOL}
+"""Keywords of every step that writes to tables."""
+
+ON_WINDOWS: Mapping[str, Any] = {
+    "partitions_def": HOURLY,
+    "backfill_policy": BACKFILL,
+    **ON_TABLES,
+}
+"""Keywords of every step that writes the window of a run."""
+
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
@@ -114,10 +125,15 @@ def run_window(tags: Mapping[str, str], lake: Lake, days: int) -> Window:
 
 def run_hours(tags: Mapping[str, str]) -> int:
     """Return how many hours a run computes by its tags; 0 for a tick, which learns it later."""
+    window = chosen_hours(tags)
+    return round((window.end - window.start) / HOUR) if window else 0
+
+
+def chosen_hours(tags: Mapping[str, str]) -> Window | None:
+    """Return the hours that a run was started for; None where it has no partition or is a tick."""
     if is_tick(tags) or not (RANGE_START in tags or PARTITION in tags):
-        return 0
-    window = _hours_of(tags)
-    return round((window.end - window.start) / HOUR)
+        return None
+    return _hours_of(tags)
 
 
 def _hours_of(tags: Mapping[str, str]) -> Window:

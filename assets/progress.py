@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from assets.metadata import described, key_of, written
-from assets.partitions import BACKFILL, HOURLY
+from assets.partitions import ON_WINDOWS
 from assets.plan_frames import (
     counter_windows_frame,
     nearest_frame,
@@ -280,8 +280,7 @@ assets where one asset of a step has a single parent and another has several."""
             **described(progress.SUBSCRIPTIONS), deps=[key_of(table) for table in _MEMBERS]
         ),
     ],
-    partitions_def=HOURLY,
-    backfill_policy=BACKFILL,
+    **ON_WINDOWS,
 )
 @planned
 def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:

@@ -1,6 +1,6 @@
 """The hourly audit: validation of all tables, and Great Expectations' Data Docs of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS, key_of
-from assets.partitions import TABLES_POOL
-from assets.quality import check_results, own_checks_of, specs_of
+from assets.partitions import ON_TABLES, chosen_hours
+from assets.quality import check_of, check_results, own_checks_of, specs_of
 from assets.resources import LakeResource, QualityResource
 from assets.windows import read_window
-from expectations.adapter import Keep, validate
+from expectations.adapter import validate
 from expectations.annotations import source_tables
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.brought_suites import AUDIT_CHECK, Brought, BroughtExpectation, Suite
@@ -45,16 +45,23 @@ class AuditConfig(dg.Config):
 
     hour: str = Field(
         default="",
-        description="an instant of it as ISO 8601, in UTC unless it names a zone; else the last "
-        "whole hour",
+        description="an instant of it as ISO 8601, in UTC unless it names a zone; else the hours "
+        "of the run's partitions, or the last whole hour",
     )
 
-    def window(self, now: datetime) -> Window:
-        """Return the hour as a window.
+    def window(self, now: datetime, tags: Mapping[str, str]) -> Window:
+        """Return the hours to validate.
+
+        Args:
+            now: the present.
+            tags: tags of the run. Whoever materializes assets also runs their checks, on the hours
+                of the partitions.
 
         Raises:
             Failure: what is configured is no instant.
         """
+        if not self.hour and (chosen := chosen_hours(tags)):
+            return chosen
         start = floor_hour(self._instant() if self.hour else now - HOUR)
         return Window(start, start + HOUR)
 
@@ -95,7 +102,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         op_tags={"kind": "greatexpectations"},
         # Whoever materializes one table by hand gets only its checks.
         can_subset=True,
-        pool=TABLES_POOL,
+        **ON_TABLES,
     )
     def validate_hour(
         context: dg.AssetCheckExecutionContext,
@@ -107,22 +114,26 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         """Validate all rows of an hour."""
         lake.alone(context.log.info)
         now = datetime.now(UTC)
-        plan = plan_run(lake.lake, config.window(now), lake.history_settings)
+        tags = context.run.tags
+        plan = plan_run(lake.lake, config.window(now, tags), lake.history_settings)
         session = spark.session_for(plan.rows)
         suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
         now_brought = quality_settings.brought(context)
         docs = DataDocs(folder(lake.lake.home))
-        hour = _Hour(lake.lake, session, plan, partial(docs.keep, validated_at=now))
+        hour = _Hour(lake.lake, session, plan, docs, now)
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
             found = hour.validate(name, suites[name], now_brought.get(name, ()))
             results += found
             for result in check_results(TABLES[name], AUDIT_CHECK, found, own_checks[name]):
-                if _check_of(result) in selected:
+                if check_of(result) in selected:
                     yield result
+        of_schedule = not config.hour and not chosen_hours(tags)
+        judged_until = _newest_of(plan) if of_schedule else None
         run_id = context.run.run_id
-        lake.lake.append(quality.RESULTS, result_rows(results, plan.window, run_id, now))
+        rows = result_rows(results, plan.window, run_id, now, judged_until)
+        lake.lake.append(quality.RESULTS, rows)
 
     return validate_hour
 
@@ -135,10 +146,9 @@ audit = audit_checks({})
 """The audit where nobody brings a suite."""
 
 
-def _check_of(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
-    """Return the key of the check that a result names."""
-    assert result.asset_key and result.check_name
-    return dg.AssetCheckKey(result.asset_key, result.check_name)
+def _newest_of(plan: RunPlan) -> datetime:
+    """Return the instant of the newest snapshot of an hour; without one, the end of the hour."""
+    return max((each.observed_at for each in plan.snapshots), default=plan.window.end)
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,8 @@ class _Hour:
     lake: Lake
     session: SparkSession
     plan: RunPlan
-    keep: Keep
+    docs: DataDocs
+    validated_at: datetime
 
     def validate(
         self,
@@ -158,14 +169,15 @@ class _Hour:
     ) -> list[ValidationResult]:
         """Validate a table's rows; without rows only suites that people bring run."""
         if not self.lake.has_rows(TABLES[name], self.plan.window) and not brought:
+            self.docs.remove(name)
             return results_without_rows(name, expectations)
         others = {
             other: _rows(self.session, TABLES[other], self.plan, before)
             for other, before in source_tables(name, expectations).items()
         }
         rows = _rows(self.session, TABLES[name], self.plan)
-        decisions = self.plan.decisions
-        return validate(rows, name, others, expectations, decisions, self.keep, brought)
+        keep = partial(self.docs.keep, validated_at=self.validated_at)
+        return validate(rows, name, others, expectations, self.plan.decisions, keep, brought)
 
 
 @dg.asset(

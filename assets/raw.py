@@ -8,7 +8,7 @@ import dagster as dg
 
 from alerting.incidents.repository import groups_with_incidents
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, partition_key
+from assets.partitions import BACKFILL, HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from lake.history import pending_after
@@ -88,9 +88,7 @@ def _refuse_the_past(context: dg.AssetExecutionContext) -> None:
 @dg.multi_asset(
     name="raw",
     specs=[dg.AssetSpec(**described(table), deps=[LANDING]) for table in raw.ALL],
-    partitions_def=HOURLY,
-    backfill_policy=BACKFILL,
-    pool=TABLES_POOL,
+    **ON_WINDOWS,
 )
 def raw_tables(
     context: dg.AssetExecutionContext, run: CurrentRun

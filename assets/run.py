@@ -10,7 +10,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from assets.metadata import described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, TABLES_POOL, is_tick, run_window, tick_since
+from assets.partitions import ON_WINDOWS, is_tick, run_window, tick_since
 from assets.replacement import clear_window, write_window
 from lake.catalog import Lake
 from lake.retention import raw_since
@@ -189,9 +189,7 @@ def window_asset(
         return dg.asset(
             **described(table),
             deps=[key_of(each) for each in deps],
-            partitions_def=HOURLY,
-            backfill_policy=BACKFILL,
-            pool=TABLES_POOL,
+            **ON_WINDOWS,
         )(step)
 
     return declared

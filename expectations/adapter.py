@@ -16,7 +16,7 @@ from expectations.brought_suites import BroughtExpectation
 from expectations.declarations import NAME, Expectation
 from expectations.gx_context import frame_definition
 from expectations.row_json import row_json
-from expectations.validation_results import ValidationResult
+from expectations.validation_results import ValidationResult, outcome
 from lake.decisions import Decision
 from lake.tables import TABLES
 
@@ -85,7 +85,8 @@ def validate(
             annotated.select(*frame.columns), table, suite, is_readable=is_readable
         )
         results += [_result_of_brought(table, each, found[each.name]) for each in brought]
-    keep(*_one_page(table, found))
+    evaluated = {each.expectation for each in results if each.success is not None}
+    keep(*_one_page(table, found, evaluated))
     return results
 
 
@@ -151,18 +152,22 @@ def _run(frame: DataFrame, table: str, expectations: Sequence[Any]) -> Found:
     return {each.expectation_config.meta[NAME]: each for each in validation.results}
 
 
-def _one_page(table: str, found: Found) -> tuple[Any, Any]:
-    """Return all results as those of one suite, for its page of Data Docs."""
+def _one_page(table: str, found: Found, evaluated: Collection[str]) -> tuple[Any, Any]:
+    """Return results as those of one suite, for its page of Data Docs.
+
+    A page shows an expectation that applied to no row as met by 100 % or NaN %, so it has only
+    those that were evaluated.
+    """
     import great_expectations as gx
     from great_expectations.core import ExpectationSuiteValidationResult
     from great_expectations.validator.validation_statistics import calc_validation_statistics
 
-    results = list(found.values())
+    results = [each for name, each in found.items() if name in evaluated]
     for each in results:
         each.result.pop("unexpected_rows", None)
         each.success = bool(each.success)  # of some types NumPy's, which is no JSON
     counts = calc_validation_statistics(results)
-    suite = gx.ExpectationSuite(table, [each.expectation_config for each in results])
+    suite = gx.ExpectationSuite(table, [each.expectation_config for each in found.values()])
     return suite, ExpectationSuiteValidationResult(
         results=results,
         success=counts.success,
@@ -179,12 +184,13 @@ def _result_of_ours(
 
     problem = problem_of(result)
     unexpected = None if problem else result.result["unexpected_count"]
+    elements = None if problem else result.result["element_count"]
     return ValidationResult(
         table=table,
         expectation=expectation.name,
-        success=not problem and bool(result.success),
+        success=outcome(success=not problem and bool(result.success), elements=elements),
         unexpected=unexpected,
-        elements=None if problem else result.result["element_count"],
+        elements=elements,
         severity=expectation.severity,
         expected=expectation.expected,
         sample=_sample(frame, table, expectation) if unexpected else [],
@@ -204,15 +210,17 @@ def _result_of_brought(
 
     problem = problem_of(result)
     counts = {} if problem else result.result
-    elements, missing = counts.get("element_count"), counts.get("missing_count") or 0
+    elements = counts.get("element_count")
     # Without elements it is a number of distinct values. NULL is the sum over no rows.
     unexpected = None if elements is None else counts.get("unexpected_count") or 0
+    if elements is not None:
+        elements -= counts.get("missing_count") or 0
     return ValidationResult(
         table=table,
         expectation=expectation.name,
-        success=not problem and bool(result.success),
+        success=outcome(success=not problem and bool(result.success), elements=elements),
         unexpected=unexpected,
-        elements=None if elements is None else elements - missing,
+        elements=elements,
         severity=expectation.severity,
         expected=expectation.expected,
         sample=[] if result.success else _brought_sample(table, expectation, counts),

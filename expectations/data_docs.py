@@ -27,6 +27,8 @@ class DataDocs:
     def keep(self, suite: Any, result: Any, validated_at: datetime) -> None:
         """Store a suite's validation result for its page, in place of the one before.
 
+        A result without any evaluated expectation gets no page.
+
         Args:
             suite: Great Expectations' suite, named as its table.
             result: its validation result.
@@ -38,14 +40,20 @@ class DataDocs:
             ValidationResultIdentifier,
         )
 
-        old = self._folder / "uncommitted" / "validations" / Path(*suite.name.split("."))
-        shutil.rmtree(old, ignore_errors=True)
+        self.remove(suite.name)
         name = f"{validated_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
         run = RunIdentifier(run_name=name, run_time=validated_at)
         self._context.suites.add_or_update(suite)
+        if not result.results:
+            return
         result.meta |= {"run_id": run, "expectation_suite_name": suite.name}
         key = ValidationResultIdentifier(ExpectationSuiteIdentifier(suite.name), run, "rows")
         self._context.validation_results_store.set(key, result)
+
+    def remove(self, table: str) -> None:
+        """Remove the stored validation result of a table."""
+        old = self._folder / "uncommitted" / "validations" / Path(*table.split("."))
+        shutil.rmtree(old, ignore_errors=True)
 
     def build(self) -> Path:
         """Write the pages of all stored results and return the index page.

@@ -18,7 +18,8 @@ class ValidationResult:
         table: full name of the table.
         expectation: name of the expectation.
         success: whether a large enough share of the rows meets it (`mostly`; all rows, unless
-            configured). False also when it could not be validated.
+            configured). False also when it could not be validated; None where it applies to no
+            row, so that there was nothing to validate.
         unexpected: number of rows that violate it; None when it could not be validated.
         elements: number of rows to which it applies; None when it could not be validated.
         severity: ``block`` | ``quarantine`` | ``warn``.
@@ -31,7 +32,7 @@ class ValidationResult:
 
     table: str
     expectation: str
-    success: bool
+    success: bool | None
     unexpected: int | None
     elements: int | None
     severity: Severity
@@ -41,18 +42,30 @@ class ValidationResult:
     mostly: float = 1.0
 
 
+def outcome(*, success: bool, elements: int | None) -> bool | None:
+    """Return whether an expectation is met; None where it applies to no row.
+
+    Great Expectations calls that a success. A failure remains one, as a suite may demand rows.
+    """
+    return None if success and elements == 0 else success
+
+
 def results_without_rows(table: str, expectations: Suite) -> list[ValidationResult]:
-    """Return the validation results of a table that has no rows: every expectation is met."""
+    """Return the validation results of a table without rows: there was nothing to validate."""
     return [
         ValidationResult(
-            table, each.name, True, 0, 0, each.severity, each.expected, mostly=each.mostly
+            table, each.name, None, 0, 0, each.severity, each.expected, mostly=each.mostly
         )
         for each in expectations
     ]
 
 
 def result_rows(
-    results: Sequence[ValidationResult], window: Window, run_id: str, validated_at: datetime
+    results: Sequence[ValidationResult],
+    window: Window,
+    run_id: str,
+    validated_at: datetime,
+    judged_until: datetime | None,
 ) -> list[dict[str, Any]]:
     """Return validation results as rows of ``quality.results``.
 
@@ -61,6 +74,8 @@ def result_rows(
         window: the window whose rows were validated.
         run_id: the Dagster run.
         validated_at: when, UTC.
+        judged_until: up to which instant rows were validated for the first time; None where all
+            had been validated before, as in a backfill.
     """
     return [
         {
@@ -75,6 +90,7 @@ def result_rows(
             "window_start": window.start,
             "window_end": window.end,
             "run_id": run_id,
+            "judged_until": judged_until,
         }
         for result in results
     ]

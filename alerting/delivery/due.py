@@ -58,6 +58,13 @@ class Entry(msgspec.Struct, frozen=True):
     delivered_at: datetime | None = None
     last_error: str | None = None
     next_attempt_at: datetime | None = None
+    first_delivered_at: datetime | None = None
+    repeats: int = 0
+
+    @property
+    def first_at(self) -> datetime | None:
+        """When the channel first accepted it; rows of older programs have only the last time."""
+        return self.first_delivered_at or self.delivered_at
 
 
 Key = tuple[str, str]
@@ -139,7 +146,9 @@ def _due_of_incident(
                 if reason and next_digest:
                     changed.append(replace(known, next_attempt_at=next_digest))
                 elif not reason:
-                    notifications.append(Notification(incident, transition, repeat=True))
+                    notifications.append(
+                        Notification(incident, transition, repeat=known.repeats + 1)
+                    )
             continue
         entry = known or replace(new_entry(notification, channel), next_attempt_at=next_digest)
         if notification.state == "RESOLVED" and not firing_sent:

@@ -58,7 +58,8 @@ def document(notification: Notification) -> dict[str, Any]:
         "transition": notification.transition.transition,
         "state": notification.state,
         "at": notification.transition.at,
-        "repeat": notification.repeat,
+        "repeat": notification.repeat > 0,
+        "repeat_number": notification.repeat,
         "late": notification.late,
     }
     return found
@@ -67,8 +68,11 @@ def document(notification: Notification) -> dict[str, Any]:
 class WebhookChannel:
     """An address that gets one JSON document per transition.
 
-    ``Idempotency-Key`` is the incident's id and the transition, the same at every attempt. With a
-    secret, ``X-Tidemark-Signature`` is ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal.
+    ``Idempotency-Key`` is the incident's id, the transition and, of a repeat, its number. It is the
+    same at every attempt, so only what was delivered already is a duplicate.
+
+    With a secret, ``X-Tidemark-Signature`` is ``sha256=`` and the HMAC-SHA256 of the body in
+    hexadecimal.
 
     Attributes:
         name: receiver and a fingerprint of the address.
@@ -102,6 +106,8 @@ class WebhookChannel:
         for each in notifications:
             body = msgspec.json.encode(document(each))
             key = f"{each.incident.incident_id}/{each.transition.transition}"
+            if each.repeat:
+                key += f"/{each.repeat}"
             headers = {"Content-Type": "application/json", "Idempotency-Key": key}
             if self._secret:
                 digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()

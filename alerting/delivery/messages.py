@@ -28,14 +28,15 @@ class Notification:
     Attributes:
         incident: as it is now.
         transition: the change of its state.
-        repeat: whether it was delivered before and is repeated because the incident is open.
+        repeat: the number of this repeat, which is due because the incident is open; 0 = it has
+            not been delivered before.
         late: whether the incident was over, for too long to act on it, before it could be notified.
         records: what was recorded before of the incident's notifications, on all channels.
     """
 
     incident: Incident
     transition: Transition
-    repeat: bool = False
+    repeat: int = 0
     late: bool = False
     records: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
@@ -53,16 +54,21 @@ class Notification:
     def line(self) -> str:
         """The notification in one line."""
         incident = self.incident
-        return f"[{incident.severity}] {self.state} {incident.rule}: {incident.subject}"
+        line = f"[{incident.severity}] {self.state} {incident.rule}: {incident.subject}"
+        return f"{line} (repeat {self.repeat})" if self.repeat else line
 
 
 def title(notifications: Sequence[Notification]) -> str:
     """Return one line for a subject or heading: the notification, or how many of each kind."""
     if len(notifications) == 1:
         return notifications[0].line
-    parts = by_severity(each.incident for each in notifications if each.state == "FIRING")
+    firing = [each for each in notifications if each.state == "FIRING"]
+    parts = by_severity(each.incident for each in firing if not each.repeat)
+    repeated = sum(each.repeat > 0 for each in firing)
     resolved = sum(each.state == "RESOLVED" for each in notifications)
-    return f"Tidemark: {', '.join([*parts, *([f'{resolved} resolved'] if resolved else [])])}"
+    parts += [f"{repeated} repeated"] if repeated else []
+    parts += [f"{resolved} resolved"] if resolved else []
+    return f"Tidemark: {', '.join(parts)}"
 
 
 def by_severity(incidents: Iterable[Incident]) -> list[str]:
@@ -123,11 +129,14 @@ def text(notification: Notification) -> str:
     incident = notification.incident
     details = incident.details
     firing, hint = notification.state == "FIRING", KINDS[incident.kind].hint
-    cause = _likely_cause(incident)
+    cause, is_over = _likely_cause(incident), notification.state == "RESOLVED"
     lines = (
         notification.line,
-        details.get("description"),
-        f"Observed: {observed(incident)}",
+        "" if is_over else details.get("description"),
+        f"{'Closed' if details.get('closed') else 'Recovered'}: {recovery(incident)}"
+        if is_over
+        else "",
+        f"{'Observed while it fired' if is_over else 'Observed'}: {observed(incident)}",
         _times(notification),
         f"Peak: {amount(incident.peak_value, _unit(incident))}"
         if incident.peak_value != incident.last_value
@@ -136,9 +145,6 @@ def text(notification: Notification) -> str:
         f"Next step: {hint}" if hint and firing else "",
         f"Evidence: {', '.join(_shortened(incident.snapshot_ids))}"
         if incident.snapshot_ids
-        else "",
-        f"Closed: {details['closed']}"
-        if details.get("closed") and notification.state == "RESOLVED"
         else "",
         f"Labels: {', '.join(f'{name}={value}' for name, value in incident.labels.items())}"
         if incident.labels
@@ -184,6 +190,12 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
         parts.append(phrase("{unknown} of {queues} queues unknown, so a lower bound", **queues))
     return phrase(", ").join(parts)
+
+
+def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
+    """Return why an incident is over: what recovered, or why it was closed."""
+    closed = incident.details.get("closed")
+    return str(closed) if closed else phrase(KINDS[incident.kind].recovery)
 
 
 def _likely_cause(incident: Incident) -> str:
@@ -238,6 +250,7 @@ def as_json(notification: Notification) -> dict[str, Any]:
         "incident_id": incident.incident_id,
         "transition": notification.transition.transition,
         "late": notification.late,
+        "repeat": notification.repeat,
         "at": notification.transition.at.isoformat(),
         "rule": incident.rule,
         "severity": incident.severity,

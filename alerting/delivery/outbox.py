@@ -31,6 +31,7 @@ from alerting.delivery.messages import Notification, severity_order
 from alerting.delivery.open_notifications import OpenNotifications
 from alerting.delivery.plans import Plan, plan_of
 from alerting.delivery.records import Records
+from alerting.delivery.ways import FirstNotifications
 from alerting.rules.routing import Routing
 from lake.catalog import Lake
 from lake.leases import NOTIFIER, Lease
@@ -127,6 +128,7 @@ def _deliver(
     if not incidents:
         return Delivery()
     entries = entries_by_channel(lake, incidents)
+    firsts = FirstNotifications(channels, entries)
     every = (entry for of_channel in entries.values() for entry in of_channel.values())
     records = Records(lake, open_notifications, every)
     delivery = Delivery()
@@ -136,7 +138,7 @@ def _deliver(
         known = {incident_id for incident_id, _ in mine}
         mark, now = marks.get(channel.name), clock()
         concerned = [each for each in incidents if concerns(each, known, mark, now)]
-        plan = plan_of(channel, concerned, mine, routing, mute_reason, clock)
+        plan = plan_of(channel, concerned, mine, routing, mute_reason, clock, firsts)
         delivery |= _deliver_on(plan, records, clock)
         delivery |= _refresh(plan)
     # Everything has an entry by now, so the next delivery need not reach back as far.
@@ -264,6 +266,8 @@ def _attempted(notification: Notification, plan: Plan, now: datetime, error: str
         status="DELIVERED",
         attempts=attempts,
         delivered_at=now,
+        first_delivered_at=entry.first_at or now,
+        repeats=notification.repeat,
         last_error=None,
         next_attempt_at=plan.repeat_at(notification, now),
     )

@@ -17,7 +17,7 @@ from alerting.delivery.due import (
 )
 from alerting.delivery.messages import Notification
 from alerting.delivery.pagers import no_page_for
-from alerting.delivery.ways import Ways, ready, unheld, ways_of
+from alerting.delivery.ways import FirstNotifications, Ways, ready, unheld, ways_of
 from alerting.incidents.incident import Incident
 from alerting.rules.routing import Routing
 
@@ -76,6 +76,7 @@ def plan_of(
     routing: Routing,
     mute_reason: MuteReason,
     clock: Callable[[], datetime],
+    firsts: FirstNotifications,
 ) -> Plan:
     """Return what a channel has to be sent now.
 
@@ -86,11 +87,12 @@ def plan_of(
         routing: where incidents go.
         mute_reason: why an incident must not be notified.
         clock: returns the present.
+        firsts: when receivers were first notified, from which escalations count.
     """
     now = clock()
     known = {incident_id for incident_id, _ in entries}
     refusals = no_page_for if channel.pages else never_refused
-    ways = ways_of(channel, routing, incidents, now, refusals)
+    ways = ways_of(channel, routing, incidents, now, refusals, firsts)
     mine = [
         each for each in incidents if each.incident_id in ways.nodes or each.incident_id in known
     ]

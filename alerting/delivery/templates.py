@@ -16,6 +16,7 @@ from alerting.delivery.messages import (
     in_english,
     instant,
     observed,
+    recovery,
     severity_order,
     text,
     title,
@@ -30,15 +31,27 @@ CHINESE_TITLE = """\
 {% if late %}Tidemark:{{ incidents }} 个告警在通知之前已触发并恢复\
 {% elif notifications|length == 1 %}{% set n = notifications[0] %}\
 [{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}\
-{% else %}Tidemark:{% if firing %}{{ firing|length }} 个触发{% endif %}\
-{% if firing and resolved %},{% endif %}\
-{% if resolved %}{{ resolved|length }} 个恢复{% endif %}{% endif %}"""
+{% if n.repeat %}(第 {{ n.repeat }} 次重复){% endif %}\
+{% else %}{% set repeated = firing|selectattr("repeat")|list|length %}\
+{% set new = firing|length - repeated %}\
+Tidemark:{{ [
+    new ~ " 个触发" if new else "",
+    repeated ~ " 个重复" if repeated else "",
+    resolved|length ~ " 个恢复" if resolved else "",
+]|select|join(",") }}{% endif %}"""
 
 CHINESE_BODY = """\
 {% for n in notifications %}
-[{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}
+[{{ severities[n.severity] }}] {{ states[n.state] }} {{ n.rule }}:{{ n.subject }}\
+{% if n.repeat %}(第 {{ n.repeat }} 次重复){% endif %}
+
 {% if not late %}
+{% if n.state == "RESOLVED" %}
+恢复原因:{{ n.recovery }}
+触发时观测:{{ n.observed }}
+{% else %}
 观测:{{ n.observed }}
+{% endif %}
 开始时间:{{ n.opened }}{% if n.resolved %},恢复时间:{{ n.resolved }}{% endif %}
 
 {% if n.next_step and n.state == "FIRING" %}
@@ -143,6 +156,7 @@ def _row(notification: Notification, phrase: Phrase) -> dict[str, Any]:
         "text": text(notification),
         "line": incident_line(incident),
         "observed": observed(incident, phrase),
+        "recovery": recovery(incident, phrase),
         "next_step": phrase(KINDS[incident.kind].hint),
         "opened": instant(incident.opened_at),
         "resolved": instant(incident.resolved_at) if incident.resolved_at else "",

@@ -70,12 +70,43 @@ class Ways:
         return why
 
 
+@dataclass(frozen=True)
+class FirstNotifications:
+    """When receivers were first notified that incidents fire, since they last began to.
+
+    Attributes:
+        channels: the open channels.
+        entries: what was written before about each channel, by its name.
+    """
+
+    channels: Sequence[Channel]
+    entries: Mapping[str, Mapping[Key, Entry]]
+
+    def of(self, receiver: str, incident: Incident) -> datetime | None:
+        """Return when a receiver was first notified; None where it has not been.
+
+        It is the instant of the firing where no channel of the receiver can be reached: the next
+        receiver must not wait until one can.
+        """
+        transition = incident.transitions[-1]
+        key = incident.incident_id, transition.transition
+        names = [each.name for each in self.channels if each.receiver == receiver]
+        found = [entry for name in names if (entry := self.entries.get(name, {}).get(key))]
+        delivered = [each.first_at for each in found if each.status == "DELIVERED"]
+        if instants := [each for each in delivered if each is not None]:
+            return min(instants)
+        if not names or any(each.attempts for each in found):
+            return transition.at
+        return None
+
+
 def ways_of(
     channel: Channel,
     routing: Routing,
     incidents: Iterable[Incident],
     now: datetime,
     refusals: Refusal,
+    firsts: FirstNotifications,
 ) -> Ways:
     """Return how a channel gets incidents; those that it does not get are left out.
 
@@ -85,6 +116,7 @@ def ways_of(
         incidents: the incidents.
         now: the present, which decides what is escalated.
         refusals: why the channel opens nothing for a notification.
+        firsts: when receivers were first notified.
     """
     receiver = getattr(channel, "receiver", None)
     everything = receiver is None or routing.broadcasts
@@ -100,7 +132,11 @@ def ways_of(
         node = next((each for each in routes if each.receiver == receiver), None)
         if node is None:
             node = next(
-                (_escalation(each) for each in routes if _escalates(each, receiver, incident, now)),
+                (
+                    _escalation(each)
+                    for each in routes
+                    if _escalates(each, receiver, incident, now, firsts)
+                ),
                 None,
             )
             if node is None:
@@ -116,13 +152,23 @@ def _escalation(node: Node) -> Node:
     return replace(node, place=f"{node.place} escalated", group_wait=0.0)
 
 
-def _escalates(node: Node, receiver: str | None, incident: Incident, now: datetime) -> bool:
-    """Return whether nobody acknowledged an incident for too long, so that a receiver gets it."""
+def _escalates(
+    node: Node,
+    receiver: str | None,
+    incident: Incident,
+    now: datetime,
+    firsts: FirstNotifications,
+) -> bool:
+    """Return whether nobody acknowledged an incident for too long, so that a receiver gets it.
+
+    The time counts from the first notification: before it nobody could have acknowledged.
+    """
     if node.escalate_after is None or node.escalate_to != receiver:
         return False
     if incident.state != "FIRING" or not incident.transitions:
         return False
-    return now - incident.transitions[-1].at >= timedelta(seconds=node.escalate_after)
+    first = firsts.of(node.receiver, incident)
+    return first is not None and now - first >= timedelta(seconds=node.escalate_after)
 
 
 def unheld(entries: Mapping[Key, Entry]) -> dict[Key, Entry]:

@@ -95,9 +95,8 @@ def _after_no_alert(
     applied = _applied_to(applied_rules, incident.rule, incident.row)
     # A rule that was edited to another kind evaluates other subjects: this one might stay for ever.
     if applied is None or applied.rule.kind != incident.kind:
-        return (
-            resolved(incident, at) if incident.is_open and at > incident.observed_at else incident
-        )
+        is_newer = incident.is_open and at > incident.observed_at
+        return closed(incident, at, "no rule applies to it any more") if is_newer else incident
     key = incident.rule, incident.subject
     if key in evaluation.untrue:
         return after_untrue(incident, evaluation.untrue_at.get(key, at), applied)

@@ -135,29 +135,25 @@ def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | Non
 def _validation_results(lake: Lake, now: datetime) -> Iterable[State]:
     """Yield the newest validation result of each expectation within the hour.
 
-    A success without rows does not count: the cluster may be unreachable.
+    Only rows that were validated for the first time count: a backfill or an audit by hand judges
+    them again, which is no further observation. A result of no rows counts neither, as the cluster
+    may be unreachable. The instant is that of the rows, so it stays when they are judged again.
     """
     names = (
-        *("observed_at", "table", "expectation", "success", "unexpected", "elements"),
-        *("window_start", "window_end"),
+        *("observed_at", "table", "expectation", "success", "unexpected"),
+        "judged_until",
     )
     newest: dict[tuple[str, str], Mapping[str, Any]] = {}
     rows = lake.read(RESULTS, Window(now - HOUR, now), columns=names).to_pylist()
-    for row in sorted(rows, key=lambda row: row["observed_at"]):
-        key = row["table"], row["expectation"]
-        is_empty = row["success"] and row["elements"] == 0
-        if not is_empty and not _is_older(row, newest.get(key)):
-            newest[key] = row
+    counted = (row for row in rows if row["judged_until"] and row["success"] is not None)
+    for row in sorted(counted, key=lambda row: (row["judged_until"], row["observed_at"])):
+        newest[row["table"], row["expectation"]] = row
     for (table, expectation), row in sorted(newest.items()):
         unexpected = None if row["unexpected"] is None else float(row["unexpected"])
         columns = {"cluster": None, "table": table, "expectation": expectation}
         value = 0.0 if row["success"] else unexpected
-        yield State(f"{table}/{expectation}", value, columns, row["observed_at"])
-
-
-def _is_older(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> bool:
-    """Return whether a result concerns rows before those of a known result, as in a backfill."""
-    return bool(known and known["window_start"] and row["window_end"] <= known["window_start"])
+        at = min(row["judged_until"], row["observed_at"])
+        yield State(f"{table}/{expectation}", value, columns, at)
 
 
 def _alert(rule: BaseRule, state: State) -> Alert:

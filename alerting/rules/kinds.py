@@ -38,6 +38,7 @@ class Kind:
             inhibits none of its incidents.
         cause: column of the row that names the cause, where health does not.
         hint: the usual cause and the next step, in a sentence or two.
+        recovery: what notifications state when an incident resolves by itself.
     """
 
     source: str
@@ -53,6 +54,7 @@ class Kind:
     cause: str = ""
     hint: str = ""
     words_uncounted: str = ""
+    recovery: str = "the rule is no longer true"
 
 
 def _health(
@@ -300,6 +302,7 @@ KINDS = {
         "seconds",
         "the newest computed snapshot is {value} old",
         hint="Nothing is monitored. Check Dagster's daemon and the last runs of `tick`.",
+        recovery="a new snapshot has been computed",
     ),
     "quality": Kind(
         PIPELINE,
@@ -309,6 +312,7 @@ KINDS = {
         words_uncounted="the rows as a whole violate it",
         hint="Reported values are impossible or contradict each other: `tidemark show "
         "quality.results` has examples, `tidemark quarantine list` the quarantined rows.",
+        recovery="the newest rows meet the expectation",
     ),
     "run_failed": Kind(
         PIPELINE,
@@ -317,6 +321,7 @@ KINDS = {
         "{value} runs failed in a row",
         hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
         "memory, or a file or setting that cannot be read.",
+        recovery="a run has succeeded",
     ),
 }
 """Kind by name."""

@@ -101,6 +101,12 @@ NOTIFICATIONS = Table(
         Column("transition_at", TIMESTAMP, "when the incident changed"),
         Column("status", STRING, "PENDING | DELIVERED | WITHHELD (resolved before it was sent)"),
         Column("next_attempt_at", TIMESTAMP, "no attempt before this instant"),
+        Column(
+            "first_delivered_at",
+            TIMESTAMP,
+            "when the channel first accepted it; `delivered_at` is of the last repeat",
+        ),
+        Column("repeats", INT, "how often it was delivered again while the incident fires"),
     ),
     key=("incident_id", "transition", "channel"),
     instant="transition_at",

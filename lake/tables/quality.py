@@ -10,7 +10,7 @@ RESULTS = Table(
         Column("observed_at", TIMESTAMP, "when it was validated"),
         Column("table", STRING, "full name of the table"),
         Column("expectation", STRING, "name of the expectation"),
-        Column("success", BOOLEAN, "whether the expectation was met"),
+        Column("success", BOOLEAN, "whether it was met; NULL = it applied to no row"),
         Column("unexpected", BIGINT, "rows that violate it"),
         Column("elements", BIGINT, "rows that it was evaluated on"),
         Column("severity", STRING, "block | quarantine | warn"),
@@ -18,6 +18,12 @@ RESULTS = Table(
         Column("window_start", TIMESTAMP, "first instant of the window"),
         Column("window_end", TIMESTAMP, "first instant after the window"),
         Column("run_id", STRING, "Dagster run"),
+        Column(
+            "judged_until",
+            TIMESTAMP,
+            "up to which instant rows were validated for the first time; NULL = all of them had "
+            "been validated before, so no incident advances",
+        ),
     ),
     key=("run_id", "table", "expectation", "window_start"),
 )

@@ -45,7 +45,18 @@ def test_own_checks_fail_by_name_with_their_own_severity():
         (TICK_CHECK, False, ERROR),
         ("met", True, WARN),
         ("broken", False, ERROR),
-        ("left the suite", True, WARN),
     ]
     assert checks[0].metadata["failed_expectations"].value == "broken, perm"
     assert checks[2].metadata["failed_expectations"].value == "broken"
+
+
+def test_a_check_without_rows_has_no_result() -> None:
+    """Dagster shows it as skipped; a result would have to be passed or failed."""
+    empty = replace(result("block"), expectation="empty", success=None, unexpected=0, elements=0)
+    assert list(check_results(raw.TOPICS, TICK_CHECK, [empty], ["empty"], blocking=True)) == []
+
+    met = replace(result("warn"), expectation="met", success=True, unexpected=0)
+    (check,) = check_results(raw.TOPICS, TICK_CHECK, [met, empty], ["empty"])
+
+    assert (check.check_name, check.passed) == (TICK_CHECK, True)
+    assert check.metadata["nothing_to_validate"].value == "empty"

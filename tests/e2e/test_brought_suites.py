@@ -11,6 +11,7 @@ import great_expectations as gx
 import great_expectations.expectations as gxe
 import pytest
 
+from assets.partitions import partition_key
 from lake.window import HOUR, floor_hour
 from settings.home import Home
 from spark.session.engine import Engine
@@ -138,3 +139,29 @@ def test_audit_shows_a_brought_expectation_in_data_docs(home: Warm, folder: Path
         assert failed.count() == 1
         assert failed.inner_text().split()[:1] == ["lag_is_small:"]
         assert "(warn)" in failed.inner_text()
+
+
+def test_materializing_an_old_hour_validates_that_hour(home: Warm) -> None:
+    """By the hour of the partition, whatever the present hour; an hour without rows is skipped."""
+    before = {row["run_id"] for row in rows(home.lake, "quality.results")}
+    for hour in (START, START - HOUR):
+        materialize(home.home, "progress/groups", hour)
+    results = [row for row in rows(home.lake, "quality.results") if row["run_id"] not in before]
+    windows = {(row["window_start"], row["window_end"]) for row in results}
+    assert windows == {(START, START + HOUR), (START - HOUR, START)}
+    assert {row["judged_until"] for row in results} == {None}, "all of it was judged before"
+    empty = [row for row in results if row["window_start"] < START]
+    assert {(row["success"], row["unexpected"], row["elements"]) for row in empty} == {(None, 0, 0)}
+    assert ("progress.groups", "hourly") not in checks(home.home), "of the empty hour"
+
+
+def materialize(home: Home, asset: str, hour: datetime) -> None:
+    """Materialize a partition of an asset as a person does, with the checks of the asset."""
+    command = [str(DAGSTER), "asset", "materialize", "-m", "orchestration.definitions"]
+    command += ["--select", asset, "--partition", partition_key(hour)]
+    settings = {"DAGSTER_HOME": str(home.dagster)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(home, **settings), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "emitted no result" not in done.stdout + done.stderr

@@ -433,7 +433,7 @@ def test_an_audit_finds_only_the_made_up_rows(ticked):
     (run_id,) = audited
     results = [row for row in found if row["run_id"] == run_id]
     assert {row["table"] for row in results} == set(TABLES)
-    failed = {(row["table"], row["expectation"]) for row in results if not row["success"]}
+    failed = {(row["table"], row["expectation"]) for row in results if row["success"] is False}
     assert failed == {
         ("raw.snapshots", "status_not_failed"),
         ("raw.queue_offsets", "max_offset_ge_0"),

@@ -157,14 +157,14 @@ def test_expectation_succeeds_while_mostly_is_met(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", TICK_EXPECTATIONS)
-def test_empty_frame_meets_every_expectation(name: str, spark: SparkSession) -> None:
+def test_empty_frame_meets_no_expectation(name: str, spark: SparkSession) -> None:
     others = source_tables(name, AUDIT_EXPECTATIONS[name])
     empty = {table: frame(spark, TABLES[table], []) for table in (name, *others)}
 
     results = validate(empty[name], name, empty)
 
     assert [(v.success, v.unexpected, v.elements, v.problem) for v in results] == [
-        (True, 0, 0, None)
+        (None, 0, 0, None)
     ] * len(AUDIT_EXPECTATIONS[name])
 
 
@@ -300,7 +300,7 @@ def test_brought_expectation_that_cannot_run_fails_for_its_own_reason(
     )
 
     assert mistakes == []
-    assert [result.success for result in results] == [True, False, True, False, False]
+    assert [result.success for result in results] == [None, False, True, False, False]
     assert [result.unexpected for result in results] == [0, None, 0, None, None]
     ours, parameter, met, topic, health = (result.problem or "" for result in results)
     assert (ours, met) == ("", "")
@@ -374,7 +374,7 @@ def test_brought_expectation_on_no_rows_counts_none(tmp_path: Path, spark: Spark
         frame(spark, TABLES[name], []), name, expectations=(), brought=brought[name]
     )
 
-    assert (result.success, result.unexpected, result.elements) == (True, 0, 0)
+    assert (result.success, result.unexpected, result.elements) == (None, 0, 0)
 
 
 @pytest.mark.spark
@@ -524,7 +524,7 @@ def test_valid_rows_violate_no_quarantining_expectation(spark: SparkSession) -> 
         violated = [
             result.expectation
             for result in validate(valid[name], name, valid)
-            if result.severity == "quarantine" and not result.success
+            if result.severity == "quarantine" and result.success is False
         ]
         assert violated == []
 
@@ -535,7 +535,7 @@ def test_validation_results_become_rows_of_quality_results(lake: Lake) -> None:
     )
     raised = replace(result, expectation="x", unexpected=None, elements=None, problem="boom")
 
-    rows = result_rows([result, raised], minutes(0, 60), "run-1", minute(61))
+    rows = result_rows([result, raised], minutes(0, 60), "run-1", minute(61), minute(59))
 
     assert rows[0] == {
         "observed_at": minute(61),
@@ -549,6 +549,7 @@ def test_validation_results_become_rows_of_quality_results(lake: Lake) -> None:
         "window_start": minute(0),
         "window_end": minute(60),
         "run_id": "run-1",
+        "judged_until": minute(59),
     }
     assert (rows[1]["success"], rows[1]["unexpected"], rows[1]["elements"]) == (False, None, None)
     lake.append(RESULTS, rows)

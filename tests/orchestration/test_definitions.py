@@ -7,10 +7,12 @@ import dagster as dg
 import pytest
 
 from assets.metadata import EVERY_HOUR
+from assets.partitions import TABLES_POOL
 from expectations.audit_suites import AUDIT_EXPECTATIONS
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.tables import TABLES
 from orchestration.definitions import build
+from orchestration.jobs import AUDIT, COLLECT, MAINTAIN, RECOMPUTE, TICK
 from settings.environment import Settings
 
 INVARIANTS = (
@@ -55,6 +57,22 @@ def test_tables_are_assets_and_suites_are_checks():
         else:
             (rule,) = (rule for rule in rules if rule.name == key.name)
             assert rule.description == description
+
+
+def test_every_step_that_writes_tables_is_in_their_pool() -> None:
+    """Runs beside each other would replace the same windows."""
+    repository = build(Settings()).get_repository_def()
+    names = (TICK, COLLECT, RECOMPUTE, MAINTAIN, AUDIT)
+    pools = {
+        node.name: node.definition.pools
+        for job in names
+        for node in repository.get_job(job.name).nodes
+    }
+
+    without = {name for name, found in pools.items() if found != {TABLES_POOL}}
+
+    assert len(pools) > 15
+    assert without == {"landing", "data_docs"}, "they write to no table"
 
 
 def test_brought_expectations_are_checks_of_their_tables(

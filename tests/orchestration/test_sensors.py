@@ -85,7 +85,10 @@ def test_incidents_of_removed_expectations_close(lake, instance, tmp_path):
     names = ("perm_in_0_to_7", "is_ours")
     for number in range(3):
         at = datetime.now(UTC) - timedelta(minutes=90 - number)
-        lake.append(RESULTS, [row | {"expectation": name, "observed_at": at} for name in names])
+        lake.append(
+            RESULTS,
+            [row | {"expectation": name, "observed_at": at, "judged_until": at} for name in names],
+        )
         failing = check_pipeline(lake, RULES, {}, at + timedelta(seconds=1), at)
         advance_incidents(lake, [failing], RULES, all_rules=True)
     assert states(lake) == dict.fromkeys(names, "FIRING")

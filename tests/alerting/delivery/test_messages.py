@@ -1,10 +1,13 @@
 """Messages for people: what happened, by how much, since when, and what to do."""
 
 import json
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from alerting.delivery.messages import MOST_IN_FULL, body, text, title
+from alerting.delivery.templates import Words
 from alerting.rules.kinds import KINDS
 from tests.support.notified_incidents import FIRING, RESOLVED, incident, notification
 
@@ -86,3 +89,33 @@ def test_many_notifications_are_one_message_worst_first():
     assert message.startswith("[critical] FIRING lag: lab/worst/orders")
     assert message.count("Evidence:") == MOST_IN_FULL
     assert message.endswith(f"and {32 - MOST_IN_FULL} more: tidemark incidents list")
+
+
+def test_a_repeat_is_marked_in_english_and_chinese() -> None:
+    first, second = notification(FIRING), replace(notification(FIRING), repeat=2)
+    line = "[critical] FIRING lag: lab/billing/orders (repeat 2)"
+    assert title([second]) == body([second]).split("\n")[0] == line
+    over = notification(RESOLVED, 1)
+    assert title([first, second, over]) == "Tidemark: 1 critical, 1 repeated, 1 resolved"
+    chinese = Words("zh")
+    line = "[严重] 触发 lag:lab/billing/orders(第 2 次重复)"
+    assert chinese.title([second]) == chinese.body([second]).split("\n")[0] == line
+    assert chinese.title([first, second, over]) == "Tidemark:1 个触发,1 个重复,1 个恢复"
+
+
+def test_a_resolution_states_the_recovery() -> None:
+    """Not the trouble, as if it went on."""
+    evidence = {"description": "No new snapshot for five minutes.", "row": {}}
+    late = msgspec.structs.replace(
+        RESOLVED, kind="collection_late", last_value=360.0, evidence=json.dumps(evidence)
+    )
+    lines = body([notification(late, 1)]).split("\n")
+    assert "Recovered: a new snapshot has been computed" in lines
+    assert "No new snapshot for five minutes." not in lines
+    assert not any(line.startswith("Observed:") for line in lines)
+    assert any(
+        line.startswith("Observed while it fired: the newest computed snapshot is 0:06:00")
+        for line in lines
+    )
+    chinese = Words("zh").body([notification(late, 1)])
+    assert "恢复原因:已计算出新的快照" in chinese and "\n观测:" not in chinese

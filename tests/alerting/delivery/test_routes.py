@@ -156,9 +156,9 @@ def test_what_nobody_acknowledges_escalates_and_its_end_follows(lake, servers, d
     save(lake, [], [a := firing("a"), taken := firing("taken"), firing("mild", severity="info")])
     by(1)
     save(lake, [taken], [acknowledged(taken, "eve", minute(10))])
-    by(14.9)
-    assert lead.received == []
-    by(15)
+    by(15.9)
+    assert lead.received == [], "the team has known for 14.9 minutes"
+    by(16)
     assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
     save(lake, [a], [over(a, 30)])
     by(31)
@@ -171,7 +171,7 @@ def test_an_acknowledged_escalation_is_not_repeated(lake, servers, delivering, t
     """The receiver to whom it escalated has no route to the incident any more."""
     by, lead = delivering(f"{ESCALATES}    repeat_interval: 1h\n"), servers["lead"]
     save(lake, [], [a := firing("a")])
-    assert by(16).notifications == 1
+    assert [by(at).notifications for at in (1, 16)] == [1, 1]
     save(lake, [a], [taken := acknowledged(a, "eve", minute(taken_at))])
     assert [by(at).notifications for at in (80, 140)] == [0, 0]
     assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
@@ -183,9 +183,51 @@ def test_an_acknowledged_escalation_is_not_repeated(lake, servers, delivering, t
 def test_an_escalation_repeats_until_somebody_acknowledges(lake, servers, delivering):
     by, lead = delivering(f"{ESCALATES}    repeat_interval: 1h\n"), servers["lead"]
     save(lake, [], [firing("a")])
-    for at in (16, 75, 80, 100):
+    for at in (1, 16, 75, 80, 100):
         by(at)
-    assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"] * 2
+    line = "[critical] FIRING lag: lab/a/orders"
+    assert titles(lead) == [line, f"{line} (repeat 1)"]
+
+
+def test_an_escalation_counts_from_the_first_notification(lake, servers, delivering):
+    """Nobody can acknowledge before; repeats in between begin nothing again."""
+    team, lead = servers["team"], servers["lead"]
+    by = delivering(f"{ESCALATES}    repeat_interval: 4m\n")
+    save(lake, [], [firing("a")])
+    for at in (40, 44, 48, 52, 54.9):
+        by(at)
+    assert (len(team.received), lead.received) == (4, [])
+    by(55)
+    assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
+
+
+def test_a_receiver_that_cannot_be_reached_escalates(lake, servers, delivering):
+    """It counts from the firing: the lead must not wait until the team can be reached."""
+    by, lead = delivering(ESCALATES), servers["lead"]
+    servers["team"].status = 503
+    save(lake, [], [firing("a")])
+    by(1)
+    by(15)
+    assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
+
+
+def test_a_repeat_is_no_duplicate_of_the_first_notification(lake, servers, delivering):
+    """A receiver drops what has the key of an earlier message, however often it is attempted."""
+    team = servers["team"]
+    by = delivering(
+        "routes: {receiver: hook, group_wait: 0s, group_interval: 1s, repeat_interval: 1h}\n",
+        f"- {{name: hook, webhook: {{url: '{team.http}'}}}}\n",
+    )
+    save(lake, [], [a := firing("a")])
+    by(1)
+    team.status = 503
+    by(61)
+    team.status = 200
+    for at in (62, 122):
+        by(at)
+    keys = [each["Idempotency-Key"].removeprefix(a.incident_id) for each in team.headers]
+    assert keys == ["/FIRING", "/FIRING/1", "/FIRING/2"], "a refused attempt keeps its number"
+    assert [each["transition"]["repeat_number"] for each in team.received] == [0, 1, 2]
 
 
 def test_a_removed_route_repeats_nothing(lake, servers, delivering):
@@ -280,6 +322,7 @@ def test_a_webhook_gets_one_signed_incident_per_key(lake, servers, delivering):
         "state": "FIRING",
         "at": "2026-11-19T12:00:00Z",
         "repeat": False,
+        "repeat_number": 0,
         "late": False,
     }
     assert (second["acknowledged_by"], second["acknowledge_reason"]) == ("eve", "mine")

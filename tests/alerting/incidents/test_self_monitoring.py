@@ -40,19 +40,18 @@ def judged(
     unexpected: int,
     table: str = "raw.brokers",
     elements: int | None = None,
-    window: tuple[float, float] | None = None,
+    *,
+    again: bool = False,
 ) -> None:
-    """A validation result at a minute, of a tick on the minute before or another window."""
-    start, end = window or (number - 1, number)
+    """A validation result at a minute: of a tick on the minute before, or of a backfill."""
     row = {
         "observed_at": minute(number),
         "table": table,
         "expectation": "key_unique",
-        "success": unexpected == 0,
+        "success": None if elements == unexpected == 0 else unexpected == 0,
         "unexpected": unexpected,
         "elements": elements,
-        "window_start": minute(start),
-        "window_end": minute(end),
+        "judged_until": None if again else minute(number - 0.5),
     }
     lake.append(RESULTS, [row])
 
@@ -192,21 +191,36 @@ def test_a_validation_result_read_twice_is_one_observation(lake, about_rows):
         judged(lake, number, 7)
         incidents = after(incidents, lake, about_rows, number + 0.5)
     (firing,) = incidents
-    assert (firing.state, firing.opened_at, firing.fired_at) == ("FIRING", minute(1), minute(8))
+    assert (firing.state, firing.opened_at, firing.fired_at) == ("FIRING", minute(0.5), minute(7.5))
     judged(lake, 9, 0)
     for number in range(9):
         incidents = after(incidents, lake, about_rows, 10 + number / 2)
     assert (incidents[0].state, incidents[0].streak) == ("FIRING", 1)
 
 
-def test_a_backfill_hides_no_newer_validation_result(lake, about_rows):
-    judged(lake, 20, 0)
-    judged(lake, 21, 7, window=(0, 60))
-    (truth,) = check_pipeline(lake, about_rows, {}, minute(21.5), NOON).alerts
-    assert truth.observed_at == minute(21)
-    judged(lake, 22, 0)
-    assert check_pipeline(lake, about_rows, {}, minute(22.5), NOON).alerts == (), (
-        "of the newest tick"
-    )
-    judged(lake, 23, 7, window=(-120, -60))
-    assert check_pipeline(lake, about_rows, {}, minute(23.5), NOON).alerts == (), "of the past"
+def test_a_backfill_advances_no_incident(lake, about_rows):
+    """Its rows have been judged: it is no third failure in a row, and no success either."""
+    incidents: list[Incident] = []
+    for number in (1, 2):
+        judged(lake, number, 7)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    judged(lake, 2.2, 7, again=True)
+    incidents = after(incidents, lake, about_rows, 2.3)
+    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 2)]
+    judged(lake, 3, 7)
+    incidents = after(incidents, lake, about_rows, 3.1)
+    assert [each.state for each in incidents] == ["FIRING"]
+    for number in range(4, 30):
+        judged(lake, number, 0, again=True)
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert shown(incidents) == [("data-quality", "raw.brokers/key_unique", ["FIRING"])]
+
+
+def test_an_hour_that_is_audited_twice_is_one_observation(lake, about_rows):
+    incidents: list[Incident] = []
+    row = {"table": "raw.brokers", "expectation": "key_unique", "success": False, "unexpected": 7}
+    for number in (12, 15, 20):
+        at = {"observed_at": minute(number), "judged_until": minute(0)}
+        lake.append(RESULTS, [row | at])
+        incidents = after(incidents, lake, about_rows, number + 0.1)
+    assert [(each.state, each.observations) for each in incidents] == [("PENDING", 1)]
