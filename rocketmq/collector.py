@@ -45,12 +45,12 @@ async def collect(target: ClusterTarget) -> Snapshot:
             groups = await _read_all(client, readings, problems, target)
             proxied = await read_proxies(client, target.proxies, groups, problems)
         snapshot.requests, snapshot.bytes = client.requests, client.bytes
-    readings = _without_replaced_brokers(readings, problems)
+    readings = _without_replaced_brokers(readings, target.cluster, problems)
     for reading in readings:
         for operation, message in reading.invalid_offsets():
             problems.add(Problem(reading.address, operation, None, message))
         if roster.lists_brokers:
-            _add_foreign_cluster(reading, problems)
+            _add_other_cluster(reading, problems)
         _add_unknown_parts(reading, problems)
         _add_unknown_topics(reading, problems)
         _add_unknown_members(reading, groups, problems)
@@ -129,19 +129,24 @@ async def _read_all(
     return groups
 
 
-def _add_foreign_cluster(reading: BrokerReading, problems: Problems) -> None:
-    """Add a problem for a remembered broker of a cluster that the name server does not list.
+def _add_other_cluster(reading: BrokerReading, problems: Problems) -> None:
+    """Add a problem for a broker that names a cluster other than the name server does.
 
-    Name servers of two clusters may be configured as those of one. When the first dies, the next
-    lists the brokers of the other cluster.
+    Name servers of two clusters may be configured as those of one, and brokers of two clusters may
+    have one name.
     """
     cluster = (reading.config or {}).get("brokerClusterName")
-    if cluster and cluster not in reading.deployment:
-        message = (
-            f"{reading.broker} belongs to cluster {cluster}, which the name server does not list: "
-            "check that all name servers are of one cluster"
-        )
-        problems.add(Problem(reading.address, RequestCode.GET_BROKER_CONFIG.name, None, message))
+    if not cluster or cluster == reading.cluster:
+        return
+    if cluster not in reading.deployment:
+        listed = "which the name server does not list: check that all name servers are of one"
+        message = f"{reading.broker} belongs to cluster {cluster}, {listed} cluster"
+    elif reading.cluster is not None:
+        listed = f"the name server lists it in {reading.cluster}"
+        message = f"{reading.broker} belongs to cluster {cluster}, {listed}"
+    else:
+        return
+    problems.add(Problem(reading.address, RequestCode.GET_BROKER_CONFIG.name, None, message))
 
 
 def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
@@ -207,18 +212,30 @@ def _add_unnamed(
 
 
 def _without_replaced_brokers(
-    readings: list[BrokerReading], problems: Problems
+    readings: list[BrokerReading], cluster: str | None, problems: Problems
 ) -> list[BrokerReading]:
     """Empty the readings of addresses where another broker responds than the expected one.
 
     A broker that moved may still be remembered at its old address. A broker may take over an
-    address before the name server lists it there.
+    address before the name server lists it there. Of two brokers of one name, the name server has
+    the address of the one that registered last, which may be of another cluster.
+
+    Args:
+        readings: of all addresses.
+        cluster: the cluster asked for; None for all that the name servers list.
+        problems: receives each broker that is another one.
     """
     result = []
     for reading in readings:
-        found = reading.taken_by or (reading.config or {}).get("brokerName", reading.broker)
+        config = reading.config or {}
+        found = reading.taken_by or config.get("brokerName", reading.broker)
+        own_cluster = config.get("brokerClusterName")
+        message = None
         if found != reading.broker:
             message = f"{reading.broker} {reading.broker_id} is gone, {found} has its address now"
+        elif cluster is not None and own_cluster not in (None, cluster):
+            message = f"{reading.broker} at this address is of cluster {own_cluster}, not {cluster}"
+        if message:
             problems.add(Problem(reading.address, "GET_BROKER_CONFIG", None, message))
             reading = reading.emptied()
         result.append(reading)

@@ -73,7 +73,7 @@ class Cluster:
     """One configured cluster.
 
     Attributes:
-        namesrv: name servers, ``host:port``, tried in this order until one responds.
+        namesrv: name servers, ``host:port``, all of them are asked.
         name: what Tidemark calls it; None for its own name.
         cluster: RocketMQ's name of it, where the name servers know several.
         proxies: remoting ports of its proxies, ``host:port``.

@@ -36,6 +36,14 @@ class ClusterInfo:
     brokers: dict[str, BrokerGroup]
     clusters: dict[str, list[str]]
 
+    def clusters_of(self, broker: str) -> set[str]:
+        """Return the clusters of a broker name: more than one where two clusters share it.
+
+        The addresses are those of whichever registered last.
+        """
+        listed = {cluster for cluster, brokers in self.clusters.items() if broker in brokers}
+        return listed | {self.brokers[broker].cluster}
+
 
 @dataclass(slots=True, frozen=True)
 class QueueData:

@@ -51,6 +51,8 @@ class BrokerReading:
         is_master: whether offsets are read here. A slave's offsets trail by up to a minute, so a
             lag read there would be false.
         deployment: broker and cluster names, which are system topics.
+        cluster: the cluster that it should name as its own (26): the one asked for, else the one
+            that the name server lists it in; None where neither is known.
         taken_by: another broker that the name server lists at this address; nothing is requested
             then.
         reported_version: the version that its responses carried.
@@ -75,6 +77,7 @@ class BrokerReading:
     address: str
     is_master: bool
     deployment: frozenset[str] = frozenset()
+    cluster: str | None = None
     taken_by: str | None = None
     reported_version: str | None = None
     runtime: dict[str, str] | None = None
@@ -105,7 +108,8 @@ class BrokerReading:
     def emptied(self) -> Self:
         """Return the same address as if it had not responded."""
         cls = type(self)
-        return cls(self.broker, self.broker_id, self.address, self.is_master, self.deployment)
+        master, deployment = self.is_master, self.deployment
+        return cls(self.broker, self.broker_id, self.address, master, deployment, self.cluster)
 
     def drop_offsets(self) -> None:
         """Forget the consumer offsets; that the broker responded stays known."""

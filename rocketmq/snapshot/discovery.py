@@ -1,4 +1,4 @@
-"""Discovery: the broker addresses to read, from the name server and from earlier snapshots."""
+"""Discovery: the broker addresses to read, from name servers and from earlier snapshots."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -15,6 +15,14 @@ from rocketmq.snapshot.target import ClusterTarget, Remembered
 from rocketmq.typed_values import whole_milliseconds
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.errors import RequestTimeoutError
+
+OPERATION = "GET_BROKER_CLUSTER_INFO"
+
+OTHERS_SECONDS = 1.0
+"""How long the other name servers are waited for, once one has listed brokers.
+
+They are asked at the same time, so one that is dead delays a snapshot by no more than this.
+"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,13 +46,65 @@ class Roster:
 
 
 async def read_roster(client: RemotingClient, target: ClusterTarget, problems: Problems) -> Roster:
-    """Read the list of brokers from the first name server that responds."""
+    """Read the lists of brokers from all name servers, and unite them."""
     started = whole_milliseconds(datetime.now(UTC))
-    endpoint, info = await _cluster_info(client, target, problems)
+    listings = await _listings(client, target, problems)
+    info = united(listings.values()) if listings else None
+    endpoint = next(iter(listings), target.name_servers[0] if target.name_servers else "")
     readings = expected_readings(info, endpoint, target, problems)
+    for problem in differences(listings, {reading.broker for reading in readings}):
+        problems.add(problem)
     lists_brokers = bool(info and info.brokers)
     name = _display_name(info, target)
     return Roster(name, started, info is not None, readings, lists_brokers)
+
+
+def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
+    """Return what several name servers list together.
+
+    A broker registers at each of them by itself, so one may lack what another lists. Where two have
+    different addresses of one broker, the first one's counts: `differences` reports it.
+    """
+    brokers: dict[str, BrokerGroup] = {}
+    clusters: dict[str, list[str]] = {}
+    for listing in listings:
+        for name, group in listing.brokers.items():
+            known = brokers.setdefault(name, group)
+            acting = known.acting_master or group.acting_master
+            addresses = group.addresses | known.addresses
+            brokers[name] = BrokerGroup(name, known.cluster, addresses, acting)
+        for cluster, names in listing.clusters.items():
+            known_names = clusters.setdefault(cluster, [])
+            known_names += [name for name in names if name not in known_names]
+    return ClusterInfo(brokers, clusters)
+
+
+def differences(listings: Mapping[str, ClusterInfo], brokers: Set[str]) -> Iterator[Problem]:
+    """Yield one problem for each name server that lacks brokers which another one lists.
+
+    Args:
+        listings: by endpoint.
+        brokers: the broker groups of the target cluster; others may differ.
+    """
+    everything = united(listings.values()).brokers
+    expected = {
+        (broker, broker_id, address)
+        for broker in brokers & everything.keys()
+        for broker_id, address in everything[broker].addresses.items()
+    }
+    for endpoint, info in listings.items():
+        own = {
+            (group.broker, broker_id, address)
+            for group in info.brokers.values()
+            for broker_id, address in group.addresses.items()
+        }
+        if missing := sorted(expected - own):
+            broker, broker_id, address = missing[0]
+            yield _listing(
+                endpoint,
+                f"does not list {len(missing)} of {len(expected)} broker addresses that other name "
+                f"servers list, such as {broker} {broker_id} at {address}",
+            )
 
 
 def expected_readings(
@@ -66,7 +126,14 @@ def expected_readings(
         if group.acting_master and group.addresses:
             master = min(group.addresses)
         readings += [
-            BrokerReading(group.broker, broker_id, address, broker_id == master, deployment)
+            BrokerReading(
+                group.broker,
+                broker_id,
+                address,
+                broker_id == master,
+                deployment,
+                cluster=target.cluster or group.cluster,
+            )
             for broker_id, address in sorted(group.addresses.items())
         ]
     owners = {reading.address: reading.broker for reading in readings}
@@ -83,6 +150,7 @@ def expected_readings(
                     address,
                     is_master,
                     deployment,
+                    cluster=target.cluster,
                     taken_by=owners.get(address),
                 )
             )
@@ -153,9 +221,14 @@ def _groups(
     groups = sorted(info.brokers.values(), key=lambda group: group.broker)
     if not groups:
         problems.add(_listing(endpoint, "the name server lists no broker"))
+    for group in groups:
+        several = info.clusters_of(group.broker)
+        if len(several) > 1 and target.cluster in {None, *several}:
+            message = f"{group.broker} is in the clusters {', '.join(sorted(several))}: brokers of"
+            problems.add(_listing(endpoint, f"{message} one name server need names of their own"))
     if target.cluster is None:
         return groups
-    chosen = [group for group in groups if group.cluster == target.cluster]
+    chosen = [group for group in groups if target.cluster in info.clusters_of(group.broker)]
     if groups and not chosen:
         known = ", ".join(sorted(info.clusters))
         problems.add(_listing(endpoint, f"no cluster {target.cluster!r} here, only {known}"))
@@ -163,34 +236,47 @@ def _groups(
 
 
 def _listing(endpoint: str, message: str) -> Problem:
-    return Problem(endpoint, "GET_BROKER_CLUSTER_INFO", None, message)
+    return Problem(endpoint, OPERATION, None, message)
 
 
-async def _cluster_info(
+async def _listings(
     client: RemotingClient, target: ClusterTarget, problems: Problems
-) -> tuple[str, ClusterInfo | None]:
-    """Return endpoint and brokers from the first name server that responds and lists any.
+) -> dict[str, ClusterInfo]:
+    """Return by endpoint what each name server lists, in their configured order.
 
-    One that has just started lists none until brokers register there again. Each gets an equal
-    share of the time, and one share is left for the brokers. Else a first name server that does not
-    respond could use up all the time.
+    All are asked at once, within half of the time; the other half is left for the brokers.
     """
     clock = asyncio.get_running_loop().time
-    until, servers = clock() + target.total_timeout, target.name_servers
-    found: tuple[str, ClusterInfo | None] = servers[0] if servers else "", None
-    for left, endpoint in zip(range(len(servers), 0, -1), servers, strict=True):
-        share = (until - clock()) / (left + 1)
+    started = clock()
+    until = started + target.total_timeout / 2
+    tasks = {
+        endpoint: asyncio.create_task(admin.broker_cluster_info(client, endpoint))
+        for endpoint in target.name_servers
+    }
+    waiting, lists_brokers = set(tasks.values()), False
+    try:
+        while waiting and (left := until - clock()) > 0:
+            done, waiting = await asyncio.wait(
+                waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not lists_brokers and any(map(_lists_brokers, done)):
+                lists_brokers, until = True, min(until, clock() + OTHERS_SECONDS)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    found: dict[str, ClusterInfo] = {}
+    for endpoint, task in tasks.items():
         with problems:
-            try:
-                async with asyncio.timeout(share):
-                    info = await admin.broker_cluster_info(client, endpoint)
-            except TimeoutError:
-                operation, reason = "GET_BROKER_CLUSTER_INFO", f"no response within {share:.3g} s"
-                raise RequestTimeoutError(endpoint, operation, reason) from None
-            if info.brokers:
-                return endpoint, info
-            found = endpoint, info
+            if task in waiting:
+                reason = f"no response within {until - started:.3g} s"
+                raise RequestTimeoutError(endpoint, OPERATION, reason)
+            found[endpoint] = task.result()
     return found
+
+
+def _lists_brokers(task: "asyncio.Task[ClusterInfo]") -> bool:
+    return task.exception() is None and bool(task.result().brokers)
 
 
 def _display_name(info: ClusterInfo | None, target: ClusterTarget) -> str:

@@ -1,9 +1,11 @@
 """Members of groups that are online at a RocketMQ Proxy in cluster mode.
 
 The brokers behind such a proxy report nobody (206): a gRPC client is connected to the proxy only.
-The proxies share what they know, so one of them reports for all.
+The proxies tell each other, but one that has just started, or that cannot reach the others, knows
+its own clients only: all are asked, and what they report is united.
 """
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +27,7 @@ class ProxyMembers:
 
     Attributes:
         responded: proxies that reported; None when none is configured.
-        online: by group the members at the proxy that reported.
+        online: by group the members at the proxies that reported.
     """
 
     responded: int | None = None
@@ -35,11 +37,11 @@ class ProxyMembers:
 async def read_proxies(
     client: RemotingClient, proxies: Sequence[str], groups: Collection[str], problems: Problems
 ) -> ProxyMembers:
-    """Request the online members of groups (203) from the first proxy that responds.
+    """Request the online members of groups (203) from every proxy.
 
     Args:
         client: the transport.
-        proxies: remoting ports, ``host:port``, tried in this order.
+        proxies: remoting ports, ``host:port``.
         groups: the groups of the cluster.
         problems: receives what failed, with the groups whose members are unknown for it.
     """
@@ -47,29 +49,35 @@ async def read_proxies(
         return ProxyMembers()
     if not groups:
         return ProxyMembers(0)
-    reading = None
-    for endpoint in proxies:
-        try:
-            await _require_proxy(client, endpoint)
-            await admin.consumer_connection(client, endpoint, min(groups))
-        except RemotingError as error:
-            # It names no group: the next proxy may report the members of each.
-            problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
-            continue
-        reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
-        break
-    if reading is None:
+    found = await asyncio.gather(
+        *(_read_proxy(client, endpoint, groups, problems) for endpoint in dict.fromkeys(proxies))
+    )
+    responded = [reading for reading in found if reading]
+    if not responded:
         operation = CONNECTIONS + " ".join(sorted(groups))
         problems.add(Problem(proxies[0], operation, None, "no proxy responded"))
-        return ProxyMembers(0)
-    found = reading
+    return ProxyMembers(len(responded), online_at(responded))
+
+
+async def _read_proxy(
+    client: RemotingClient, endpoint: str, groups: Collection[str], problems: Problems
+) -> BrokerReading | None:
+    """Return what one proxy reports; None where it does not."""
+    try:
+        await _require_proxy(client, endpoint)
+        await admin.consumer_connection(client, endpoint, min(groups))
+    except RemotingError as error:
+        # It names no group: another proxy may report the members of each.
+        problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
+        return None
+    reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
     failed: list[str] = []
 
     async def read(group: str) -> None:
         with problems:
             try:
-                found.connections[group] = await admin.consumer_connection(
-                    client, found.address, group
+                reading.connections[group] = await admin.consumer_connection(
+                    client, endpoint, group
                 )
             except RemotingError:
                 failed.append(group)
@@ -79,8 +87,8 @@ async def read_proxies(
     if failed:
         operation = CONNECTIONS + " ".join(sorted(failed))
         message = f"the online members of {len(failed)} groups are unknown"
-        problems.add(Problem(found.address, operation, None, message))
-    return ProxyMembers(1, online_at([found]))
+        problems.add(Problem(endpoint, operation, None, message))
+    return reading
 
 
 async def _require_proxy(client: RemotingClient, endpoint: str) -> None:

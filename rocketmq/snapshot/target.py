@@ -15,7 +15,7 @@ class ClusterTarget:
     """The cluster to collect, and the limits.
 
     Attributes:
-        name_servers: ``host:port``, tried in this order until one responds.
+        name_servers: ``host:port``; all are asked, and what they list is united.
         name: what Tidemark calls the cluster; None for RocketMQ's own name.
         cluster: RocketMQ's name of the cluster, where a name server knows several. None takes all
             brokers it knows, and joins the clusters' names by ``+`` when nothing else names them.
@@ -36,7 +36,7 @@ class ClusterTarget:
         max_lite_topics: lite topics measured at one broker at most. There may be one for every
             session, and each takes a request.
         proxies: ``host:port`` of the remoting ports of RocketMQ proxies in cluster mode. Only they
-            know who is online through them; the first that responds reports for all.
+            know who is online through them; all are asked.
         security: account and encryption.
         counters: also request each address's own counters (28), the source of most of ``brokers``.
             A busy broker takes longer for it than for all other requests together.

@@ -10,6 +10,7 @@ import pytest
 
 from rocketmq.admin.name_server import BrokerGroup, ClusterInfo
 from rocketmq.collector import collect, collect_snapshot
+from rocketmq.snapshot import discovery
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.discovery import expected_readings
 from rocketmq.snapshot.problems import Problems
@@ -217,6 +218,22 @@ def at_the_proxy(client_id="host@7@0@dn34gsc275r9", topic="t", language="JAVA"):
     return {26: 3, 203: json.dumps(group).encode()}
 
 
+def test_all_proxies_are_asked(scripted):
+    """One that has just started, or that reaches no other, knows its own clients only."""
+
+    async def main():
+        async with (
+            scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv,
+            scripted(scripted_broker({26: 3, 203: 206}, [])) as first,
+            scripted(scripted_broker(at_the_proxy(), [])) as second,
+        ):
+            return await collect(ClusterTarget((namesrv,), proxies=(first, second)))
+
+    taken = asyncio.run(main())
+    assert [client.client_id for client in taken.clients] == ["host@7@0@dn34gsc275r9"]
+    assert (taken.proxies_answered, taken.status) == (2, "COMPLETE")
+
+
 def proxied(scripted, at_proxy, requested, proxies=(), **target):
     """A snapshot of `BEHIND_A_PROXY`, with one proxy and perhaps others before it."""
 
@@ -246,7 +263,7 @@ def test_the_version_of_a_grpc_client_is_unknown(scripted):
 
 
 def test_a_dead_proxy_leaves_members_unknown(scripted):
-    """The next one is requested; where none responds, the group must not look offline."""
+    """The others are requested too; where none responds, the group must not look offline."""
     dead = ("127.0.0.1:1",)
     found = proxied(scripted, at_the_proxy(), [], dead)
     assert (len(found.clients), found.proxies_answered, found.status) == (1, 1, "PARTIAL")
@@ -343,7 +360,7 @@ def test_a_name_server_that_has_just_started_is_one_problem(scripted):
 
 
 def test_a_name_server_without_brokers_leaves_the_list_to_the_next(scripted):
-    """As while name servers are restarted one after the other."""
+    """As while name servers are restarted one after the other: it misleads clients meanwhile."""
 
     async def main():
         empty = {106: b'{"brokerAddrTable":{},"clusterAddrTable":{}}'}
@@ -354,7 +371,101 @@ def test_a_name_server_without_brokers_leaves_the_list_to_the_next(scripted):
             return await collect(ClusterTarget((started, namesrv)))
 
     taken = asyncio.run(main())
-    assert (taken.status, taken.problems, taken.cluster) == ("COMPLETE", [], "one")
+    (problem,) = taken.problems
+    assert problem.message.startswith("does not list 1 of 1 broker addresses that other name serv")
+    assert (taken.status, taken.brokers_answered, taken.cluster) == ("PARTIAL", 1, "one")
+
+
+def listing(*brokers):
+    """The body of 106 for (name, cluster, address) each; the last of a name has its addresses."""
+    groups = {
+        name: {"brokerAddrs": {"0": at}, "brokerName": name, "cluster": cluster}
+        for name, cluster, at in brokers
+    }
+    clusters = {}
+    for name, cluster, _ in brokers:
+        clusters.setdefault(cluster, []).append(name)
+    info = {"brokerAddrTable": groups, "clusterAddrTable": clusters}
+    return {106: json.dumps(info).encode()}
+
+
+def of(broker, cluster):
+    """What that broker responds."""
+    return BEHIND_A_PROXY | {26: f"brokerName={broker}\nbrokerClusterName={cluster}\n".encode()}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_brokers_that_one_name_server_knows_are_read(scripted, order):
+    """A broker registers at each name server by itself, and may reach only some of them."""
+
+    async def main():
+        async with (
+            scripted(scripted_broker(of("b", "one"), [])) as b,
+            scripted(scripted_broker(of("c", "one"), [])) as c,
+            scripted(scripted_broker(listing(("b", "one", b)), [])) as first,
+            scripted(scripted_broker(listing(("c", "one", c)), [])) as second,
+        ):
+            servers = first, second
+            taken = await collect(ClusterTarget(tuple(servers[each] for each in order)))
+            return taken, servers
+
+    taken, servers = asyncio.run(main())
+    assert (taken.status, taken.brokers_answered) == ("PARTIAL", 2)
+    assert {row.broker for row in taken.queue_offsets} == {"b", "c"}
+    assert {problem.endpoint for problem in taken.problems} == set(servers)
+    assert all("does not list 1 of 2 broker addr" in each.message for each in taken.problems)
+
+
+def test_name_servers_may_differ_in_other_clusters(scripted):
+    async def main():
+        async with scripted(scripted_broker(of("b", "one"), [])) as b:
+            other = listing(("b", "one", b), ("z", "two", "127.0.0.1:1"))
+            async with (
+                scripted(scripted_broker(listing(("b", "one", b)), [])) as first,
+                scripted(scripted_broker(other, [])) as second,
+            ):
+                return await collect(ClusterTarget((first, second), cluster="one"))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.problems, taken.brokers_expected) == ("COMPLETE", [], 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "answered"), [("one", "FAILED", 0), ("two", "PARTIAL", 1)]
+)
+def test_a_broker_name_in_two_clusters_is_a_problem(scripted, wanted, status, answered):
+    """The name server has the addresses of whichever registered last, here of cluster two."""
+
+    async def main():
+        async with scripted(scripted_broker(of("b", "two"), [])) as b:
+            body = listing(("b", "one", b), ("b", "two", b))
+            async with scripted(scripted_broker(body, [])) as namesrv:
+                return await collect(ClusterTarget((namesrv,), cluster=wanted))
+
+    taken = asyncio.run(main())
+    assert (taken.status, taken.brokers_answered) == (status, answered)
+    named = [it.message for it in taken.problems]
+    assert named[0].startswith("b is in the clusters one, two: brokers of one name server need")
+    assert named[1:] == ([] if answered else ["b at this address is of cluster two, not one"]), (
+        "and nothing of it is stored under the name of the other cluster"
+    )
+    assert bool(taken.queue_offsets) == bool(answered)
+
+
+def test_a_broker_that_contradicts_the_registry_is_a_problem(scripted):
+    async def main():
+        async with (
+            scripted(scripted_broker(of("b", "two"), [])) as b,
+            scripted(scripted_broker(of("c", "two"), [])) as c,
+        ):
+            body = listing(("b", "one", b), ("c", "two", c))
+            async with scripted(scripted_broker(body, [])) as namesrv:
+                return await collect(ClusterTarget((namesrv,)))
+
+    taken = asyncio.run(main())
+    (problem,) = taken.problems
+    assert problem.message == "b belongs to cluster two, the name server lists it in one"
+    assert taken.status == "PARTIAL"
 
 
 def test_topics_that_may_not_be_read_are_named(scripted):
@@ -448,7 +559,7 @@ def test_an_unreachable_name_server_leaves_time_for_the_next(scripted):
 
     async def main():
         async with scripted(silence) as first, scripted(empty) as second:
-            return await collect(ClusterTarget((first, second), total_timeout=0.9))
+            return await collect(ClusterTarget((first, second), total_timeout=0.6))
 
     snapshot = asyncio.run(main())
     assert requested == [b"\0"]
@@ -456,6 +567,28 @@ def test_an_unreachable_name_server_leaves_time_for_the_next(scripted):
         "no response within 0.3 s",
         "closed the connection without a response, does it want TLS?",
     ]
+
+
+def test_a_dead_name_server_costs_little_beside_one_that_responds(scripted, monkeypatch):
+    """It is waited for no longer than `OTHERS_SECONDS`, and the brokers have the rest."""
+    monkeypatch.setattr(discovery, "OTHERS_SECONDS", 0.2)
+
+    async def silence(reader, writer):
+        await reader.read()
+
+    async def main():
+        async with (
+            scripted(silence) as dead,
+            scripted(scripted_broker(BEHIND_A_PROXY, [])) as namesrv,
+        ):
+            target = ClusterTarget((dead, namesrv), request_timeout=60, total_timeout=120)
+            return await collect(target), dead
+
+    taken, dead = asyncio.run(main())
+    assert (taken.status, taken.brokers_answered) == ("PARTIAL", 1)
+    (problem,) = taken.problems
+    assert problem.endpoint == dead and problem.message.startswith("no response within")
+    assert taken.duration_ms < 30_000
 
 
 def test_importing_the_collector_is_light():
