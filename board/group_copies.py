@@ -19,14 +19,18 @@ import duckdb
 
 from board.data_files import DataFiles
 from board.past import of_whole_clusters
+from lake.bounds import columns_with_marks
 from lake.catalog import Lake
 from lake.failures import one_line
 from lake.history import loaded_snapshots, remembered
 from lake.tables import progress
 from lake.window import HOUR, Window
 
-COLUMNS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
-"""Columns of ``progress.groups`` that are copied."""
+NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
+"""Numbers of ``progress.groups`` that are copied."""
+
+COLUMNS = columns_with_marks(NUMBERS)
+"""They, and the columns that mark them as bounds. A point is a bound where one of its rows is."""
 
 ERROR = "delay_error_ms"
 """Of the most delayed queue, from ``progress.queues``."""
@@ -37,7 +41,7 @@ MOST = "most_"
 POINT = 900
 """Seconds of a point of a day: with its last and its largest value."""
 
-FORM = "2"
+FORM = "3"
 """Part of the name of a copy: copies of a program that chose other rows are not read."""
 
 KEPT = timedelta(days=91)

@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 
 from board.as_of import Shown
 from board.responses import ProblemError
-from lake.schema import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
+from lake.bounds import bound_of, columns_with_marks
+from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column, Table
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
 
@@ -25,6 +26,7 @@ TOPICS = Table(
         Column("newest_stored_at", TIMESTAMP, "store time of its newest message"),
         Column("groups", INT, "consumer groups with progress on it, or subscribed to it"),
         Column("lag", BIGINT, "largest known lag of a group"),
+        Column("lag_is_lower_bound", BOOLEAN, "whether the lag of one of them is a lower bound"),
         Column("produce_tps", DOUBLE, "messages written a second"),
     ),
     key=("cluster", "topic"),
@@ -44,7 +46,8 @@ def topic_rows(rows: Shown) -> pa.Table:
         [("queue_id", "count"), ("messages", "sum"), ("newest_stored_at", "max")]
     )  # fmt: skip
     groups = rows.of(progress.GROUPS).group_by(of_topic).aggregate(
-        [("consumer_group", "count"), ("lag", "max"), ("produce_tps", "max")]
+        [("consumer_group", "count"), ("lag", "max"), ("produce_tps", "max"),
+         *((name, "max") for name in columns_with_marks(("lag",))[1:])]
     )  # fmt: skip
     joined: dict[tuple[str, str], dict[str, Any]] = {}
     for table in (known, queues, groups):
@@ -77,6 +80,9 @@ def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
 
 
 def _row(row: dict[str, Any], rows: Shown) -> dict[str, Any]:
+    lag = row.get("lag_max")
+    marks = {name: row.get(f"{name}_max") for name in columns_with_marks(("lag",))[1:]}
+    is_bound = bound_of("lag", {"lag": lag, **marks}) is not None
     return {
         "cluster": row["cluster"],
         "topic": row["topic"],
@@ -87,6 +93,7 @@ def _row(row: dict[str, Any], rows: Shown) -> dict[str, Any]:
         "messages": row.get("messages_sum"),
         "newest_stored_at": row.get("newest_stored_at_max"),
         "groups": row.get("consumer_group_count", 0),
-        "lag": row.get("lag_max"),
+        "lag": lag,
+        "lag_is_lower_bound": None if lag is None else is_bound,
         "produce_tps": row.get("produce_tps_max"),
     }

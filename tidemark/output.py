@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from lake.bounds import bound_of, marked
 from settings.yaml_documents import printable
 
 WIDEST = 10_000
@@ -19,6 +20,8 @@ WIDEST = 10_000
 
 NARROW = 16
 """Characters that a text keeps on a narrow terminal."""
+
+UNKNOWN = "-"
 
 PADDING = 3
 """Characters around a cell and between it and the next."""
@@ -108,7 +111,7 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str,
     from rich.text import Text
 
     rows = list(rows)
-    cells = {name: [_shown(name, row.get(name)) for row in rows] for name in columns}
+    cells = {name: [_shown(name, row) for row in rows] for name in columns}
     headings = {name: HEADINGS.get(name, name.replace("_", " ")) for name in columns}
     texts = {name for name in columns if any(isinstance(row.get(name), str) for row in rows)}
     widths = {name: max(map(len, (headings[name], *cells[name]))) for name in columns}
@@ -137,9 +140,15 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str,
     return drawn
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, row: Mapping[str, Any]) -> str:
+    """Return a value of a row, with the mark of a bound."""
+    text = _plain_text(name, row.get(name))
+    return text if text == UNKNOWN else marked(text, bound_of(name, row))
+
+
+def _plain_text(name: str, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "-"
+        return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith("_ms") and isinstance(value, int):

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import asdict
+
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.kinds import KINDS
+from lake.bounds import Bound, bound_of, marked
 from settings.yaml_documents import one_line
 
 SEVERITIES = ("critical", "warning", "info")
@@ -15,6 +18,10 @@ SEVERITIES = ("critical", "warning", "info")
 
 MOST_IN_FULL = 20
 """Notifications that a message shows in full at most; of the others it shows the number."""
+
+
+NO_CAUSE = ("UNKNOWN", "OK", "IDLE")
+"""States of health whose reason explains no trouble: too little is known, or nothing is wrong."""
 
 
 Phrase = Callable[..., str]
@@ -138,7 +145,7 @@ def text(notification: Notification) -> str:
         else "",
         f"{'Observed while it fired' if is_over else 'Observed'}: {observed(incident)}",
         _times(notification),
-        f"Peak: {amount(incident.peak_value, _unit(incident))}"
+        f"Peak: {_of_incident(incident, 'peak_value')}"
         if incident.peak_value != incident.last_value
         else "",
         f"Likely cause: {cause}" if cause and firing else "",
@@ -171,7 +178,7 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
     kind, is_counted = KINDS[incident.kind], incident.last_value is not None
     ready_made = kind.words if is_counted else kind.words_uncounted or kind.words
     words = incident.details.get("words") or ready_made
-    parts = [phrase(words, value=amount(incident.last_value, unit, phrase))]
+    parts = [phrase(words, value=_of_incident(incident, "last_value", phrase))]
     if "{value}" in words and incident.threshold:
         threshold = amount(incident.threshold, unit, phrase)
         parts[0] = phrase(
@@ -180,11 +187,12 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
     if row.get("status"):
         parts.append(phrase("the snapshot is {status}", status=phrase(row["status"])))
     if kind.about_backlog and row.get("worst_broker"):
-        most = f"{row['max_queue_lag']:,}"
+        most = marked(f"{row['max_queue_lag']:,}", bound_of("max_queue_lag", row))
         where = {"broker": row["worst_broker"], "queue_id": row["worst_queue_id"]}
         parts.append(phrase("most on {broker} queue {queue_id}: {lag}", **where, lag=most))
     if kind.about_backlog and row.get("delay_ms") is not None and incident.kind != "delay":
-        age = amount(row["delay_ms"] / 1000, "seconds", phrase)
+        bound = bound_of("delay_ms", row)
+        age = amount(row["delay_ms"] / 1000, "seconds", phrase, bound)
         parts.append(phrase("the oldest for {age}", age=age))
     if row.get("queues_unknown"):
         queues = {"unknown": row["queues_unknown"], "queues": row["queues"]}
@@ -200,15 +208,27 @@ def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
 
 def _likely_cause(incident: Incident) -> str:
     """Return the cause that the row names, empty without one."""
-    kind = KINDS[incident.kind]
-    cause = incident.row.get("health_reason" if kind.about_backlog else kind.cause)
+    kind, row = KINDS[incident.kind], incident.row
+    if kind.about_backlog and row.get("health") in NO_CAUSE:
+        return ""
+    cause = row.get("health_reason" if kind.about_backlog else kind.cause)
     return ", ".join(cause) if isinstance(cause, list) else cause or ""
 
 
-def amount(value: float | None, unit: str, phrase: Phrase = in_english) -> str:
-    """Return a number with its unit, ``?`` for an unknown one."""
-    if value is None:
-        return "?"
+def amount(
+    value: float | None, unit: str, phrase: Phrase = in_english, bound: Bound | None = None
+) -> str:
+    """Return a number with its unit and the mark of a bound, ``?`` for an unknown one."""
+    return "?" if value is None else marked(_with_unit(value, unit, phrase), bound)
+
+
+def _of_incident(incident: Incident, column: str, phrase: Phrase = in_english) -> str:
+    """Return ``last_value`` or ``peak_value`` of an incident with its unit and mark."""
+    bound = bound_of(column, asdict(incident))
+    return amount(getattr(incident, column), _unit(incident), phrase, bound)
+
+
+def _with_unit(value: float, unit: str, phrase: Phrase) -> str:
     if unit == "seconds":
         whole = timedelta(seconds=round(value))
         if not whole.days:
@@ -256,7 +276,9 @@ def as_json(notification: Notification) -> dict[str, Any]:
         "severity": incident.severity,
         "subject": incident.subject,
         "value": incident.last_value,
+        "value_bound": incident.last_value_bound,
         "peak_value": incident.peak_value,
+        "peak_value_bound": incident.peak_value_bound,
         "threshold": incident.threshold,
         "since": incident.opened_at.isoformat(),
         "snapshot_ids": list(incident.snapshot_ids),

@@ -8,7 +8,10 @@ import msgspec
 
 from alerting.rules.matching import OWN_LABELS
 
-_OF_NEWEST_ALERT = ("last_value", "peak_value", "observations", "last_true_at", "snapshot_ids")
+_OF_NEWEST_ALERT = (
+    *("last_value", "last_value_bound", "peak_value", "peak_value_bound"),
+    *("observations", "last_true_at", "snapshot_ids"),
+)
 _OF_NEWEST_OBSERVATION = ("observed_at", "streak", "streak_at", "suppressed_by")
 
 

@@ -49,7 +49,9 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
     acknowledged_at: datetime | None = None
     resolved_at: datetime | None = None
     last_value: float | None = None
+    last_value_bound: str | None = None
     peak_value: float | None = None
+    peak_value_bound: str | None = None
     observations: int = 0
     streak: int = 0
     streak_at: datetime | None = None
@@ -117,6 +119,7 @@ class Alert(msgspec.Struct, frozen=True, dict=True):
     value: float | None = None
     threshold: float | None = None
     evidence: str = "{}"
+    value_bound: str | None = None
 
     @cached_property
     def row(self) -> dict[str, Any]:

@@ -260,7 +260,11 @@ def _opened(alert: Alert, applied: AppliedRule) -> Incident:
 
 def _of_kind(incident: Incident, kind: str) -> Incident:
     """Return the incident as one of a kind; a peak of another kind has another unit."""
-    return incident if incident.kind == kind else replace(incident, kind=kind, peak_value=None)
+    return (
+        incident
+        if incident.kind == kind
+        else replace(incident, kind=kind, peak_value=None, peak_value_bound=None)
+    )
 
 
 def _with_alert(incident: Incident, alert: Alert, rule: BaseRule) -> Incident:
@@ -275,7 +279,10 @@ def _with_alert(incident: Incident, alert: Alert, rule: BaseRule) -> Incident:
         observed_at=alert.observed_at,
         last_true_at=alert.observed_at,
         last_value=alert.value,
+        last_value_bound=alert.value_bound,
         peak_value=worst(values) if values else None,
+        # Beyond the bound of an earlier observation the truth may have been worse.
+        peak_value_bound=incident.peak_value_bound or alert.value_bound,
         observations=incident.observations + 1,
         evidence=alert.evidence,
         snapshot_ids=(*incident.snapshot_ids[: MOST_SNAPSHOTS - len(new)], *new),

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from alerting.rules.base import BaseRule, GroupRule
 from alerting.rules.kinds import KINDS, Kind
-from alerting.rules.partial_rows import MINIMA, SUMS
+from lake.bounds import MINIMA, SUMS
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
 from settings.fields import Count, Limit, Messages, Seconds, Share, Strict

@@ -14,6 +14,7 @@ from board.incident_rows import of_group
 from board.past import group_rows_between
 from board.responses import ProblemError, json_response
 from board.series import MOST_POINTS, STEPS, series, step_for, steps_in
+from lake.bounds import columns_with_marks
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
@@ -67,9 +68,12 @@ def history(
         str, Query(description=f"by commas; {','.join(DEFAULT_COLUMNS)} without")
     ] = "",
 ) -> Response:
-    """Return series of at most 2,000 points: `last` and `max` of each; nulls stand in gaps."""
+    """Return series of at most 2,000 points: `last` and `max` of each; nulls stand in gaps.
+
+    The columns that mark a number as a bound stand beside it.
+    """
     window = window_of(from_, to)
-    names = columns_of(columns)
+    names = columns_with_marks(columns_of(columns))
     made = history_of(store, window, cluster, group, topic, names, _step(step))
     return json_response(
         {

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from board.pages.wording import milliseconds, number
+from lake.bounds import Bound, marked
 from lake.window import Window
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 22, 12
@@ -26,11 +27,46 @@ MARKS = 8
 
 @dataclass(frozen=True)
 class Line:
-    """One line: its name, and a value per instant, None where it is unknown."""
+    """One line: its name, and a value per instant, None where it is unknown.
+
+    Attributes:
+        name: its name.
+        values: a value per instant.
+        kind: its colour, ``a`` or ``b``.
+        bounds: what each value is of the truth; empty where all are the truth.
+    """
 
     name: str
     values: Sequence[float | None]
     kind: str = "a"
+    bounds: Sequence[Bound | None] = ()
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a value is a bound."""
+        return any(self.bounds)
+
+    @property
+    def exact(self) -> list[float | None]:
+        """The values without the bounds: a line is drawn between two of them."""
+        return [None if self._is_bound(n) else value for n, value in enumerate(self.values)]
+
+    @property
+    def bounded(self) -> list[float | None]:
+        """The bounds with the values next to them: between two of these a line is dashed."""
+        return [
+            value if any(map(self._is_bound, (n - 1, n, n + 1))) else None
+            for n, value in enumerate(self.values)
+        ]
+
+    def newest(self, text: Callable[[float | None], str]) -> str:
+        """Return the last value as a text, with its mark."""
+        if not self.values:
+            return text(None)
+        return marked(text(self.values[-1]), self.bounds[-1] if self.bounds else None)
+
+    def _is_bound(self, place: int) -> bool:
+        return 0 <= place < len(self.bounds) and self.bounds[place] is not None
 
 
 @dataclass(frozen=True)
@@ -51,6 +87,7 @@ class Chart:
         title: what it shows.
         unit: of its values.
         paths: kind, name, newest value as text, and the path of a line.
+        dashed: kind and path of the parts of a line that are bounds.
         points: kind, x and y of observations between two gaps, which no line shows.
         band: path of the area of error; empty without.
         rows: y and text of the value axis.
@@ -63,6 +100,7 @@ class Chart:
     title: str
     unit: str = "number"
     paths: list[tuple[str, str, str, str]] = field(default_factory=list)
+    dashed: list[tuple[str, str]] = field(default_factory=list)
     points: list[tuple[str, float, float]] = field(default_factory=list)
     band: str = ""
     rows: list[tuple[float, str]] = field(default_factory=list)
@@ -114,14 +152,15 @@ def chart(
     top = _round_up_time(most) if unit == "ms" else _round_up(most)
     axes = _Axes(window, top)
     x, y = axes.x, axes.y
-    drawn = [(line, _parts(instants, line.values)) for line in lines]
-    paths = [
-        (line.kind, line.name, text(line.values[-1] if line.values else None), _path(parts, x, y))
-        for line, parts in drawn
-    ]
+    drawn = [(line, _parts(instants, line.exact)) for line in lines]
+    bounded = [(line, _parts(instants, line.bounded)) for line in lines if line.has_bounds]
+    paths = [(line.kind, line.name, line.newest(text), _path(parts, x, y)) for line, parts in drawn]
     points = [
-        (line.kind, x(part[0][0]), y(part[0][1]))
-        for line, parts in drawn
+        (kind, x(part[0][0]), y(part[0][1]))
+        for kind, parts in [
+            *((line.kind, parts) for line, parts in drawn),
+            *((f"{line.kind} bound", parts) for line, parts in bounded),
+        ]
         for part in parts
         if len(part) == 1
     ]
@@ -132,6 +171,7 @@ def chart(
         title=title,
         unit=unit,
         paths=paths,
+        dashed=[(line.kind, _path(parts, x, y)) for line, parts in bounded],
         points=points,
         band=_band(instants, band, x, y) if band else "",
         rows=[(y(value), label) for value, label in rows],
@@ -159,6 +199,10 @@ def _data(
         "at": [round(at.timestamp()) for at in instants],
         "kinds": [line.kind for line in lines] + ["low", "high"][: len(band or ())],
         "values": [[None if v is None else float(f"{v:.6g}") for v in each] for each in values],
+        "bounds": [
+            [bound.mark if bound else "" for bound in line.bounds] if line.has_bounds else None
+            for line in lines
+        ],
         "rows": rows,
         "columns": [(round(at.timestamp()), label) for at, label in columns],
         "marks": [(round(mark.at.timestamp()), mark.kind, mark.title) for mark in marks],

@@ -11,6 +11,7 @@ from board.incident_rows import incident_rows
 from board.pages.charts import Chart, Line, Mark, chart
 from board.series import Series
 from board.store import Store
+from lake.bounds import bound_of
 from lake.window import Window
 
 DRAWN = (*COLUMNS, ERROR)
@@ -60,18 +61,23 @@ class GroupCharts:
         band = None
         if any(error is not None for error in errors):
             band = _band(delays, errors)
-        lags = [Line("lag", values["lag"])]
+        points = [{name: values[name][n] for name in DRAWN} for n in range(len(past.instants))]
+
+        def line(name: str, kind: str = "a") -> Line:
+            bounds = [bound_of(name, point) for point in points]
+            return Line(name, values[name], kind, bounds)
+
+        lags = [line("lag")]
         if values["readable_lag"] != values["lag"]:
-            lags.append(Line("readable_lag", values["readable_lag"], "b"))
-        rates = [Line("produce_tps", values["produce_tps"])]
-        rates.append(Line("consume_tps", values["consume_tps"], "b"))
+            lags.append(line("readable_lag", "b"))
+        rates = [line("produce_tps"), line("consume_tps", "b")]
 
         def drawn(title: str, lines: list[Line], unit: str, **more: Any) -> Chart:
             return chart(title, window, past.instants, lines, unit, self.marks, **more)
 
         self.charts = [
             drawn("Lag", lags, "number"),
-            drawn("Delay", [Line("delay_ms", delays)], "ms", band=band),
+            drawn("Delay", [line("delay_ms")], "ms", band=band),
             drawn("Rates", rates, "rate"),
         ]
 

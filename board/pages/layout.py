@@ -21,6 +21,7 @@ from board.pages import wording
 from board.pages.chinese import CHINESE
 from board.pages.health_reasons import in_chinese
 from board.responses import ProblemError
+from lake.bounds import MARKS
 from lake.tables import raw
 
 ROOM = Path(__file__).parent.parent
@@ -75,10 +76,11 @@ _environment.filters |= {
     "ms": wording.milliseconds,
     "instant": wording.instant,
     "iso": wording.iso,
-    "measured": wording.measured,
 }
 _environment.globals |= {
     "cell": wording.cell,
+    "MARKS": MARKS,
+    "measured": wording.measured,
     "NUMBERS": wording.NUMBERS,
     "WORDS": wording.WORDS,
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from alerting.delivery.messages import Phrase
+from lake.bounds import bound_of, marked
 from lake.tables import TABLES
 
 UNKNOWN = "–"
@@ -86,16 +87,29 @@ def iso(value: datetime | None) -> str:
     return "" if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def measured(value: float | None, unit: str, phrase: Phrase) -> str:
-    """Return the value of an alert rule in its unit; a dash for unknown."""
+def measured(name: str, row: Mapping[str, Any], unit: str, phrase: Phrase) -> str:
+    """Return a number of an incident in the unit of its rule, with the mark of a bound."""
+    return marked(_in_unit(row[name], unit, phrase), bound_of(name, row))
+
+
+def _in_unit(value: float | None, unit: str, phrase: Phrase) -> str:
     if value is None or unit not in ("seconds", "share"):
         text = number(value, 2)
         return text if value is None or not unit else phrase(f"{{number}} {unit}", number=text)
     return duration(value) if unit == "seconds" else f"{value:.0%}"
 
 
-def cell(name: str, value: Any) -> str:
-    """Return the value of a column, by the unit in its name; a dash also for what is no number."""
+def cell(name: str, row: Mapping[str, Any]) -> str:
+    """Return a value of a row, by the unit in its column's name, with the mark of a bound.
+
+    Pages show the numbers of rows by this function only: it takes the row, so that no number is
+    shown without its mark. A dash stands for unknown, and for what is no number.
+    """
+    text = _plain(name, row[name])
+    return text if text == UNKNOWN else marked(text, bound_of(name, row))
+
+
+def _plain(name: str, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return UNKNOWN
     if isinstance(value, bool):

@@ -43,6 +43,12 @@
     const when = figure.querySelector(".when");
     const font = "11px system-ui, sans-serif";
     const low = chart.kinds.indexOf("low") + 1;
+    // As board/pages/charts.py divides a line: between two values a line is whole, beside a bound dashed.
+    const bounded = chart.bounds.flatMap((marks, i) => (marks ? [i] : []));
+    const isBound = (i, place) => Boolean((chart.bounds[i] || [])[place]);
+    const exact = chart.values.map((values, i) => values.map((value, place) => (isBound(i, place) ? null : value)));
+    const dashed = bounded.map((i) => chart.values[i].map((value, place) =>
+      ([place - 1, place, place + 1].some((near) => isBound(i, near)) ? value : null)));
     const every = width < 600 ? 2 : 1;
     const axis = { font, stroke: colour("dim"), grid: { stroke: colour("edge"), width: 1 }, ticks: { show: false } };
 
@@ -66,7 +72,8 @@
       when.textContent = off ? "" : [instant(chart.at[place]), ...near.map(([, , title]) => title)].join(" · ");
       labels.forEach((label, i) => {
         const value = off ? null : chart.values[i][place];
-        label.textContent = off ? newest[i] : value == null ? "–" : text(value);
+        const mark = off ? "" : (chart.bounds[i] || [])[place];
+        label.textContent = off ? newest[i] : value == null ? "–" : `${mark ? `${mark} ` : ""}${text(value)}`;
       });
       return at;
     };
@@ -91,9 +98,10 @@
           values: (u, splits) => splits.map((at) => chart.columns.find(([mark]) => mark === at)[1]) },
         { ...axis, size: 66, splits: () => chart.rows.map(([value]) => value), values: () => chart.rows.map(([, label]) => label) },
       ],
-      series: [{}, ...chart.kinds.map((kind) => {
+      series: [{}, ...[...chart.kinds, ...bounded.map((i) => chart.kinds[i])].map((kind, i) => {
         const line = kind === "low" || kind === "high" ? "band" : kind;
         return {
+          dash: i < chart.kinds.length ? undefined : [5, 4],
           stroke: line === "band" ? "transparent" : colour(line),
           width: line === "band" ? 0 : 1.8,
           points: { show: line !== "band", filter: isolated, size: 4, fill: colour(line) },
@@ -101,7 +109,7 @@
       })],
       bands: low ? [{ series: [low + 1, low], fill: colour("band") }] : [],
       hooks: { draw: [marks], setCursor: [read], setSelect: [show] },
-    }, [chart.at, ...chart.values], room);
+    }, [chart.at, ...exact, ...dashed], room);
     figure.classList.add("drawn");
     drawn.add({ figure, plot });
   };

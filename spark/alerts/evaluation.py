@@ -6,8 +6,8 @@ How long an alert rule has been true matters to the life cycle of incidents only
 (`alerting.incidents.life_cycle`).
 
 Unknown is neither true nor false: an observation without the number gives no alert and resolves no
-incident. An incomplete sum (a broker was unreachable) is a lower bound: above the threshold the
-alert rule is true, below it its outcome is unknown.
+incident. A lower bound, as an incomplete sum is one (a broker was unreachable), is enough above
+the threshold: the alert rule is true. Below it its outcome is unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +16,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake.bounds import bound_in_sql
 from lake.schema import Table
 from lake.tables.alerting import ALERTS
 from lake.window import Window
@@ -30,7 +31,7 @@ INSTANT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 _EVALUATED = (
     "snapshot_id string, observed_at timestamp, subject string, rule string, severity string, "
-    "holds boolean, value double, threshold double, evidence string"
+    "holds boolean, value double, value_bound string, threshold double, evidence string"
 )
 
 
@@ -161,7 +162,7 @@ def _evaluated_on(
         .select("snapshot_id", "observed_at", "subject", "outcome.*", "row")
         .select(
             *("snapshot_id", "observed_at", "subject", "rule", "severity", "holds"),
-            *("value", "threshold"),
+            *("value", "value_bound", "threshold"),
             _evidence().alias("evidence"),
         )
     )
@@ -184,6 +185,7 @@ def _outcome(rule: EvaluatedRule) -> Column:
             .alias("labels"),
             F.lit(float(rule.threshold)).alias("threshold"),
             F.expr(rule.value).cast("double").alias("value"),
+            F.expr(bound_in_sql(rule.value)).alias("value_bound"),
             F.when(F.col("judgeable"), F.expr(rule.condition))
             .when(~F.col("judgeable"), F.lit(False))
             .alias("holds"),

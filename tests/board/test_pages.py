@@ -233,7 +233,7 @@ def test_an_incident_in_chinese(client: TestClient, filled: Lake) -> None:
     text = client.get(f"/incident?id={found}", headers=HTML | {"Accept-Language": "zh"}).text
     assert (
         "堆积 90,000 条消息，且有队列毫无进展（阈值 1,000 条消息），"
-        "堆积最多的是 broker-b 的队列 3：1,490，最早的一条已等待 1 天 1:01:01，"
+        "堆积最多的是 broker-b 的队列 3：≥ 1,490，最早的一条已等待 ≥ 1 天 1:01:01，"
         "8 个队列中有 2 个未知，因此这是下限"
     ) in text
     assert "有客户端持有队列却不消费" in text and "触发（第 2 次）" in text

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from lake.bounds import Bound, bound_of
 from live.clocks import remove_skew
 from live.lag import group_rows
-from live.store_times import AT_LEAST, INTERPOLATED, StoreTimes
+from live.store_times import INTERPOLATED, StoreTimes
 from rocketmq.names import OWN_TOPICS
 from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
@@ -40,7 +41,9 @@ EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
 
 NO_GROUPS = "no consumer group that is connected or has committed an offset was found"
 
-LEGEND = {">": "> at least", "~": "~ estimated"}
+LOWER, ESTIMATED = Bound.LOWER.mark, "~"
+
+LEGEND = {LOWER: f"{LOWER} at least", ESTIMATED: f"{ESTIMATED} estimated"}
 
 VISIBLE = 20
 """An error of more than one part in so many of a delay is visible in its text."""
@@ -113,25 +116,20 @@ def _paced(every: float) -> Iterator[None]:
 def _worth_showing(rows: Rows, all_topics: bool) -> Rows:
     """Return the rows with delays as text, without retry topics that hold nothing unconsumed."""
     return [
-        row | {"delay_ms": _delay(row), "lag": _lag(row)}
+        row | {"delay_ms": _delay(row)}
         for row in rows
         if all_topics or not row["topic"].startswith(OWN_TOPICS) or row["lag"] or row["lag_upper"]
     ]
 
 
-def _lag(row: dict[str, Any]) -> Any:
-    """Mark the lag of a POP group: what was popped and not acknowledged is missing from it."""
-    is_bound = row["lag_is_lower_bound"] and row["lag"] is not None
-    return f"> {row['lag']}" if is_bound else row["lag"]
-
-
 def _delay(row: dict[str, Any]) -> Any:
-    """Mark a bound and an interpolated delay; *at least 0* is unknown."""
-    milliseconds, source = row["delay_ms"], row["delay_source"]
-    if source == AT_LEAST:
-        return f"> {duration(milliseconds)}" if milliseconds else None
-    if source == INTERPOLATED and VISIBLE * (row["delay_error_ms"] or 0) > milliseconds:
-        return f"~ {duration(milliseconds)}"
+    """Mark an interpolated delay; *at least 0* is unknown."""
+    milliseconds = row["delay_ms"]
+    if bound_of("delay_ms", row):
+        return milliseconds or None
+    error_ms = row["delay_error_ms"] or 0
+    if row["delay_source"] == INTERPOLATED and VISIBLE * error_ms > milliseconds:
+        return f"{ESTIMATED} {duration(milliseconds)}"
     return milliseconds
 
 
@@ -145,11 +143,10 @@ def _legend(rows: Rows, shown: Rows) -> str:
     """Explain the marks of delays and lags that are not exact, or that there is no group."""
     if not rows:
         return NO_GROUPS
-    cells = [row[name] for row in shown for name in ("lag", "delay_ms")]
-    delays = [cell for cell in cells if isinstance(cell, str)]
-    return ", ".join(
-        text for mark, text in LEGEND.items() if any(delay.startswith(mark) for delay in delays)
-    )
+    bounds = {bound_of(name, row) for row in shown for name in _columns(shown)}
+    marks = {bound.mark for bound in bounds if bound}
+    marks |= {str(row["delay_ms"])[:1] for row in shown} & {ESTIMATED}
+    return ", ".join(text for mark, text in LEGEND.items() if mark in marks)
 
 
 def _title(snapshot: Snapshot) -> str:

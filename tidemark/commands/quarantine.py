@@ -78,7 +78,7 @@ def show(row_id: RowId, format: Format = Format.table) -> None:
         return
     echo(f"{row.row_id} of {row.table}")
     for each in broken:
-        echo(f"Violates {each['rule']}: {each['expected']} ({each['severity']})")
+        echo(f"Violates {each['rule']} ({each['severity']}): expected are {each['expected']}")
     if isinstance(row, Decision):
         echo(_decision_text(row))
     echo(to_json(row.columns, indent=2))

@@ -14,13 +14,15 @@ from tests.support.notified_incidents import FIRING, RESOLVED, incident, notific
 
 def test_a_message_names_value_times_evidence_and_next_step():
     assert title([notification(FIRING)]) == "[critical] FIRING lag: lab/billing/orders"
-    assert text(notification(FIRING)).split("\n") == [
+    bounds = {"last_value_bound": "lower", "peak_value_bound": "lower"}
+    bounded = incident(("FIRING", 0), **bounds)
+    assert text(notification(bounded)).split("\n") == [
         "[critical] FIRING lag: lab/billing/orders",
         "The group is late.",
-        "Observed: 1,500 messages wait (threshold 1,000 messages), most on broker-b queue 3: "
-        "1,490, the oldest for 0:01:01, 2 of 8 queues unknown, so a lower bound",
+        "Observed: ≥ 1,500 messages wait (threshold 1,000 messages), most on broker-b queue 3: "
+        "≥ 1,490, the oldest for ≥ 0:01:01, 2 of 8 queues unknown, so a lower bound",
         "Opened: 2026-11-19 11:58:00 UTC, last observed 2026-11-19 12:00:00 UTC",
-        "Peak: 2,500 messages",
+        "Peak: ≥ 2,500 messages",
         "Next step: More is produced than consumed: look for slow or failing handling, then for "
         "too few clients or threads (tidemark plan).",
         "Evidence: s0, s1",
@@ -119,3 +121,10 @@ def test_a_resolution_states_the_recovery() -> None:
     )
     chinese = Words("zh").body([notification(late, 1)])
     assert "恢复原因:已计算出新的快照" in chinese and "\n观测:" not in chinese
+
+
+@pytest.mark.parametrize("health", ["UNKNOWN", "OK", "IDLE"])
+def test_a_reason_that_explains_nothing_is_no_cause(health):
+    row = {"health": health, "health_reason": "only 1 of 1 observations known"}
+    fires = incident(("FIRING", 0), evidence=json.dumps({"row": row}))
+    assert "Likely cause" not in text(notification(fires))

@@ -20,7 +20,8 @@ def test_a_receiver_gets_messages_in_chinese():
     assert words.title([notification(RESOLVED, 1)] * 3) == "Tidemark:3 个恢复"
     text = words.body(both)
     assert (
-        "观测:堆积 1,500 条消息（阈值 1,000 条消息），堆积最多的是 broker-b 的队列 3：1,490" in text
+        "观测:堆积 1,500 条消息（阈值 1,000 条消息），堆积最多的是 broker-b 的队列 3："
+        "≥ 1,490，最早的一条已等待 ≥ 0:01:01" in text
     )
     assert text.count("建议:生产快于消费") == 1, "not for what has resolved"
     delay = incident(("FIRING", 0), kind="delay", last_value=3723.0, threshold=300.0)

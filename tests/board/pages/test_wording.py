@@ -57,12 +57,12 @@ def test_a_duration(seconds, text):
     ],
 )
 def test_a_cell_has_the_unit_of_its_column(name, value, text):
-    assert cell(name, value) == text
+    assert cell(name, {name: value}) == text
 
 
 def test_an_instant_is_in_utc():
     at = datetime(2026, 11, 19, 16, tzinfo=timezone(timedelta(hours=8)))
-    assert cell("observed_at", at) == "2026-11-19 08:00:00"
+    assert cell("observed_at", {"observed_at": at}) == "2026-11-19 08:00:00"
     assert iso(at) == "2026-11-19T08:00:00Z"
     assert iso(None) == ""
     assert at.astimezone(UTC).hour == 8

@@ -19,8 +19,8 @@ from alerting.rules.base import AppliedRule
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from alerting.rules.kinds import KINDS
 from alerting.rules.model import NUMBERS, Rule
-from alerting.rules.partial_rows import MINIMA, SUMS
 from assets.rule_evaluation import evaluated_rule, evaluated_rules
+from lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.raw import BROKERS, SNAPSHOTS
@@ -222,6 +222,67 @@ def test_unknown_queues_decide_no_rule_wrongly(
     subjects = spark.createDataFrame(pairs, _SUBJECTS)
     found = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
     assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+
+
+BOUNDS = {
+    name: (applied_rules(kind, threshold, name=name, **other), above, below, bound)
+    for name, kind, threshold, other, above, below, bound in [
+        ("lag", "lag", 10, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
+        ("alone", "nobody_online", None, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
+        ("late", "delay", 60, {}, {"delay_ms": 90_000}, {"delay_ms": 30_000}, "lower"),
+        (
+            "waits",
+            "ready_delay",
+            60,
+            {},
+            {"ready_delay_ms": 90_000},
+            {"ready_delay_ms": 9},
+            "lower",
+        ),
+        (
+            *("small", "lag", 10, {"min_messages": 30}),
+            *({"readable_lag": 40}, {"readable_lag": 20}, "lower"),
+        ),
+        ("soon", "soon_lost", 60, {}, {"loss_in_seconds": 30}, {"loss_in_seconds": 90}, "upper"),
+        (
+            *("column", "column", None, {"column": "lag", "above": 10}),
+            *({"lag": 20}, {"lag": 3}, "lower"),
+        ),
+    ]
+}
+"""Rules, each with numbers of which it is true, numbers of which it is untrue where they are no
+bounds, and what the value of the first is where they are."""
+
+
+def test_a_bound_makes_no_rule_untrue(spark: SparkSession) -> None:
+    """The truth lies beyond a bound: true stays true, and untrue is unknown."""
+    rows, rules, expected = [], [], {}
+    for name, (applied, above, below, _) in BOUNDS.items():
+        fixed = {"topic": name, "online": name != "alone", "delay_ms": 0, "loss_in_seconds": 900}
+        rows += [
+            group(at, 20) | fixed | columns | dict.fromkeys(MARKS, at >= 2)
+            for at, columns in enumerate((above, below, above, below))
+        ]
+        rules += applied
+        outcomes = (True, False, True, None)
+        expected |= {(snapshot_id(at), name): holds for at, holds in enumerate(outcomes)}
+    pairs = [(name, f"lab/billing/{name}") for name in BOUNDS]
+    subjects = spark.createDataFrame(pairs, _SUBJECTS)
+    frames = groups(spark, rows)
+    found = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
+    assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
+    alerts = evaluate(rules, frames, minutes(0, 60)).collect()
+    assert {(row.observed_at.minute, row.rule): row.value_bound for row in alerts} == {
+        (at, name): bound
+        for name, (*_, of_value) in BOUNDS.items()
+        for at, bound in ((0, None), (2, of_value))
+    }
+
+
+def test_evidence_holds_the_marks_of_its_numbers() -> None:
+    evidence = set(SOURCES["groups"].evidence)
+    assert {mark for name in evidence for mark in MARKED_BY.get(name, ())} <= evidence
+    assert INCOMPLETE in evidence
 
 
 def test_every_column_declares_its_meaning_of_unknown() -> None:
@@ -626,7 +687,9 @@ def test_evidence_names_the_snapshot_and_the_columns(spark: SparkSession) -> Non
         "worst_queue_id": 3,
         "online": True,
         "message_model": "CLUSTERING",
+        "complete": False,
     }
+    assert alert.value_bound == "lower", "two queues are unknown"
 
 
 TOPICS = ("orders", "orders_eu", "ordersXeu", "%RETRY%billing", "Orders")

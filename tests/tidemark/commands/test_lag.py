@@ -43,10 +43,10 @@ def cells(taken: Snapshot) -> dict[str, str]:
         pytest.param([(5, 10, NOW)], "5", "-", id="not known"),
         pytest.param([(5, 10, None)], "5", "-", id="the broker did not report"),
         pytest.param([(9, 10, NOW)], "1", "-", id="0 means that nothing is left"),
-        pytest.param([(5, 10, NOW - timedelta(seconds=90))], "5", "> 1 m 30 s", id="older ones"),
+        pytest.param([(5, 10, NOW - timedelta(seconds=90))], "5", "≥ 1 m 30 s", id="older ones"),
         pytest.param([(5, 10, NOW), (10, 10, NOW)], "5", "-", id="at least 0 is no bound"),
         pytest.param(
-            [(5, 10, NOW), (9, 10, NOW - timedelta(seconds=5))], "6", "> 5.0 s", id="a bound"
+            [(5, 10, NOW), (9, 10, NOW - timedelta(seconds=5))], "6", "≥ 5.0 s", id="a bound"
         ),
         pytest.param([(None, 10, NOW)], "-", "-", id="never committed"),
     ],
@@ -72,7 +72,7 @@ def test_a_topic_of_the_group_itself_is_shown_when_it_holds_something(topic, is_
 def test_the_lag_of_a_pop_group_is_a_bound():
     taken = snapshot((9, 10, NOW))
     taken.consumer_offsets[0].request_mode = "pop"
-    assert cells(taken)["lag"].strip() == "> 1"
+    assert cells(taken)["lag"].strip() == "≥ 1"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,9 @@ def test_quarantined_rows_are_listed_with_their_reasons(standing):
     assert topic["row_id"] in output_of(home, "list")
 
     shown = output_of(home, "show", row_id(lake, queue_id=2)[:6])
-    assert "Violates max_offset_ge_0: 0 rows where max_offset < 0 (quarantine)\n" in shown
+    assert (
+        "Violates max_offset_ge_0 (quarantine): expected are 0 rows where max_offset < 0\n" in shown
+    )
     assert '  "max_offset": -1,\n' in shown
     conflict = json.loads(output_of(home, "show", row_id(lake, max_offset=9), "--format", "json"))
     assert sorted(row["max_offset"] for row in conflict["same_key"]) == [8, 9]

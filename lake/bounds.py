@@ -1,0 +1,138 @@
+"""Bounds: numbers that the truth is not below, or not above, and the mark that shows it.
+
+Everything that shows a number of a row asks `bound_of`, and everything that compares one asks
+`certain`, so a bound is neither shown nor judged as the number itself.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+
+class Bound(StrEnum):
+    """What a number is of the truth, where it is not the truth itself."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+    @property
+    def mark(self) -> str:
+        """The sign that stands before the number."""
+        return {Bound.LOWER: "≥", Bound.UPPER: "≤"}[self]
+
+
+SUMS = frozenset(
+    (
+        *("lag", "inflight", "available", "lost", "readable_lag", "lag_upper", "max_queue_lag"),
+        *("queues", "queues_unknown", "queues_never_committed", "queues_flow_controlled"),
+        "clients",
+        *("delay_ms", "ready_delay_ms"),
+        *("lag_span_ms", "inflight_span_ms", "available_span_ms"),
+        *("produce_tps", "consume_tps", "pull_tps", "ack_tps"),
+        *("filtered_lag", "filtered_lag_low", "filtered_lag_high", "retry_lag", "dlq_messages"),
+    )
+)
+"""Columns of ``progress.groups`` that an unreachable broker could only raise: sums and maxima."""
+
+MINIMA = frozenset({"loss_in_seconds"})
+"""Columns that it could only lower."""
+
+_COUNTED_AS_BEFORE = frozenset({"queues", "queues_unknown"})
+"""Sums that count the queues of an unreachable broker as it last reported them."""
+
+_LAG = ("lag_is_lower_bound",)
+_DELAY = ("lag_is_lower_bound", "delay_is_lower_bound")
+_READY = ("ready_delay_is_lower_bound",)
+
+MARKED_BY: Mapping[str, tuple[str, ...]] = {
+    "lag": _LAG,
+    "readable_lag": _LAG,
+    "lag_upper": _LAG,
+    "max_queue_lag": _LAG,
+    "filtered_lag": _LAG,
+    "filtered_lag_low": _LAG,
+    "filtered_lag_high": _LAG,
+    "drain_seconds": _LAG,
+    # Of messages that were popped and not acknowledged the first may be older than the commit's.
+    "delay_ms": _DELAY,
+    "lag_span_ms": _DELAY,
+    "loss_in_seconds": _DELAY,
+    "ready_delay_ms": _READY,
+    "available_span_ms": _READY,
+}
+"""Columns to the boolean columns of the same row of which a true one makes them a bound."""
+
+MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
+"""The boolean columns."""
+
+INCOMPLETE = "queues_unknown"
+"""The column that is above 0 where a part of the row is unknown."""
+
+
+def bound_of(column: str, row: Mapping[str, Any]) -> Bound | None:
+    """Return what a number of a row is; None where it is the truth, or unknown.
+
+    Args:
+        column: its name.
+        row: the row with its marks, of ``progress.groups``, ``progress.queues``,
+            ``alerting.incidents`` or a live snapshot.
+    """
+    if row.get(column) is None:
+        return None
+    # The value of an alert rule is of any column, so its bound is recorded with it.
+    if recorded := row.get(f"{column}_bound"):
+        return Bound(recorded)
+    is_upper = column in MINIMA
+    is_partial = (column in SUMS or is_upper) and column not in _COUNTED_AS_BEFORE
+    if (is_partial and _is_incomplete(row)) or any(
+        _is_marked(mark, row) for mark in MARKED_BY.get(column, ())
+    ):
+        return Bound.UPPER if is_upper else Bound.LOWER
+    return None
+
+
+def marked(text: str, bound: Bound | None) -> str:
+    """Return a number's text with its mark: ``≥ 18 m``."""
+    return f"{bound.mark} {text}" if bound else text
+
+
+def columns_with_marks(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return columns of ``progress.groups`` with those that mark any of them as a bound."""
+    marks = [mark for name in columns for mark in MARKED_BY.get(name, ())]
+    if any(name in SUMS or name in MINIMA for name in columns):
+        marks.append(INCOMPLETE)
+    return tuple(dict.fromkeys((*columns, *marks)))
+
+
+def certain(condition: str) -> str:
+    """Return SQL of whether all numbers in an SQL condition about groups are the truth."""
+    marks = sorted({mark for name in _columns_in(condition) for mark in MARKED_BY.get(name, ())})
+    return " AND ".join(["complete", *(f"NOT coalesce({mark}, false)" for mark in marks)])
+
+
+def bound_in_sql(value: str) -> str:
+    """Return SQL of the `Bound` of an SQL expression about groups; NULL where it is the truth."""
+    names = _columns_in(value)
+    partial = (names & (SUMS | MINIMA)) - _COUNTED_AS_BEFORE
+    if not names & MARKED_BY.keys() and not partial:
+        return "CAST(NULL AS STRING)"
+    bound = Bound.UPPER if names & MINIMA else Bound.LOWER
+    known = certain(value) if partial else certain(value).removeprefix("complete AND ")
+    return f"CASE WHEN ({value}) IS NOT NULL AND NOT ({known}) THEN '{bound}' END"
+
+
+def _is_incomplete(row: Mapping[str, Any]) -> bool:
+    return row.get("complete") is False or bool(row.get(INCOMPLETE))
+
+
+def _is_marked(mark: str, row: Mapping[str, Any]) -> bool:
+    if mark == "delay_is_lower_bound" and row.get("delay_source") == "at_least":
+        # Rows of queues have the source of their delay in place of the mark.
+        return True
+    return bool(row.get(mark))
+
+
+def _columns_in(sql: str) -> frozenset[str]:
+    """Return the columns with a bound that an SQL expression names."""
+    return frozenset(re.findall(r"[a-z_]+", sql)) & (SUMS | MINIMA | MARKED_BY.keys())
