@@ -14,15 +14,18 @@ from lab.errors import LabError
 
 _MAIN = "Workload"
 _GRPC_MAIN = "GrpcClients"
+_SHARED = "shared"
+"""The folder of sources that every program has."""
 _PLACEHOLDER = "ROCKETMQ_PROTOCOL"
 
 
-def command(version: str, folder: Path) -> list[str]:
+def command(version: str, folder: Path, main: str = _MAIN) -> list[str]:
     """The command line that runs the workload, without its arguments.
 
     Args:
         version: RocketMQ version whose client it uses.
         folder: where it keeps logs and the offset files of broadcasting consumers.
+        main: which of its programs.
 
     Raises:
         LabError: no JDK, or the sources do not compile.
@@ -36,7 +39,7 @@ def command(version: str, folder: Path) -> list[str]:
         f"-Dlogback.configurationFile={folder / 'logback.xml'}",
         f"-Drmq.logback.configurationFile={folder / 'logback.xml'}",
         f"-Drocketmq.client.localOffsetStoreDir={folder / 'broadcast-offsets'}",
-        *("-cp", f"{classes(version)}:{jars.fetch(version)}/*", _MAIN),
+        *("-cp", f"{classes(version)}:{jars.fetch(version)}/*", main),
     ]
 
 
@@ -73,7 +76,8 @@ def classes(version: str, program: str = "workload", first: Path | None = None) 
     Raises:
         LabError: no JDK, or the sources do not compile.
     """
-    found = sorted((Path(__file__).parent / program).glob("*.java"))
+    folders = [Path(__file__).parent / name for name in (program, _SHARED)]
+    found = sorted(path for folder in folders for path in folder.glob("*.java"))
     sources = {path.name: _source(path, version) for path in found}
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()[:12]
     folder = jars.cache_folder() / program / f"{version}-{digest}"

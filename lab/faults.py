@@ -28,16 +28,24 @@ def resume(cluster: LabCluster, node: str) -> None:
     _running(cluster, node).send(signal.SIGCONT)
 
 
-def restart(cluster: LabCluster, node: str, seconds: float = BOOT_SECONDS) -> None:
-    """Start a node again on its store; one that still runs is killed first.
+def restart(
+    cluster: LabCluster, node: str, seconds: float = BOOT_SECONDS, graceful_seconds: float = 0
+) -> None:
+    """Start a node again on its store; one that still runs is ended first.
 
     Returns when a broker is registered and answers again. After a restart of the name server
     brokers register within 30 s, which this waits for as well.
+
+    Args:
+        cluster: whose node.
+        node: its name.
+        seconds: how long the start may take.
+        graceful_seconds: how long it may flush and unregister before it is killed.
     """
     cluster.node(node)
     process = cluster.process(node)
     if process:
-        processes.stop([process], graceful_seconds=0)
+        processes.stop([process], graceful_seconds)
     cluster.start(node, seconds)
 
 

@@ -3,72 +3,31 @@
 One Java program runs them all; what its commands do is in ``grpc/GrpcClients.java``.
 """
 
-import os
-import subprocess
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from lab import compiling
 from lab.cluster import LabCluster
-from lab.config import logback
-from lab.errors import LabError
+from lab.programs import Program
 
 
-class GrpcClients:
+class GrpcClients(Program):
     """The clients, for as long as the context lasts: ``with GrpcClients(cluster) as clients``."""
 
-    def __init__(self, cluster: LabCluster) -> None:
+    def __init__(self, cluster: LabCluster, name: str = "grpc") -> None:
         """Clients of the proxy of a cluster; nothing is started."""
-        self._cluster = cluster
-        self._folder = cluster.home / "grpc"
-        self._process: subprocess.Popen[str] | None = None
+        super().__init__(cluster, name)
 
-    def __enter__(self) -> Self:
-        """Start the program.
-
-        Raises:
-            LabError: no proxy in the lab, no JDK, or the sources do not compile.
-        """
-        self._folder.mkdir(exist_ok=True)
-        (self._folder / "logback.xml").write_text(logback(self._folder))
-        proxy, namesrv = self._cluster.proxy, self._cluster.namesrv
-        command = compiling.grpc_command(self._cluster.version, self._folder)
-        with self.log.open("w") as log:
-            self._process = subprocess.Popen(
-                [*command, proxy.grpc_address, namesrv],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={key: value for key, value in os.environ.items() if key != "CLASSPATH"},
-            )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Kill the program: its clients vanish as those of a crashed process do."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    @property
-    def log(self) -> Path:
-        """What the program wrote to its standard error."""
-        return self._folder / "output.log"
+    def _command_line(self, folder: Path) -> list[str]:
+        command = compiling.grpc_command(self._cluster.version, folder)
+        return [*command, self._cluster.proxy.grpc_address, self._cluster.namesrv]
 
     def topic(self, name: str, message_type: str = "NORMAL", queues: int = 4) -> None:
         """Make a topic on the first master.
 
         Args:
             name: the topic.
-            message_type: ``NORMAL``, ``FIFO``, ``DELAY`` or ``LITE``; a Proxy refuses messages of
-                others.
+            message_type: ``NORMAL``, ``FIFO``, ``DELAY``, ``PRIORITY`` or ``LITE``; a Proxy refuses
+                messages of others.
             queues: how many.
         """
         of_queues = ("-r", str(queues), "-w", str(queues))
@@ -99,9 +58,20 @@ class GrpcClients:
         Args:
             topic: where to.
             count: how many.
-            kind: ``plain``, ``fifo``, ``lite:NAME`` to a lite topic, or seconds of delay.
+            kind: ``plain``; ``fifo``, or ``fifo:N`` of N message groups; ``lite:NAME`` to a lite
+                topic; ``priority:P``; or seconds of delay.
         """
         self._command("send", topic, count, kind)
+
+    def produce(self, topic: str, rate: float, kind: str = "plain") -> None:
+        """Send so many messages a second from now on; 0 ends it."""
+        self._command("produce", topic, rate, kind)
+
+    def work(
+        self, group: str, topic: str, invisible_seconds: int, behaviour: str = "takes:1"
+    ) -> None:
+        """Start a simple consumer that receives and acknowledges on and on."""
+        self._command("work", group, topic, invisible_seconds, behaviour)
 
     def simple(self, group: str, topic: str) -> None:
         """Start a simple consumer."""
@@ -146,15 +116,3 @@ class GrpcClients:
 
     def _admin(self, *words: str) -> None:
         self._command("admin", *words)
-
-    def _command(self, *words: str | int) -> list[int]:
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise LabError("the gRPC clients do not run: use them as a context")
-        process.stdin.write(" ".join(map(str, words)) + "\n")
-        process.stdin.flush()
-        response = process.stdout.readline()
-        sign, _, rest = response.strip().partition(" ")
-        if sign != "ok":
-            raise LabError(f"{words[0]} failed ({rest or 'the clients ended'}): see {self.log}")
-        return [int(number) for number in rest.split()]

@@ -1,7 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.io.OutputStream;
-import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -10,6 +6,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
@@ -19,23 +16,25 @@ import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
 import org.apache.rocketmq.client.apis.consumer.MessageListener;
 import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.Message;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Clients of a Proxy that count what they do, one line of standard input and of output each.
+ * Clients of a Proxy that count what they do.
  *
- * <p>Arguments: the Proxy's gRPC endpoint, the name server. {@link #dispatch} lists the commands. The
- * response is {@code ok} with numbers, or {@code error} with the reason. The process ends with its
- * input.
+ * <p>Arguments: the Proxy's gRPC endpoint, the name server. {@link #dispatch} lists the commands,
+ * {@link Commands} says what responses are.
  */
-public final class GrpcClients {
+public final class GrpcClients implements Commands {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     private static final long RECEIVE_SECONDS = 30;
     /** A receive returns at most this many messages ({@code maxMessageNum} of the Proxy). */
     private static final int BATCH = 32;
+    private static final int WORKED_ON = 16;
+    private static final int LATE_SECONDS = 5;
     private static final int CACHED_MESSAGES = 4096;
     private static final int CACHED_BYTES = 64 * 1024 * 1024;
 
@@ -47,6 +46,9 @@ public final class GrpcClients {
     private final Map<String, PushConsumer> push = new HashMap<>();
     private final Map<String, LitePushConsumer> lite = new HashMap<>();
     private final Map<String, Counts> counts = new HashMap<>();
+    private final Map<String, Behaviour> behaviours = new HashMap<>();
+    private final Steady steady = new Steady();
+    private final AtomicBoolean leaves = new AtomicBoolean();
 
     /** Messages of a push group that its listener began with, and that it finished. */
     private record Counts(AtomicInteger begun, AtomicInteger finished) {
@@ -59,24 +61,11 @@ public final class GrpcClients {
     }
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream responses = System.out;
-        // Commands of mqadmin print; only responses may reach the standard output.
-        System.setOut(new PrintStream(OutputStream.nullOutputStream()));
-        GrpcClients clients = new GrpcClients(arguments[0], arguments[1]);
-        BufferedReader commands =
-            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            try {
-                responses.println("ok " + clients.dispatch(line.split(" ")));
-            } catch (Exception error) {
-                responses.println("error " + error.toString().replace('\n', ' '));
-            }
-            responses.flush();
-        }
-        System.exit(0);
+        Commands.serve(new GrpcClients(arguments[0], arguments[1]));
     }
 
-    private String dispatch(String[] words) throws Exception {
+    @Override
+    public String dispatch(String[] words) throws Exception {
         switch (words[0]) {
             case "admin":
                 return admin(Arrays.copyOfRange(words, 1, words.length));
@@ -99,6 +88,15 @@ public final class GrpcClients {
                 return of.begun + " " + of.finished;
             case "close":
                 return close(words[1]);
+            case "produce":
+                return produce(words[1], Double.parseDouble(words[2]), words[3]);
+            case "work":
+                return work(words[1], words[2], Integer.parseInt(words[3]), words[4]);
+            case "behave":
+                behaviours.get(words[1]).become(words[2]);
+                return "";
+            case "leave":
+                return leave();
             case "remoting-send":
                 return Remoting.send(namesrv, words[1], Integer.parseInt(words[2]));
             case "remoting-read":
@@ -118,30 +116,58 @@ public final class GrpcClients {
     }
 
     /**
-     * Sends messages: {@code plain}, {@code fifo} (one message group), {@code lite:NAME} to a lite
-     * topic, or seconds of delay.
+     * Sends messages: {@code plain}, {@code fifo} (one message group) or {@code fifo:N} of them in
+     * turn, {@code lite:NAME} to a lite topic, {@code priority:P}, or seconds of delay.
      */
     private String send(String topic, int count, String kind) throws Exception {
+        Producer producer = producer(topic);
+        for (int i = 0; i < count; i++) {
+            producer.send(message(topic, kind, i));
+        }
+        return String.valueOf(count);
+    }
+
+    /** Sends so many of these messages a second; 0 ends it. */
+    private String produce(String topic, double rate, String kind) throws Exception {
+        Producer producer = producer(topic);
+        AtomicInteger number = new AtomicInteger();
+        steady.rate(topic + kind, rate,
+            () -> producer.send(message(topic, kind, number.incrementAndGet())));
+        return "";
+    }
+
+    private Producer producer(String topic) throws Exception {
         Producer producer = producers.get(topic);
         if (producer == null) {
             producer = PROVIDER.newProducerBuilder().setClientConfiguration(configuration)
                 .setTopics(topic).build();
             producers.put(topic, producer);
         }
-        for (int i = 0; i < count; i++) {
-            MessageBuilder message = PROVIDER.newMessageBuilder().setTopic(topic)
-                .setBody(("message " + i).getBytes(StandardCharsets.UTF_8));
-            if (kind.equals("fifo")) {
-                message.setMessageGroup("one");
-            } else if (kind.startsWith("lite:")) {
-                message.setLiteTopic(kind.substring("lite:".length()));
-            } else if (!kind.equals("plain")) {
+        return producer;
+    }
+
+    private static Message message(String topic, String kind, int number) {
+        MessageBuilder message = PROVIDER.newMessageBuilder().setTopic(topic)
+            .setBody(("message " + number).getBytes(StandardCharsets.UTF_8));
+        String[] parts = kind.split(":");
+        switch (parts[0]) {
+            case "plain":
+                break;
+            case "fifo":
+                message.setMessageGroup(
+                    parts.length == 1 ? "one" : "group-" + number % Integer.parseInt(parts[1]));
+                break;
+            case "lite":
+                message.setLiteTopic(parts[1]);
+                break;
+            case "priority":
+                message.setPriority(Integer.parseInt(parts[1]));
+                break;
+            default:
                 long delay = Duration.ofSeconds(Long.parseLong(kind)).toMillis();
                 message.setDeliveryTimestamp(System.currentTimeMillis() + delay);
-            }
-            producer.send(message.build());
         }
-        return String.valueOf(count);
+        return message.build();
     }
 
     private String startSimple(String group, String topic) throws Exception {
@@ -170,6 +196,40 @@ public final class GrpcClients {
             simple.get(group).ack(held.get(group).removeFirst());
         }
         return String.valueOf(count);
+    }
+
+    /** Starts a simple consumer that receives and acknowledges on and on. */
+    private String work(String group, String topic, int invisibleSeconds, String words)
+            throws Exception {
+        startSimple(group, topic);
+        SimpleConsumer consumer = simple.get(group);
+        Behaviour behaviour = new Behaviour(words);
+        behaviours.put(group, behaviour);
+        Thread thread = new Thread(() -> {
+            while (!leaves.get()) {
+                try {
+                    receiveOnce(consumer, behaviour, Duration.ofSeconds(invisibleSeconds));
+                } catch (Exception failed) {
+                    System.err.println(group + " could not receive: " + failed);
+                }
+            }
+        }, group);
+        thread.setDaemon(true);
+        thread.start();
+        return "";
+    }
+
+    private static void receiveOnce(
+            SimpleConsumer consumer, Behaviour behaviour, Duration invisible) throws Exception {
+        List<MessageView> messages = consumer.receive(WORKED_ON, invisible);
+        if (behaviour.is("late")) {
+            Thread.sleep(invisible.plusSeconds(LATE_SECONDS).toMillis());
+        }
+        for (MessageView message : messages) {
+            if (behaviour.handle(message.getDeliveryAttempt() - 1) && !behaviour.is("keeps")) {
+                consumer.ack(message);
+            }
+        }
     }
 
     /** Starts a member whose listener takes so long over each message. */
@@ -201,16 +261,33 @@ public final class GrpcClients {
     private MessageListener slow(String group, long millis) {
         Counts of = new Counts(new AtomicInteger(), new AtomicInteger());
         counts.put(group, of);
+        Behaviour behaviour = new Behaviour("takes:" + millis);
+        behaviours.put(group, behaviour);
         return message -> {
             of.begun().incrementAndGet();
             try {
-                Thread.sleep(millis);
+                if (!behaviour.handle(message.getDeliveryAttempt() - 1)) {
+                    return ConsumeResult.FAILURE;
+                }
             } catch (InterruptedException ended) {
                 return ConsumeResult.FAILURE;
             }
             of.finished().incrementAndGet();
             return ConsumeResult.SUCCESS;
         };
+    }
+
+    /** Lets every member leave as on a restart of its process. */
+    private String leave() throws Exception {
+        leaves.set(true);
+        for (List<String> groups : List.of(
+                List.copyOf(simple.keySet()), List.copyOf(lite.keySet()),
+                List.copyOf(push.keySet()))) {
+            for (String group : groups) {
+                close(group);
+            }
+        }
+        return "";
     }
 
     private String close(String group) throws Exception {
