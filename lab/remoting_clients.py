@@ -13,13 +13,21 @@ class RemotingClients(Program):
     """One process of an application, for as long as the context lasts."""
 
     def _command_line(self, folder: Path) -> list[str]:
-        masters = [broker.address for broker in self._cluster.brokers if broker.broker_id == 0]
         command = compiling.command(self._cluster.version, folder, "RemotingClients")
-        return [*command, self._cluster.namesrv, ",".join(masters), self.name]
+        return [*command, self._cluster.namesrv, ",".join(self._masters), self.name]
+
+    @property
+    def _masters(self) -> list[str]:
+        return [broker.address for broker in self._cluster.brokers if broker.broker_id == 0]
 
     def topic(self, name: str, read_queues: int = 4, write_queues: int = 4) -> None:
         """Make a topic on every master."""
         self._command("topic", name, read_queues, write_queues)
+
+    def configure_brokers(self, name: str, value: str) -> None:
+        """Change a setting of every master."""
+        for master in self._masters:
+            self._command("admin", "updateBrokerConfig", "-b", master, "-k", name, "-v", value)
 
     def send(self, topic: str, count: int, size: int = 100) -> None:
         """Send messages of so many bytes, each confirmed."""

@@ -34,6 +34,9 @@ from lake.tables.alerting import INCIDENTS
 HEALTHY_SECONDS = 180.0
 """How long sick groups are healthy first: more than the observations that health looks at."""
 
+EXPIRED_AT = 0.8
+"""Share of the time after which old messages expire in the sick cluster."""
+
 DEEP_EVERY = 45.0
 PAUSE_SECONDS = 30.0
 
@@ -82,6 +85,8 @@ def measure(folder: Path, version: str, seconds: float, every: float) -> str:
             try:
                 time.sleep(HEALTHY_SECONDS)
                 sick.strike()
+                time.sleep(max(0.0, start + EXPIRED_AT * seconds - time.monotonic()))
+                sick.expire()
             finally:
                 living.join()
         if failures:

@@ -23,6 +23,13 @@ BROKER = "broker-a"
 PAUSE_SECONDS = 10.0
 CRASHED_SECONDS = 15.0
 GRACEFUL_SECONDS = 40.0
+APP, OTHER, KILLED = PROCESSES = ("app", "other", "killed")
+"""The processes with the sick groups: of most, of members that join later, of those that die."""
+
+FILLING_MESSAGES, FILLING_BYTES = 200, 200_000
+"""Two files of the lab's commit log, and more."""
+
+EVERY_HOUR = ";".join(f"{hour:02}" for hour in range(24))
 DURING_RESTART = ("broker-down", "collection-incomplete")
 """Rules that state the truth while a broker restarts."""
 
@@ -209,13 +216,9 @@ class SickLife:
         self.faults = [fault for fault in FAULTS if fault.runs_on(version)]
         self.began: dict[str, datetime] = {}
         cluster = lab.cluster
-        self._remoting = {
-            name: RemotingClients(cluster, name) for name in ("app", "other", "killed")
-        }
+        self._remoting = {name: RemotingClients(cluster, name) for name in PROCESSES}
         self._grpc = {
-            name: GrpcClients(cluster, f"grpc-{name}")
-            for name in ("app", "other", "killed")
-            if lab.grpc_producers
+            name: GrpcClients(cluster, f"grpc-{name}") for name in PROCESSES if lab.grpc_producers
         }
 
     def begin(self) -> None:
@@ -227,26 +230,38 @@ class SickLife:
             process.start()
         for fault in self.faults:
             if not fault.late:
-                self._join("killed" if fault.killed else "app", fault.consumer)
+                self._join(KILLED if fault.killed else APP, fault.consumer)
             members.produce(lab.producers, lab.grpc_producers, fault.consumer, fault.consumer.rate)
 
     def strike(self) -> None:
         """Let every fault begin."""
         with self._lab.span("the faults begin"):
-            for name in ("killed",):
-                for processes in (self._remoting, self._grpc):
-                    if name in processes:
-                        processes[name].kill()
+            for processes in (self._remoting, self._grpc):
+                if KILLED in processes:
+                    processes[KILLED].kill()
             for fault in self.faults:
-                self._begin(fault)
-                self.began[fault.consumer.name] = datetime.now(UTC)
+                if not fault.expires:
+                    self._begin(fault)
+                    self.began[fault.consumer.name] = datetime.now(UTC)
+
+    def expire(self) -> None:
+        """Let the broker delete all but the newest messages."""
+        with self._lab.span("old messages expire"):
+            producers = self._lab.producers
+            # Only files that are full are deleted, at these hours.
+            producers.send("expired", FILLING_MESSAGES, FILLING_BYTES)
+            producers.configure_brokers("deleteWhen", EVERY_HOUR)
+            producers.configure_brokers("fileReservedTime", "0")
+            for fault in self.faults:
+                if fault.expires:
+                    self.began[fault.consumer.name] = datetime.now(UTC)
 
     def _begin(self, fault: Fault) -> None:
         consumer = fault.consumer
         if fault.late:
-            self._join("app", consumer)
+            self._join(APP, consumer)
         if fault.becomes:
-            self._process("app", consumer).behave(consumer.name, fault.becomes)
+            self._process(APP, consumer).behave(consumer.name, fault.becomes)
         if fault.joined_by:
             mode = fault.joined_by
             options = fault.joined_with
@@ -255,7 +270,7 @@ class SickLife:
                 grpc = self._lab.grpc_producers
                 assert grpc, "gRPC members need a proxy"
                 grpc.group(consumer.name)
-            self._join("other", second)
+            self._join(OTHER, second)
         if fault.write_queues:
             self._lab.producers.topic(consumer.name, write_queues=fault.write_queues)
 

@@ -20,6 +20,8 @@ class Fault:
         joined_with: options of that member.
         late: whether its first member joins only when the fault begins.
         write_queues: of its topic from then on, beyond the four that are read.
+        expires: whether the broker then deletes what it has, which happens after all other faults,
+            as the others lose messages with it.
     """
 
     consumer: Consumer
@@ -31,6 +33,7 @@ class Fault:
     joined_with: Mapping[str, str] = field(default_factory=dict)
     late: bool = False
     write_queues: int | None = None
+    expires: bool = False
 
     def runs_on(self, version: str) -> bool:
         """Whether a RocketMQ version can have it."""
@@ -147,5 +150,12 @@ FAULTS = (
         text="a new group never commits",
         rules=("never-committed",),
         late=True,
+    ),
+    Fault(
+        consumer=Consumer(name="expired", mode=Mode.PUSH),
+        text="messages expire before anybody consumes them",
+        rules=("messages-lost", "losing"),
+        killed=True,
+        expires=True,
     ),
 )

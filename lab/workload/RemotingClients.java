@@ -1,6 +1,7 @@
 import ROCKETMQ_PROTOCOL.heartbeat.MessageModel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,6 +27,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * One process of an application: members of groups that talk to the brokers themselves, of every kind.
@@ -64,6 +66,8 @@ public final class RemotingClients implements Commands {
     @Override
     public String dispatch(String[] words) throws Exception {
         switch (words[0]) {
+            case "admin":
+                return admin(Arrays.copyOfRange(words, 1, words.length));
             case "topic":
                 return topic(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
             case "send":
@@ -244,6 +248,15 @@ public final class RemotingClients implements Commands {
         }
     }
 
+    /** mqadmin, in this process: {@code admin updateBrokerConfig -b ... -k ... -v ...}. */
+    private String admin(String[] arguments) {
+        String[] whole = Arrays.copyOf(arguments, arguments.length + 2);
+        whole[arguments.length] = "-n";
+        whole[arguments.length + 1] = namesrv;
+        MQAdminStartup.main0(whole, null);
+        return "";
+    }
+
     /** Makes a topic on every master. */
     private String topic(String name, int readQueues, int writeQueues) throws Exception {
         DefaultMQAdminExt admin = new DefaultMQAdminExt(Workload.PATIENCE_MILLIS);
@@ -287,6 +300,7 @@ public final class RemotingClients implements Commands {
             producer.setNamesrvAddr(namesrv);
             producer.setInstanceName("p-" + process);
             producer.setSendMsgTimeout(10_000);
+            producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
             producer.start();
         }
         return producer;
