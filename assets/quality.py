@@ -25,6 +25,7 @@ from expectations.validation_results import (
     ValidationResult,
     result_rows,
     results_without_rows,
+    usable_suites,
 )
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
@@ -84,20 +85,21 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, run: CurrentRun, quality_settings: QualityResource
     ) -> Iterator[dg.AssetCheckResult]:
         suites = quality_settings.suites(context, TICK_EXPECTATIONS)
-        now_brought = quality_settings.brought(context)
+        now_brought, mistakes = quality_settings.brought(context)
         found = {
             table: _validate(run, table, suites[table.name], now_brought.get(table.name, ()))
             for table in tables
         }
         results = [result for results in found.values() for result in results]
+        if namespace == raw.SNAPSHOTS.namespace:
+            run.validated(suspect_tables(results, run.plan))
+            results += usable_suites(now_brought, mistakes)
         if not run.plan.window.empty:
             judged_until = max((each.observed_at for each in run.plan.new), default=None)
             rows = result_rows(
                 results, run.plan.window, run.run_id, datetime.now(UTC), judged_until
             )
             run.lake.append(quality.RESULTS, rows)
-        if namespace == raw.SNAPSHOTS.namespace:
-            run.validated(suspect_tables(results, run.plan))
         selected = context.selected_asset_check_keys
         for table, results in found.items():
             own = own_checks_of(declared[table])

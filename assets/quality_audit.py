@@ -27,6 +27,7 @@ from expectations.validation_results import (
     ValidationResult,
     result_rows,
     results_without_rows,
+    usable_suites,
 )
 from lake.catalog import Lake
 from lake.run_plan import RunPlan, plan_run
@@ -118,13 +119,15 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
         plan = plan_run(lake.lake, config.window(now, tags), lake.history_settings)
         session = spark.session_for(plan.rows)
         suites = quality_settings.suites(context, AUDIT_EXPECTATIONS)
-        now_brought = quality_settings.brought(context)
+        now_brought, mistakes = quality_settings.brought(context)
         docs = DataDocs(folder(lake.lake.home))
         hour = _Hour(lake.lake, session, plan, docs, now)
         results: list[ValidationResult] = []
         selected = context.selected_asset_check_keys
         for name in sorted({".".join(key.asset_key.path) for key in selected}):
             found = hour.validate(name, suites[name], now_brought.get(name, ()))
+            if name == quality.RESULTS.name:
+                found += usable_suites(now_brought, mistakes)
             results += found
             for result in check_results(TABLES[name], AUDIT_CHECK, found, own_checks[name]):
                 if check_of(result) in selected:

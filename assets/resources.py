@@ -184,14 +184,14 @@ class QualityResource(dg.ConfigurableResource):
             context.log.error(f"left out: {mistake}")
         return tolerances.suites(found, declared)
 
-    def brought(self, context: dg.AssetCheckExecutionContext) -> Brought:
-        """Return the suites of the folder as they stand now; log a line for each mistake."""
+    def brought(self, context: dg.AssetCheckExecutionContext) -> tuple[Brought, list[str]]:
+        """Return the suites of the folder now, and their mistakes; log a line for each of these."""
         if not self.folder:
-            return {}
+            return {}, []
         found, mistakes = brought_suites.read(Path(self.folder), required=self.folder_required)
         for mistake in mistakes:
             context.log.error(f"left out: {mistake}")
-        return found
+        return found, mistakes
 
     def declared(self, named: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return which of these are declared, each a table's name and an expectation's.

@@ -28,6 +28,9 @@ TICK_CHECK, AUDIT_CHECK = "expectations", "hourly"
 """Names of the asset checks of whole tables, which no expectation has. Each is of all expectations
 of a table, and fails when any of them fails, also one with a check of its own."""
 
+USABLE = "suites_are_usable"
+"""Name of the expectation that no file of the folder has a mistake, on ``quality.results``."""
+
 IGNORED = (".md", ".txt")
 """Suffixes of files that may lie in the folder without being suites."""
 
@@ -199,7 +202,7 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
         raise ValueError(f"meta.name should be letters, digits and '_', not {name!r}")
     if name in {each.name for each in AUDIT_EXPECTATIONS[table]}:
         raise ValueError(f"meta.name: Tidemark has an expectation {name!r}; choose another name")
-    if name in (TICK_CHECK, AUDIT_CHECK):
+    if name in (TICK_CHECK, AUDIT_CHECK, USABLE):
         raise ValueError(f"meta.name: {name!r} is the check of a whole table; choose another name")
     severity = meta.get("severity", SEVERITIES[0])
     if severity not in SEVERITIES:
@@ -246,13 +249,17 @@ def _made(item: dict[str, Any]) -> Any:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the first mistake that Great Expectations' models find, or the error in one line."""
+    """Return all mistakes that Great Expectations' models find, or the error, in one line."""
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return " ".join(str(error).split()) or type(error).__name__
-    first: Any = errors()[0]  # pyright: ignore[reportIndexIssue]
-    field = ".".join(str(each) for each in first["loc"] if each != "__root__")
-    return f"kwargs.{field}: {first['msg']}" if field else str(first["msg"])
+    found: Any = errors()
+    return "; ".join(_mistake(each) for each in found)
+
+
+def _mistake(found: Mapping[str, Any]) -> str:
+    field = ".".join(str(each) for each in found["loc"] if each != "__root__")
+    return f"kwargs.{field}: {found['msg']}" if field else str(found["msg"])
 
 
 def _columns(arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from expectations.brought_suites import Suite
+from expectations.brought_suites import USABLE, Brought, Suite
 from expectations.declarations import Severity
+from lake.tables.quality import RESULTS
 from lake.window import Window
 
 
@@ -58,6 +59,26 @@ def results_without_rows(table: str, expectations: Suite) -> list[ValidationResu
         )
         for each in expectations
     ]
+
+
+def usable_suites(brought: Brought, mistakes: Sequence[str]) -> list[ValidationResult]:
+    """Return the result of whether every suite that people bring can be used; none without any.
+
+    What cannot be used validates nothing, so without this a broken suite would look like success.
+    """
+    if not brought and not mistakes:
+        return []
+    result = ValidationResult(
+        RESULTS.name,
+        USABLE,
+        success=not mistakes,
+        unexpected=len(mistakes),
+        elements=None,
+        severity="warn",
+        expected="every file and expectation in the folder of suites can be used",
+        problem="; ".join(mistakes) or None,
+    )
+    return [result]
 
 
 def result_rows(

@@ -21,7 +21,7 @@ OURS = {
 
 LONGEST = 500
 
-WHEN_BACK = "a tick goes on when it is back"
+SERVER_GONE = "the Spark Connect server is gone"
 
 _CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
 _GONE = re.compile(
@@ -47,7 +47,7 @@ class RefusedError(DamagedError):
 def essence(text: str) -> str:
     """Return a failure's text in one line, without the stack or statement that libraries append."""
     if gone := _GONE.search(text):
-        return essence(f"the Spark Connect server is gone: {gone[1]}; {WHEN_BACK}")
+        return essence(f"{SERVER_GONE}: {gone[1]}")
     if "Traceback (most recent call last)" in text:
         text = text.strip().splitlines()[-1]
     roots = _CAUSED.findall(text)

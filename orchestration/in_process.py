@@ -13,7 +13,7 @@ from assets.raw import LANDING
 from assets.run_tags import process_tags
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
-from lake.failures import OURS, essence
+from lake.failures import OURS, SERVER_GONE, essence
 from lake.landing import newest_landed
 from lake.landing_places import Landing
 from lake.parts import parts
@@ -22,6 +22,7 @@ from orchestration import backfills
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.files import prepare
 from orchestration.instance.history import forget_runs, rotate_logs
+from orchestration.instance.storage import opened_storage
 from orchestration.jobs import RECOMPUTE, TICK
 from settings.environment import Settings
 
@@ -144,7 +145,7 @@ def _run(
             # Else every check of a chosen asset, also those of other jobs.
             asset_check_selection=frozenset(layer.asset_graph.asset_check_keys),
         )
-    with dg.DagsterInstance.get() as instance:
+    with opened_storage() as instance:
         end_dead_runs(instance)
         run_id = str(uuid4())
         result = resolved.execute_in_process(
@@ -160,11 +161,23 @@ def _run(
     rotate_logs(settings.home)
     if not result.success:
         # Dagster logs as errors all that could not run any more: the reason is enough.
-        raise RunError(_reason(result))
+        raise RunError(with_remedy(_reason(result), job))
     # More than one step may read the same settings.
     for complaint in dict.fromkeys(complaints):
         complain(complaint)
     return result.run_id
+
+
+WHEN_BACK = {
+    TICK.name: "the next tick goes on when it is back",
+    RECOMPUTE.name: "give the same command again when it is back: parts that are done stay done",
+}
+"""What to do about a Spark Connect server that is gone, by job."""
+
+
+def with_remedy(reason: str, job: str) -> str:
+    """Return why a run of a job failed, and what to do where that depends on the job."""
+    return f"{reason}; {WHEN_BACK[job]}" if SERVER_GONE in reason else reason
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

@@ -173,6 +173,17 @@ def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
     )
 
 
+def last_tick_took(instance: dg.DagsterInstance) -> timedelta:
+    """Return how long the last tick that succeeded took, at most `TICK_MAY_TAKE`; 0 without one."""
+    succeeded = dg.RunsFilter(
+        job_name=TICK.name, statuses=[dg.DagsterRunStatus.SUCCESS], tags=OF_TIDEMARK
+    )
+    for record in instance.get_run_records(succeeded, limit=1):
+        if record.start_time and record.end_time:
+            return min(timedelta(seconds=record.end_time - record.start_time), TICK_MAY_TAKE)
+    return timedelta(0)
+
+
 def _records(instance: dg.DagsterInstance) -> list[dg.RunRecord]:
     # Not by name: other pipelines of the same Dagster may have a job "collect" too.
     ours = dg.RunsFilter(statuses=list(ACTIVE), tags=OF_TIDEMARK)

@@ -21,7 +21,7 @@ from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 from orchestration.instance.dead_runs import end_dead_runs
 from orchestration.instance.history import RunHistory, forget_runs, rotate_logs, shrink
-from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work
+from orchestration.jobs import AUDIT, MAINTAIN, TICK, is_at_work, last_tick_took
 from orchestration.signs_of_life import beat_of_ticks, sign_of_life
 from settings.instants import utc_instant
 from settings.notifications import NotificationSettings
@@ -162,10 +162,18 @@ def watch(
     since = _first_evaluation(context.cursor, now)
     context.update_cursor(since.isoformat())
     gone = removed_clusters(lake.lake, now, collector.clusters)
-    failed = _failed_runs(context.instance)
+    failed, without_success = _failed_runs(context.instance)
     at_work = is_at_work(context.instance, now)
     evaluation = pipeline.check_pipeline(
-        lake.lake, rules, failed, now, since, gone, at_work=at_work
+        lake.lake,
+        rules,
+        failed,
+        now,
+        since,
+        gone,
+        at_work=at_work,
+        tick_took=last_tick_took(context.instance),
+        without_success=without_success,
     )
     incidents, changed = advance_incidents(
         lake.lake,
@@ -192,12 +200,18 @@ def _first_evaluation(cursor: str | None, now: datetime) -> datetime:
         return now
 
 
-def _failed_runs(instance: dg.DagsterInstance) -> Mapping[str, list[str]]:
-    """Of every job the runs that failed since the last one that succeeded, the newest first."""
-    return {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
+def _failed_runs(instance: dg.DagsterInstance) -> tuple[Mapping[str, list[str]], set[str]]:
+    """Return the runs of every job that failed since its last success, the newest first.
+
+    Also returns the jobs without a success among their last runs: Dagster's history may be gone.
+    """
+    found = {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
+    without_success = {name for name, (_, has_success) in found.items() if not has_success}
+    return {name: failed for name, (failed, _) in found.items()}, without_success
 
 
-def _failed_of(instance: dg.DagsterInstance, job_name: str) -> list[str]:
+def _failed_of(instance: dg.DagsterInstance, job_name: str) -> tuple[list[str], bool]:
+    """Return the runs of a job that failed since its last success, and whether there is one."""
     over = [
         dg.DagsterRunStatus.SUCCESS,
         dg.DagsterRunStatus.FAILURE,
@@ -208,7 +222,7 @@ def _failed_of(instance: dg.DagsterInstance, job_name: str) -> list[str]:
     failed: list[str] = []
     for run in runs:
         if run.status == dg.DagsterRunStatus.SUCCESS:
-            break
+            return failed, True
         if run.status == dg.DagsterRunStatus.FAILURE:
             failed.append(run.run_id)
-    return failed
+    return failed, False

@@ -1,6 +1,6 @@
-"""One check of `tidemark doctor`: it ends with one line, and in time."""
+"""One check of `tidemark doctor`: it ends in time, with a line for each thing that is wrong."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -9,6 +9,7 @@ from threading import Thread
 import typer
 
 from lake.failures import one_line
+from tidemark.errors import MistakesError
 
 SECONDS = 60.0
 """Longest time of a check: servers that respond do so within seconds."""
@@ -31,23 +32,27 @@ class Check:
     seconds: float = SECONDS
 
     def passes(self) -> bool:
-        """Print the line of the check; return whether it found nothing wrong."""
-        outcome: SimpleQueue[tuple[bool, str]] = SimpleQueue()
+        """Print the line of the check, or one for each mistake; return whether there is none."""
+        outcome: SimpleQueue[tuple[bool, Sequence[str]]] = SimpleQueue()
         # A thread that the end of the process does not wait for: libraries wait without end for a
         # server that accepts a connection and sends nothing.
         Thread(target=copy_context().run, args=(self._put, outcome), daemon=True).start()
         try:
-            is_right, line = outcome.get(timeout=self.seconds)
+            is_right, lines = outcome.get(timeout=self.seconds)
         except Empty:
             is_right = False
-            line = f"no response within {self.seconds:g} s; check {self.uses or 'this machine'}"
-        typer.echo(f"{'ok   ' if is_right else 'FAIL '} {self.name:8} {line}")
+            where = self.uses or "this machine"
+            lines = [f"no response within {self.seconds:g} s; check {where}"]
+        for line in lines:
+            typer.echo(f"{'ok   ' if is_right else 'FAIL '} {self.name:8} {line}")
         return is_right
 
-    def _put(self, outcome: SimpleQueue[tuple[bool, str]]) -> None:
+    def _put(self, outcome: SimpleQueue[tuple[bool, Sequence[str]]]) -> None:
         try:
-            outcome.put((True, self.run()))
+            outcome.put((True, [self.run()]))
         except typer.BadParameter as error:
-            outcome.put((False, error.message))
+            outcome.put((False, [error.message]))
+        except MistakesError as error:
+            outcome.put((False, [" ".join(each.split()) for each in error.mistakes]))
         except Exception as error:
-            outcome.put((False, one_line(error)))
+            outcome.put((False, [one_line(error)]))

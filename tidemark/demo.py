@@ -25,6 +25,7 @@ from lab.cluster import LabCluster
 from lab.layout import free_port_base
 from orchestration.instance import run_services
 from orchestration.instance.files import prepare
+from orchestration.instance.storage import opened_storage
 from orchestration.jobs import TICK
 from settings.environment import Settings
 from settings.home import Home
@@ -158,10 +159,11 @@ def watch(running: Demo, ticks: int | None, report: Report) -> None:
 
     Raises:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
+        StorageError: somebody removed Dagster's storage.
     """
     finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS
-    with dg.DagsterInstance.get() as instance, _tick_at_once(running, report):
+    with opened_storage() as instance, _tick_at_once(running, report):
         while ticks is None or len(finished) < ticks:
             time.sleep(CHECK_SECONDS)
             for name, process in running.processes.items():

@@ -1,6 +1,7 @@
 """Failures of commands, in one line: what failed, where, and what to do."""
 
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 
 from settings.home import Home
@@ -11,6 +12,18 @@ FULL_BYTES = 2**20
 
 class CommandError(Exception):
     """A command cannot do its work; the text names the reason and what to do."""
+
+
+class MistakesError(CommandError):
+    """A file or folder of settings has mistakes; each is one line of its own.
+
+    Attributes:
+        mistakes: the lines.
+    """
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = tuple(mistakes)
 
 
 def remedy_of_full_disk(home: Home) -> str:

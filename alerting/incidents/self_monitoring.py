@@ -5,7 +5,7 @@ the faults that they find.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +37,8 @@ def check_pipeline(
     removed_clusters: Collection[str] = (),
     *,
     at_work: bool = False,
+    tick_took: timedelta = timedelta(0),
+    without_success: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate the rules about the pipeline now.
 
@@ -47,14 +49,27 @@ def check_pipeline(
         now: the present.
         since: start of the monitoring; nothing is late before.
         removed_clusters: clusters that are no longer configured; none of them is late.
-        at_work: whether a run keeps landed snapshots waiting; then they count as if computed.
+        at_work: whether a run keeps landed snapshots waiting; then they are not late. Nothing has
+            recovered either, until one is computed.
+        tick_took: how long the last tick took. A computed snapshot is that old at the end of it, so
+            it may be older by that than a rule has it.
+        without_success: jobs of which Dagster remembers no success: too few failures there show
+            nothing, as its history may be gone.
     """
     landed_at = newest_landed(lake.landing, now + TRUSTED) if at_work else {}
     states = {
-        "collection_late": lambda: _ages(lake, now, since, removed_clusters, landed_at),
+        "collection_late": lambda: _ages(
+            lake, now, since, removed_clusters, landed_at, tick_took.total_seconds()
+        ),
         "quality": lambda: _validation_results(lake, now),
         "run_failed": lambda: [
-            State(job, float(len(failed)), {"cluster": None, "runs": list(failed[:5])}, now)
+            State(
+                job,
+                float(len(failed)),
+                {"cluster": None, "runs": list(failed[:5])},
+                now,
+                shows_recovery=job not in without_success,
+            )
             for job, failed in failed_runs.items()
         ],
     }
@@ -65,9 +80,9 @@ def check_pipeline(
             for state in states[rule.kind]():
                 (applied,) = rule.applied_rules()
                 if fits(applied.matches[0], state.row):
-                    if state.value is None or state.value > applied.threshold:
+                    if state.exceeds(applied.threshold):
                         alerts.append(_alert(rule, state))
-                    else:
+                    elif state.shows_recovery:
                         untrue[rule.name, state.subject] = state.at
     return Evaluation(now, None, tuple(alerts), frozenset(untrue), untrue)
 
@@ -81,12 +96,21 @@ class State:
         value: the number that rules compare; None where it could not be computed.
         row: the columns that the value comes from.
         at: when the value was determined. Evaluating it twice is still one observation.
+        allowed: by how much the value may exceed the threshold of a rule.
+        shows_recovery: whether a value below the threshold proves that a rule is untrue; otherwise
+            that stays unknown.
     """
 
     subject: str
     value: float | None
     row: dict[str, Any]
     at: datetime
+    allowed: float = 0.0
+    shows_recovery: bool = True
+
+    def exceeds(self, threshold: float) -> bool:
+        """Return whether the value is above the threshold of a rule; one not computed is."""
+        return self.value is None or self.value - self.allowed > threshold
 
 
 def _ages(
@@ -95,8 +119,12 @@ def _ages(
     since: datetime,
     removed_clusters: Collection[str],
     landed_at: Mapping[str, datetime],
+    allowed: float,
 ) -> Iterable[State]:
     """Yield the age in seconds of the newest snapshot of each cluster computed within a day.
+
+    Where a landed one is newer, the age is that of the landed one: it is not late, but only a
+    computed one shows that the cluster is monitored again.
 
     A cluster without a snapshot for longer is absent, so its incident stays open. Without any
     cluster, the age counts from the newest snapshot of all, or from the start of the monitoring.
@@ -106,16 +134,35 @@ def _ages(
         if row["cluster"] in removed_clusters:
             continue
         computed_at = row["observed_at_max"]
-        at = max(computed_at, landed_at.get(row["cluster"], computed_at))
-        columns = {"cluster": row["cluster"], "newest_at": at.isoformat()}
-        yield State(row["cluster"], (now - at).total_seconds(), columns, now)
+        state = State(
+            row["cluster"],
+            (now - computed_at).total_seconds(),
+            {"cluster": row["cluster"], "newest_at": computed_at.isoformat()},
+            now,
+            allowed,
+        )
+        at = landed_at.get(row["cluster"], computed_at)
+        yield state if at <= computed_at else _of_landed(state, at, now)
     if rows.num_rows:
         yield State(PIPELINE, 0.0, {"cluster": None, "newest_at": None}, now)
         return
-    newest = max(landed_at.values(), default=None) or _newest_before(lake, now - MEMORY, since)
+    landed = max(landed_at.values(), default=None)
+    newest = None if landed else _newest_before(lake, now - MEMORY, since)
     age = (now - (newest or since)).total_seconds()
     columns = {"cluster": None, "newest_at": newest.isoformat() if newest else None}
-    yield State(PIPELINE, age, columns, now)
+    state = State(PIPELINE, age, columns, now, allowed)
+    yield _of_landed(state, landed, now) if landed else state
+
+
+def _of_landed(state: State, landed_at: datetime, now: datetime) -> State:
+    """Return the state of a snapshot that has landed and waits for the run at work."""
+    return replace(
+        state,
+        value=(now - landed_at).total_seconds(),
+        row=state.row | {"newest_at": landed_at.isoformat()},
+        allowed=0.0,
+        shows_recovery=False,
+    )
 
 
 def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | None:

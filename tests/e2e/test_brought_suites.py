@@ -75,6 +75,8 @@ def test_tick_fails_the_check_of_a_brought_expectation(home: Warm, folder: Path)
     assert "lag_is_small" in found["progress.queues", "expectations"].metadata[
         "failed_expectations"
     ].value.split(", ")
+    (broken,) = rows(home.lake, "quality.results", expectation="suites_are_usable")
+    assert (broken["success"], broken["unexpected"], broken["elements"]) == (False, 1, None)
     (stored,) = rows(home.lake, "quality.results", expectation="lag_is_small")
     computed = rows(home.lake, "progress.queues")
     lags = [row["lag"] for row in computed if row["lag"] is not None]
@@ -124,6 +126,8 @@ def test_audit_shows_a_brought_expectation_in_data_docs(home: Warm, folder: Path
 
     found = checks(home.home)
     assert not found["progress.groups", "lag_is_small"].passed
+    check = found["quality.results", "hourly"]
+    assert "suites_are_usable" in check.metadata["failed_expectations"].value
     assert ("progress.queues", "lag_is_small") not in found, "ticks have its check"
     stored = rows(home.lake, "quality.results", expectation="lag_is_small")
     assert {(row["table"], row["success"]) for row in stored} == {

@@ -40,7 +40,7 @@ GONE = """<_InactiveRpcError of RPC that terminated with:
         (
             GONE,
             "the Spark Connect server is gone: failed to connect to all addresses; Connection "
-            "refused; a tick goes on when it is back",
+            "refused",
         ),
         ("(x) no [SQL: SELECT 1] (Background on this error at: y)", "(x) no"),
         ("a" * 600, "a" * 497 + "..."),

@@ -7,7 +7,7 @@ import pytest
 from lake import parts
 from lake.window import Window
 from orchestration import backfills, in_process
-from orchestration.in_process import RunError
+from orchestration.in_process import RunError, with_remedy
 from settings.environment import Settings
 from tests.support.hours_of_queues import DAY, START, append_hours
 
@@ -71,3 +71,11 @@ def test_of_a_broken_text_all_hours_are_left(lake, text):
     hours = DAY.start.isoformat(), DAY.end.isoformat()
     lake.shared.state.write("backfill.json", text.format(*hours) if "start" in text else text)
     assert backfills.remaining(lake.shared.state, DAY) == DAY
+
+
+def test_a_lost_engine_names_what_to_do_for_each_job() -> None:
+    """A tick goes on by itself; a backfill has to be started again."""
+    reason = "progress__queues: the Spark Connect server is gone: Connection refused"
+    assert with_remedy(reason, "tick") == f"{reason}; the next tick goes on when it is back"
+    assert "give the same command again" in with_remedy(reason, "recompute")
+    assert with_remedy("a disk is full", "recompute") == "a disk is full"

@@ -23,6 +23,7 @@ from orchestration.jobs import (
     TICK_MAY_TAKE,
     every_minute,
     is_at_work,
+    last_tick_took,
     meanwhile,
     schedules,
 )
@@ -171,3 +172,17 @@ def test_a_tick_lands_before_it_waits_for_another_run(tmp_path):
         finally:
             tick.kill()
             tick.communicate()
+
+
+@pytest.mark.parametrize("minutes", [6, 90])
+def test_the_length_of_the_last_tick_is_bounded(instance, minutes):
+    assert last_tick_took(instance) == timedelta(0)
+    run = under_way(instance, TICK, PENDING, dg.DagsterRunStatus.NOT_STARTED)
+    begin = datetime.now(UTC).timestamp()
+    for kind, at in (
+        (dg.DagsterEventType.RUN_START, begin),
+        (dg.DagsterEventType.RUN_SUCCESS, begin + 60 * minutes),
+    ):
+        event = dg.DagsterEvent(kind.value, TICK.name)
+        instance.report_dagster_event(event, run.run_id, timestamp=at)
+    assert last_tick_took(instance) == min(timedelta(minutes=minutes), TICK_MAY_TAKE)

@@ -195,6 +195,24 @@ def test_runs_that_fail_are_found_until_one_succeeds(name, lake, instance):
     assert row["state"] == "RESOLVED"
 
 
+def test_a_history_that_is_gone_resolves_nothing(lake, instance):
+    """Somebody removed Dagster's storage: that no failure is known is no success."""
+    job = dg.JobDefinition(name=TICK.name, graph_def=dg.GraphDefinition(name=TICK.name))
+    for _ in range(2):
+        instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=OF_TIDEMARK)
+    evaluate(watch, lake, instance)
+    with dg.DagsterInstance.ephemeral() as new:
+        for _ in range(2):
+            evaluate(watch, lake, new)
+            (row,) = lake.read(INCIDENTS).to_pylist()
+            assert (row["rule"], row["state"]) == ("runs-failing", "FIRING")
+            new.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE, tags=OF_TIDEMARK)
+        new.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=OF_TIDEMARK)
+        evaluate(watch, lake, new)
+    (row,) = lake.read(INCIDENTS).to_pylist()
+    assert row["state"] == "RESOLVED"
+
+
 def test_a_wrong_rule_is_reported_and_resolves_no_incident(lake, instance, tmp_path):
     stopped(lake)
     evaluate(watch, lake, instance)

@@ -15,7 +15,7 @@ from rocketmq.records import Snapshot
 from rocketmq.snapshot.target import ClusterTarget
 from settings.errors import SettingsError
 from tidemark.checks import Check
-from tidemark.errors import CommandError
+from tidemark.errors import CommandError, MistakesError
 from tidemark.invocation import invocation
 from tidemark.namesrv_option import NamesrvOption
 from tidemark.snapshot_command import clusters, problem_lines, target_of
@@ -161,7 +161,7 @@ def _notices() -> str:
     receivers = read_rule_set(rules_path(settings.rules)).routing.used_receivers
     channels, mistakes = open_channels(settings.notifications, receivers)
     if mistakes:
-        raise CommandError("; ".join(mistakes))
+        raise MistakesError(mistakes)
     return "to " + ", ".join(
         f"{each.name} every {each.every}" if each.every else each.name for each in channels
     )
@@ -173,7 +173,7 @@ def _health() -> str:
     file = invocation().settings.health_file
     found, mistakes = read(file.path, required=file.required)
     if mistakes:
-        raise CommandError("; ".join(mistakes))
+        raise MistakesError(mistakes)
     return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
 
 
@@ -183,7 +183,7 @@ def _quality() -> str:
     file = invocation().settings.quality_file
     found, mistakes = read(file.path, required=file.required)
     if mistakes:
-        raise CommandError("; ".join(mistakes))
+        raise MistakesError(mistakes)
     return (
         f"{len(found)} entries in {file.path}"
         if not file.missing
@@ -197,7 +197,7 @@ def _suites() -> str:
     folder = invocation().settings.expectations_folder
     found, mistakes = read(folder.path, required=folder.required)
     if mistakes:
-        raise CommandError("; ".join(mistakes))
+        raise MistakesError(mistakes)
     if folder.missing:
         return "none besides Tidemark's own"
     count = sum(len(each) for each in found.values())
@@ -210,7 +210,7 @@ def _capacity() -> str:
     file = invocation().settings.capacity_file
     found, mistakes = read(file.path, required=file.required)
     if mistakes:
-        raise CommandError("; ".join(mistakes))
+        raise MistakesError(mistakes)
     return f"{len(found)} entries in {file.path}" if not file.missing else "the same for all groups"
 
 

@@ -95,6 +95,29 @@ def test_snapshots_that_land_during_a_run_are_not_late(lake, rules):
     assert truth.value == 360, "nothing has landed for six minutes"
 
 
+def test_the_time_between_two_long_ticks_is_not_late(lake, rules):
+    """After a tick of six minutes the newest computed snapshot is six minutes old."""
+    computed(lake, 0)
+    tick_took = timedelta(minutes=6)
+    between = check_pipeline(lake, rules, {}, minute(6.5), NOON, tick_took=tick_took)
+    assert between.alerts == () and ("collection-late", "lab") in between.untrue
+    (truth,) = check_pipeline(lake, rules, {}, minute(12), NOON, tick_took=tick_took).alerts
+    assert truth.value == 720, "no tick has begun for five minutes"
+
+
+def test_a_tick_that_has_only_begun_resolves_nothing(lake, rules):
+    by_name = {rule.name: rule for rule in rules}
+    computed(lake, 0)
+    incidents = advance((), [check_pipeline(lake, rules, {}, minute(20), NOON)], by_name)
+    land(lake.home, snapshot(NOON, Minute(20), "lab"))
+    begun = check_pipeline(lake, rules, {}, minute(20.5), NOON, at_work=True)
+    incidents = advance(incidents, [begun], by_name)
+    assert shown(incidents) == [("collection-late", "lab", ["FIRING"])]
+    computed(lake, 20)
+    after = check_pipeline(lake, rules, {}, minute(21), NOON)
+    assert shown(advance(incidents, [after], by_name))[0][2] == ["FIRING", "RESOLVED"]
+
+
 def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     assert check_pipeline(lake, rules, {}, minute(5), since=NOON).alerts == ()
