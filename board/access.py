@@ -7,7 +7,6 @@ file, or the header of a trusted proxy names the person; reading and acting are 
 import base64
 import binascii
 import hmac
-import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +14,12 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from board.origins import SAFE, is_local, is_own_change, is_own_read
 from board.passwords import NOBODY, is_password
 from board.responses import problem
 
 OPEN_PATHS = ("/healthz",)
 """What needs no login: it states only that the process is up."""
-
-SAFE = ("GET", "HEAD", "OPTIONS")
 
 READING = ("/preferences", "/api/v1/plan")
 """What is sent by POST and changes nothing that others see: who reads may do it."""
@@ -104,14 +102,6 @@ def _text(headers: Headers, name: str) -> str:
         return value
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 class AccessMiddleware:
     """Refuses whom `Login` does not know, what they may not do, and requests of other sites."""
 
@@ -143,7 +133,7 @@ class AccessMiddleware:
         headers = Headers(scope=scope)
         client = (scope.get("client") or ("", 0))[0]
         person = self.login.person(headers, client) if self.login.is_configured else self.local
-        if not self.login.is_configured and not _is_local(headers.get("host", "")):
+        if not self.login.is_configured and not is_local(headers.get("host", "")):
             # A page elsewhere could point a name of its own at this machine.
             return 421, "this name is not one of the loopback interface", {}
         if person is None:
@@ -154,30 +144,13 @@ class AccessMiddleware:
                 return 401, "log in first", {"WWW-Authenticate": ways}
         scope.setdefault("state", {})["person"] = person
         if scope["method"] in SAFE:
-            return None
+            is_own = is_own_read(headers, page=not scope["path"].startswith("/api/"))
+            return None if is_own else (403, "this request comes from another site", {})
         if not (person.may_act or (scope["method"] == "POST" and scope["path"] in READING)):
             return 403, f"{person.name} may read and not act", {}
-        if not _is_of_same_site(headers):
+        if not is_own_change(headers):
             return 403, "this request comes from another site", {}
         return None
-
-
-def _is_local(host: str) -> bool:
-    """Return whether a browser of this machine names the loopback interface so."""
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return is_loopback(name.lower())
-
-
-def _is_of_same_site(headers: Headers) -> bool:
-    """Return whether a request that changes something was not started by a page elsewhere.
-
-    A program sends JSON, which a page elsewhere cannot without a preflight request. A form of the
-    board carries its token, which the address of the form checks.
-    """
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
-    origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 SECURITY_HEADERS = {

@@ -1,8 +1,12 @@
 """The resources of the definitions, made of the settings that the process has read."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+
+import dagster as dg
 
 from alerting.rules.files import rules_path
 from assets.resources import (
@@ -26,42 +30,68 @@ from spark.session.passwords import password_file
 def resources(settings: Settings) -> dict[str, Any]:
     """Return all resources by name.
 
-    Secrets go into plain objects: Dagster shows the configuration of its own resources.
+    A run's configuration overrides none of them: whoever may launch a run could otherwise have it
+    read and execute what lies elsewhere, or write there. Nor does Dagster show what they hold.
     """
     home, health, quality = settings.home, settings.health_file, settings.quality_file
     capacity, suites = settings.capacity_file, settings.expectations_folder
+    catalog = CatalogConfig.of(home, settings.catalog)
+    of_run = spark_config(settings, of_run=True)
     return {
-        "lake": LakeResource(
-            home=str(home.path),
-            run_minutes=settings.run_minutes,
-            history_settings=settings.history,
-            catalog=CatalogConfig.of(home, settings.catalog),
+        "lake": _fixed(
+            lambda: LakeResource(
+                home=str(home.path),
+                run_minutes=settings.run_minutes,
+                history_settings=settings.history,
+                catalog=catalog,
+            )
         ),
         "retention": Retention(settings.raw_days, settings.progress_days, settings.alert_days),
         "run_history": RunHistory(timedelta(days=settings.run_history_days)),
-        "collector": CollectorResource(
-            namesrv=settings.namesrv, cluster=settings.cluster, clusters=settings.clusters
+        "collector": _fixed(
+            lambda: CollectorResource(
+                namesrv=settings.namesrv, cluster=settings.cluster, clusters=settings.clusters
+            )
         ),
-        "alert_rules": RulesResource(
-            path=str(rules_path(settings.rules)), docs_url=settings.docs_url
+        "alert_rules": _fixed(
+            lambda: RulesResource(path=str(rules_path(settings.rules)), docs_url=settings.docs_url)
         ),
-        "health": HealthResource(path=str(health.path), required=health.required),
-        "quality_settings": QualityResource(
-            path=str(quality.path),
-            required=quality.required,
-            folder=str(suites.path),
-            folder_required=suites.required,
+        "health": _fixed(lambda: HealthResource(path=str(health.path), required=health.required)),
+        "quality_settings": _fixed(
+            lambda: QualityResource(
+                path=str(quality.path),
+                required=quality.required,
+                folder=str(suites.path),
+                folder_required=suites.required,
+            )
         ),
-        "client_machine": ClientMachineResource(
-            cores=settings.client_cores,
-            compute_ms=settings.client_compute_ms,
-            path=str(capacity.path),
-            required=capacity.required,
+        "client_machine": _fixed(
+            lambda: ClientMachineResource(
+                cores=settings.client_cores,
+                compute_ms=settings.client_compute_ms,
+                path=str(capacity.path),
+                required=capacity.required,
+            )
         ),
         "notification_settings": settings.notifications,
         "run": run_resource,
-        "spark": SparkResource(spark_config=spark_config(settings, of_run=True)),
+        "spark": _fixed(lambda: SparkResource(spark_config=of_run)),
     }
+
+
+def _fixed(make: Callable[[], dg.ConfigurableResource]) -> dg.ResourceDefinition:
+    """Return a resource that takes no configuration from runs.
+
+    Args:
+        make: returns what each run gets; its life cycle is kept.
+    """
+
+    @contextmanager
+    def made(context: dg.InitResourceContext) -> Iterator[dg.ConfigurableResource]:
+        with make().yield_for_execution(context) as resource:
+            yield resource
+
+    return dg.ResourceDefinition(made, config_schema={})
 
 
 def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:

@@ -213,6 +213,11 @@ class Settings(BaseSettings):
     serve_actors: str = _setting(
         "", "Names in that header that may act, separated by blanks; * for all."
     )
+    webserver_hosts: str = _setting(
+        "",
+        "Names by which browsers reach Dagster's pages, separated by blanks; loopback and "
+        "addresses need none.",
+    )
     debug: bool = _setting(False, "Whether a failure of a command shows its traceback.")
     ivy_settings: str = _setting("", "Ivy settings file for fetching the jars of the lab.")
 

@@ -64,6 +64,7 @@ NAMES = tuple(
         "SERVE_HEADER",
         "SERVE_PROXIES",
         "SERVE_ACTORS",
+        "WEBSERVER_HOSTS",
         "DEBUG",
         "IVY_SETTINGS",
     )

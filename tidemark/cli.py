@@ -21,6 +21,8 @@ COMMANDS = {
     "plan": "Plan which client would own which queue.",
     "tick": "Collect, load, validate, compute and alert, once.",
     "serve": "Serve the board: pages, an API and metrics over HTTP.",
+    "dev": "Run Dagster on this machine: schedules, sensors and its pages.",
+    "webserver": "Serve Dagster's pages, guarded against other web pages.",
     "show": "Print rows of any table.",
     "incidents": "List, acknowledge, silence and close incidents.",
     "quarantine": "List quarantined rows; accept or dismiss them.",

@@ -76,5 +76,6 @@ def test_a_run_takes_the_lease_when_it_requests_it(tmp_path):
 
 def test_the_longest_time_is_a_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("TIDEMARK_RUN_MINUTES", "30")
-    lake = resources(Settings.read().model_copy(update={"home": Home.of(tmp_path)}))["lake"]
-    assert lake.run_minutes == 30
+    settings = Settings.read().model_copy(update={"home": Home.of(tmp_path)})
+    with dg.build_resources({"lake": resources(settings)["lake"]}) as built:
+        assert built.lake.run_minutes == 30

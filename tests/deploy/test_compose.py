@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from tests.support.command_lines import DEPLOY, SETTINGS, mistake
+from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 from tests.test_repository import ROOT
 
 FILE = DEPLOY / "compose.yaml"
@@ -99,3 +99,9 @@ def test_the_engine_is_where_runs_seek_it():
     remote = OURS["code"]["environment"]["TIDEMARK_SPARK_REMOTE"]
     assert remote == f"sc://localhost:{command[command.index('--port') + 1]}"
     assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in variables("compose/secrets.env")
+
+
+def test_dagsters_pages_are_guarded_and_change_nothing():
+    service = OURS["webserver"]
+    assert service["command"][:2] == GUARDED
+    assert service["environment"]["DAGSTER_WEBSERVER_READ_ONLY"].endswith(":-true}")

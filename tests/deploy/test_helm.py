@@ -14,7 +14,7 @@ import yaml
 
 from board.access import OPEN_PATHS
 from settings.clusters_file import load_clusters
-from tests.support.command_lines import DEPLOY, SETTINGS, mistake
+from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 
 CHART = DEPLOY / "helm" / "tidemark"
 VALUES = sorted((CHART / "ci").glob("*.yaml"))
@@ -211,3 +211,17 @@ def test_only_an_engine_with_executors_may_start_pods():
         assert bool(kinds(path, "Role")) == expected, path.stem
         assert pods(path)["tide-code"]["automountServiceAccountToken"] == expected, path.stem
         assert not pods(path)["tide-board"]["automountServiceAccountToken"], path.stem
+
+
+@needs_helm
+@each_values
+def test_dagsters_pages_are_guarded_and_change_nothing(values):
+    (pod,) = (pod for name, pod in pods(values).items() if name.endswith("webserver"))
+    assert pod["containers"][0]["args"][:2] == GUARDED
+    variables = yaml.safe_dump_all(rendered(values))
+    assert "DAGSTER_WEBSERVER_READ_ONLY: 'true'" in variables
+
+
+def test_the_template_of_dagsters_pages_starts_the_guard():
+    template = (CHART / "templates" / "webserver.yaml").read_text()
+    assert f"args: [{', '.join(GUARDED)}, " in template

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_lines import DEPLOY, SETTINGS, mistake
+from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 
 UNITS = DEPLOY / "systemd"
 COMMON = UNITS / "tidemark-.service.d" / "common.conf"
@@ -104,3 +104,9 @@ def test_secrets_stand_in_a_file_of_root():
     assert "EnvironmentFile=/etc/tidemark/secrets.env" in COMMON.read_text()
     for path in (COMMON, *UNITS.glob("*.service"), UNITS / "tidemark.env.example"):
         assert not re.search(r"CHANGE_ME|PASSWORD|TOKEN=|_URI=", path.read_text()), path.name
+
+
+def test_dagsters_pages_are_guarded_and_change_nothing():
+    unit = (UNITS / "tidemark-webserver.service").read_text()
+    assert f"ExecStart={PROGRAMS}/{' '.join(GUARDED)} " in unit
+    assert "Environment=DAGSTER_WEBSERVER_READ_ONLY=true" in unit

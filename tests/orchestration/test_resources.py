@@ -1,13 +1,42 @@
 """What the environment configures."""
 
+import dagster as dg
 import pytest
 
 from assets.resources import ClientMachineResource, RulesResource
+from orchestration.definitions import build
 from orchestration.resources import resources
 from settings.environment import Settings
 from settings.errors import SettingsError
 from settings.home import Home
 from settings.machines import Machine
+
+
+def made(settings: Settings, name: str):
+    """Return a resource as a run gets it."""
+    with dg.build_resources({name: resources(settings)[name]}) as built:
+        return getattr(built, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("lake", {"home": "/tmp/elsewhere"}),
+        ("lake", {"run_minutes": 1}),
+        ("collector", {"namesrv": "elsewhere.example:9876"}),
+        ("collector", {"clusters": "/tmp/clusters.yaml"}),
+        ("alert_rules", {"path": "/tmp/rules"}),
+        ("health", {"path": "/tmp/health.yaml"}),
+        ("quality_settings", {"folder": "/tmp/suites"}),
+        ("client_machine", {"path": "/tmp/capacity.yaml"}),
+        ("spark", {"spark_config": {"spark.jars": "/tmp/evil.jar"}}),
+    ],
+)
+def test_a_run_overrides_no_resource(tmp_path, name, config):
+    job = build(Settings(home=Home.of(tmp_path))).resolve_job_def("tick")
+    assert dg.validate_run_config(job, {})
+    with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
+        dg.validate_run_config(job, {"resources": {name: {"config": config}}})
 
 
 def test_machines_of_consumers_come_from_variables_and_file(tmp_path):
@@ -16,18 +45,18 @@ def test_machines_of_consumers_come_from_variables_and_file(tmp_path):
     settings = Settings(
         home=Home.of(tmp_path), client_cores="4", client_compute_ms="2.5", capacity=str(file)
     )
-    found = resources(settings)["client_machine"]
-    assert isinstance(found, ClientMachineResource)
-    assert found.machine() == Machine(4.0, 2.5)
-    (batch,), mistakes = found.overrides()
+    machines = made(settings, "client_machine")
+    assert isinstance(machines, ClientMachineResource)
+    assert machines.machine() == Machine(4.0, 2.5)
+    (batch,), mistakes = machines.overrides()
     assert (batch.machine, mistakes) == (Machine(cores=8), [])
 
 
 def test_unset_machines_are_unknown(tmp_path):
-    found = resources(Settings(home=Home.of(tmp_path)))["client_machine"]
-    assert isinstance(found, ClientMachineResource)
-    assert found.machine() == Machine()
-    assert found.overrides() == ([], [])
+    machines = made(Settings(home=Home.of(tmp_path)), "client_machine")
+    assert isinstance(machines, ClientMachineResource)
+    assert machines.machine() == Machine()
+    assert machines.overrides() == ([], [])
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-1", "inf", "nan"])
@@ -39,9 +68,9 @@ def test_what_is_no_number_is_named(monkeypatch, text):
 
 def test_configured_site_reaches_the_rules(tmp_path):
     site = "https://docs.example.org"
-    found = resources(Settings(home=Home.of(tmp_path), docs_url=site))["alert_rules"]
-    assert isinstance(found, RulesResource)
-    rules, _ = found.rules()
+    alert_rules = made(Settings(home=Home.of(tmp_path), docs_url=site), "alert_rules")
+    assert isinstance(alert_rules, RulesResource)
+    rules, _ = alert_rules.rules()
     assert {rule.runbook for rule in rules} == {
         f"{site}/runbooks/{rule.name}.html" for rule in rules
     }

@@ -1,7 +1,7 @@
 """A real browser for tests of pages; without one such a test is skipped."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +14,15 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @contextmanager
-def browser_page(*, may_complain: bool = False, **options: Any) -> Iterator[Any]:
+def browser_page(
+    *, may_complain: bool = False, arguments: Sequence[str] = (), **options: Any
+) -> Iterator[Any]:
     """Yield a page of Chromium.
 
     Args:
         may_complain: whether it may log errors to its console, as a page does whose style sheets
             cannot be fetched.
+        arguments: further ones of Chromium.
         options: of Playwright's context, such as ``base_url``.
     """
     playwright = pytest.importorskip(
@@ -29,7 +32,9 @@ def browser_page(*, may_complain: bool = False, **options: Any) -> Iterator[Any]
         pytest.skip("no Chromium: apt-get install chromium runs the tests of pages")
     complaints: list[str] = []
     with playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", *arguments]
+        )
         context = browser.new_context(locale="en-GB", **options)
         context.set_default_timeout(SECONDS * 1000)
         page = context.new_page()

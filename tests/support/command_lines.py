@@ -17,6 +17,9 @@ DEPLOY = ROOT / "deploy"
 
 WORKSPACE = DEPLOY / "dagster" / "workspace.yaml"
 
+GUARDED = ["tidemark", "webserver"]
+"""How deployments serve Dagster's pages: behind the guard."""
+
 PLACES = ("/etc/dagster/workspace.yaml", "/etc/tidemark/workspace.yaml")
 """Where deployments put the workspace."""
 
@@ -24,6 +27,9 @@ PLACES = ("/etc/dagster/workspace.yaml", "/etc/tidemark/workspace.yaml")
 def mistake(words: Sequence[str]) -> str | None:
     """Return why a program would not take this command line; None where it does."""
     program, *arguments = (str(WORKSPACE) if word in PLACES else word for word in words)
+    if [program, *arguments[:1]] == GUARDED:
+        # It passes its options on.
+        program, arguments = "dagster-webserver", arguments[1:]
     root = _programs().get(program)
     if root is None:
         return f"{program}: no program of the image"

@@ -40,7 +40,7 @@ def serve(
 
         typer.echo(password_hash(getpass.getpass("password: ")))
         return
-    from board.access import is_loopback
+    from board.origins import is_loopback
 
     invoked = invocation()
     login = login_of(invoked.settings)

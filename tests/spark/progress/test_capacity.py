@@ -1,5 +1,6 @@
 """``progress.capacity``: what members reported, what they could carry, and what the peak takes."""
 
+import dagster as dg
 import pytest
 
 from lake.tables import progress, raw
@@ -68,7 +69,10 @@ def machine_of_variables(**variables):
     with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)
-        return resources(Settings.read())["client_machine"].machine()
+        with dg.build_resources(
+            {"client_machine": resources(Settings.read())["client_machine"]}
+        ) as built:
+            return built.client_machine.machine()
 
 
 @pytest.fixture(scope="module")
