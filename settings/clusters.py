@@ -7,7 +7,7 @@ where they are.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Account:
             ``conf/tools.yml``.
     """
 
-    place: str
+    place: str = field(compare=False)
     access_key_env: str | None = None
     secret_key_env: str | None = None
     secret_file: str | None = None

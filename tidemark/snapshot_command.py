@@ -57,15 +57,24 @@ def clusters(home: Home, namesrv: str) -> list[Cluster]:
 def one_cluster(home: Home, namesrv: str) -> Cluster:
     """Return the cluster of a command that takes one only.
 
+    Where the settings file has several clusters at the name servers of the option, all brokers
+    there are one cluster, with the account and the encryption that these clusters have in common.
+
     Raises:
         BadParameter: also when there are several.
         SettingsError: when the settings file cannot be used.
     """
     found = clusters(home, namesrv)
+    servers = name_servers(namesrv)
+    first = found[0]
+    alike = all((each.acl, each.tls) == (first.acl, first.tls) for each in found)
+    if servers and alike and len(found) > 1:
+        proxies = tuple(dict.fromkeys(proxy for each in found for proxy in each.proxies))
+        return replace(first, namesrv=servers, name=None, cluster=None, proxies=proxies)
     if len(found) > 1:
         names = ", ".join(cluster.key for cluster in found)
         raise typer.BadParameter(f"which cluster? Set TIDEMARK_CLUSTER to one of {names}")
-    return found[0]
+    return first
 
 
 def target_of(cluster: Cluster) -> ClusterTarget:

@@ -29,6 +29,9 @@ CONFIG_KEYS = frozenset(
         "flushDiskType",
         "defaultMessageRequestMode",
         "popConsumerKVServiceEnable",
+        "messageStorePlugIn",
+        "tieredStorageLevel",
+        "tieredStoreFileReservedTime",
     }
 )
 """The keys that reach a snapshot."""

@@ -2,10 +2,12 @@
 
 ``<folder>/<client id>/<group>/offsets.json``, where the folder is ``~/.rocketmq_offsets`` of the
 client's user, or its ``rocketmq.client.localOffsetStoreDir``. Queues that a client no longer owns
-stay in its file with their old offsets.
+stay in its file with their old offsets. A client id may hold slashes, as of an instance that is
+named after an address: then it is several folders deep.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +23,12 @@ OPERATION = "READ " + NAME
 
 STALENESS_MS = 5_000
 """How old the offsets in a client's file may be (`persistConsumerOffsetInterval`)."""
+
+MAX_DEPTH = 16
+"""Folders inside each other; a link to a folder above would have no end."""
+
+_ADDRESS = re.compile(r"\b(https?:)/(?!/)")
+"""The two slashes of an address are one in a path."""
 
 Queue = tuple[str, str, int]
 """(broker, topic, queue id)."""
@@ -51,6 +59,10 @@ def read_local_offsets(
     snapshot.staleness_ms = STALENESS_MS
     good = 0
     for path in _files(root, snapshot):
+        if len(path.relative_to(root).parts) < len(("client id", "group", NAME)):
+            stray = FileError(path, f"not below <client id>/<group>/: not read, nobody's {NAME}")
+            snapshot.problems.append(stray.problem(OPERATION))
+            continue
         try:
             offsets, wrong = read_rewritten(path, decode_offsets)
         except FileError as error:
@@ -59,7 +71,7 @@ def read_local_offsets(
         good += 1
         if wrong:
             snapshot.problems.append(wrong.problem(OPERATION))
-        snapshot.consumer_offsets += _rows(path, offsets)
+        snapshot.consumer_offsets += _rows(root, path, offsets)
     snapshot.status = "FAILED" if not good else "PARTIAL" if snapshot.problems else "COMPLETE"
     snapshot.finished_at = snapshot.observed_at + (datetime.now(UTC) - started)
     return snapshot
@@ -87,7 +99,7 @@ def decode_offsets(body: bytes) -> dict[Queue, int]:
 
 
 def _files(root: Path, snapshot: Snapshot) -> list[Path]:
-    """Return each client's offset file, also where only its ``.bak`` is left.
+    """Return every offset file at any depth, also where only its ``.bak`` is left.
 
     Args:
         root: the folder of all clients.
@@ -96,18 +108,23 @@ def _files(root: Path, snapshot: Snapshot) -> list[Path]:
     Raises:
         FileError: there is nothing to read.
     """
-
-    def listed(folder: str) -> list[os.DirEntry[str]]:
-        try:
-            return _listed(Path(folder))
-        except FileError as error:
-            snapshot.problems.append(error.problem(OPERATION))
-            return []
-
     names = {NAME, backup_of(Path(NAME)).name}
-    clients = [entry.path for entry in _listed(root) if _is_folder(entry)]
-    groups = [entry.path for at in clients for entry in listed(at) if _is_folder(entry)]
-    files = [Path(at, NAME) for at in groups if any(each.name in names for each in listed(at))]
+    files: list[Path] = []
+    waiting = [(root, 0, _listed(root))]
+    while waiting:
+        folder, depth, entries = waiting.pop()
+        if any(entry.name in names for entry in entries):
+            files.append(folder / NAME)
+        for entry in entries:
+            if entry.name in names or not _is_folder(entry):
+                continue
+            inner = Path(entry.path)
+            try:
+                if depth >= MAX_DEPTH:
+                    raise FileError(inner, f"deeper than {MAX_DEPTH} folders: not read")
+                waiting.append((inner, depth + 1, _listed(inner)))
+            except FileError as error:
+                snapshot.problems.append(error.problem(OPERATION))
     if not files and not snapshot.problems:
         raise FileError(root, f"no <client id>/<group>/{NAME} below it")
     return sorted(files)
@@ -130,9 +147,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return True  # listing it reports why it cannot be read
 
 
-def _rows(path: Path, offsets: dict[Queue, int]) -> Iterator[ConsumerOffset]:
+def _rows(root: Path, path: Path, offsets: dict[Queue, int]) -> Iterator[ConsumerOffset]:
     group = as_text(path.parent.name)
-    client_id = as_text(path.parent.parent.name)
+    client_id = _ADDRESS.sub(r"\1//", as_text(str(path.parent.parent.relative_to(root))))
     for (broker, topic, queue_id), offset in sorted(offsets.items()):
         yield ConsumerOffset(
             broker, group, topic, queue_id, client_id, offset, offset_store="client_file"

@@ -3,9 +3,14 @@
 How they are rewritten (`MixAll.string2File`): up to 5.3.3 the new text goes to ``.tmp``, the old to
 ``.bak``, the file is deleted and ``.tmp`` renamed; later the file is moved to ``.bak`` and written
 again in place. A reader may find the file missing for a moment, and a part of it for another.
+
+People edit these files: like the broker's own reader (`RemotingSerializable.fromJson`, 4.9.7 to
+5.5.1), this one takes a byte order mark and comments.
 """
 
+import re
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +24,9 @@ PAUSES = (0.02, 0.1)
 
 MAX_BYTES = 256 * 1024 * 1024
 """Far above any file of a real broker; a larger file is not read into memory."""
+
+_COMMENT = re.compile(rb'("(?:[^"\\]++|\\.)*+")|/\*.*?\*/|//[^\n]*+', re.DOTALL)
+"""A comment, or a string (group 1), which may hold what would else be a comment."""
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading and decoding raise for a missing or invalid file."""
@@ -64,6 +72,9 @@ def _bytes(path: Path) -> bytes:
         body = file.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES} bytes")
+    body = body.removeprefix(BOM_UTF8)
+    if b"/*" in body or b"//" in body:
+        body = _COMMENT.sub(lambda found: found[1] or b" ", body)
     if not body.strip():
         raise ValueError("empty")
     return body

@@ -47,6 +47,11 @@ HIGHEST_FORCED_CLEANING = 85
 not report it. A broker accepts only lower values (`DefaultMessageStore.CleanCommitLogService`)."""
 
 
+STORE_PLUGIN = "messageStorePlugIn"
+TIERED_STORE = "TieredMessageStore"
+TIERED_LEVEL = "tieredStorageLevel"
+TIERED_HOURS = "tieredStoreFileReservedTime"
+
 POP_MOVES_PULLS = "popConsumerKVServiceEnable"
 BEFORE_POP = "^V[34]"
 """Versions of brokers that cannot hand out messages by POP."""
@@ -208,17 +213,30 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     ``never_pops``: it is older than POP. ``pops_move_pulls``: popped messages move its pull
     offsets, and acknowledgements its commits, so their difference is not what is in flight.
 
+    ``kept_hours``: how long messages stay readable. A tiered store keeps them after the local files
+    are gone, whatever the disk; where it does not tell for how long, this is unknown.
+
     Of each value counts the replica with the smallest id that reports it: a broker may report its
     configuration without its counters, or the other way round.
     """
     reported = F.col("config")[FORCED_CLEANING_RATIO].try_cast("double")
     ratio = F.least(reported, F.lit(HIGHEST_FORCED_CLEANING).cast("double")) / 100
     is_enabled = F.lower(F.col("config")[FORCED_CLEANING_ENABLED])
-    never = F.when(is_enabled == "false", F.lit(float("inf")))
+    config, endless = F.col("config"), F.lit(float("inf"))
+    is_tiered = F.coalesce(config[STORE_PLUGIN].contains(TIERED_STORE), F.lit(False)) & ~(
+        F.coalesce(config[TIERED_LEVEL] == "DISABLE", F.lit(False))
+    )
+    tiered_hours = config[TIERED_HOURS].try_cast("double")
+    longest = F.greatest(tiered_hours, F.col("retention_hours").cast("double"))
+    of_tiers = F.when(tiered_hours.isNotNull(), longest)
+    never = F.when(is_enabled == "false", endless)
     known = with_new(
         brokers,
         {
-            "forced_cleaning": F.coalesce(never, ratio),
+            "forced_cleaning": F.coalesce(F.when(is_tiered, endless), never, ratio),
+            "kept_hours": F.when(is_tiered, of_tiers).otherwise(
+                F.col("retention_hours").cast("double")
+            ),
             "never_pops": F.col("version").rlike(BEFORE_POP),
             "pops_move_pulls": F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
         },
@@ -227,7 +245,7 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
         *(
             F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
             for name in (
-                *("retention_hours", "disk_ratio", "forced_cleaning"),
+                *("kept_hours", "disk_ratio", "forced_cleaning"),
                 *("never_pops", "pops_move_pulls", *CLOCK),
             )
         )
@@ -276,7 +294,7 @@ def _loss_in_seconds() -> Column:
     """
     age = milliseconds("consumer_at", F.col("observed_at")) / 1000
     # In floating point: the seconds of "for ever" do not fit into an int.
-    left = F.col("retention_hours").cast("double") * 3600 - age
+    left = F.col("kept_hours") * 3600 - age
     forced = F.coalesce("forced_cleaning", F.lit(HIGHEST_FORCED_CLEANING / 100))
     is_cleaned = (F.col("disk_ratio") >= forced) & (F.col("readable_lag") > 0)
     return F.when(is_cleaned | (left < 0), F.lit(0.0)).otherwise(left)

@@ -104,6 +104,23 @@ def test_a_bad_file_is_reported_and_skipped(clients, text):
     assert (len(of_client(found, 0)), len(of_client(found, 1))) == (0, 8)
 
 
+@pytest.mark.parametrize("text", ["\ufeff%s", '/* "of" a\nperson */ %s // 1'])
+def test_an_edited_file_is_read_as_rocketmq_reads_it(clients, text):
+    """`RemotingSerializable.fromJson` of 4.9.7, 5.3.3, 5.5.0 and 5.5.1 takes all of these."""
+    path = file_of(clients, 0)
+    path.write_text(text % path.read_text())
+    found = read_local_offsets(clients, cluster="lab")
+    assert (found.status, found.problems, len(of_client(found, 0))) == ("COMPLETE", [], 8)
+
+
+def test_what_looks_like_a_comment_in_a_string_stays(clients):
+    path = file_of(clients, 0)
+    queue = '{"brokerName":"http://b/*","queueId":1,"topic":"\\"//t*/"}'
+    path.write_text(f'{{"offsetTable":{{{queue}:5}}}}')
+    (row,) = of_client(read_local_offsets(clients, cluster="lab"), 0)
+    assert (row.broker, row.topic, row.consumer_offset) == ("http://b/*", '"//t*/', 5)
+
+
 def test_only_the_previous_content_is_left(clients):
     file_of(clients, 0).unlink()
     found = read_local_offsets(clients, cluster="lab")
@@ -117,6 +134,39 @@ def test_nothing_can_be_read(clients):
         file_of(clients, number).mkdir(parents=True)
     found = read_local_offsets(clients, cluster="lab")
     assert (found.status, len(found.problems), found.consumer_offsets) == ("FAILED", 2, [])
+
+
+@pytest.mark.parametrize("name", ["offsets.json", "offsets.json.bak"])
+def test_files_of_a_client_id_with_slashes_are_read(clients, name):
+    """An instance that is named after an address makes folders of its parts."""
+    inside = clients / "10.0.0.1@http:" / "mq.internal:80" / "g-broadcast"
+    inside.mkdir(parents=True)
+    shutil.copy(file_of(clients, 0), inside / name)
+    found = read_local_offsets(clients, cluster="lab")
+    client_id = "10.0.0.1@http://mq.internal:80"
+    own = [row for row in found.consumer_offsets if row.client_id == client_id]
+    assert [row.queue_id for row in own] == list(range(8))
+    assert {row.consumer_group for row in own} == {"g-broadcast"}
+    assert (found.status, len(found.problems)) == (
+        ("COMPLETE", 0) if name == "offsets.json" else ("PARTIAL", 1)
+    )
+
+
+@pytest.mark.parametrize("place", [".", "g-broadcast"])
+@pytest.mark.parametrize("name", ["offsets.json", "offsets.json.bak"])
+def test_a_file_of_nobody_is_a_problem(clients, place, name):
+    (clients / place).mkdir(exist_ok=True)
+    shutil.copy(file_of(clients, 0), clients / place / name)
+    found = read_local_offsets(clients, cluster="lab")
+    (problem,) = found.problems
+    assert problem.message.startswith("not below <client id>/<group>/")
+    assert (found.status, len(found.consumer_offsets)) == ("PARTIAL", 16)
+
+
+def test_a_link_without_end_is_a_problem(clients):
+    (clients / "loop").symlink_to(clients)
+    found = read_local_offsets(clients, cluster="lab")
+    assert any("folders: not read" in each.message for each in found.problems)
 
 
 def test_no_files(tmp_path):

@@ -212,6 +212,10 @@ def test_topics_named_after_brokers_are_of_their_cluster_only(spark):
     }
 
 
+TIERED = {"messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore"}
+KEPT_LONG = TIERED | {"tieredStoreFileReservedTime": "240", "tieredStorageLevel": "NOT_IN_DISK"}
+
+
 @pytest.mark.parametrize(
     ("retention_hours", "disk_ratio", "config", "expected"),
     [
@@ -228,6 +232,13 @@ def test_topics_named_after_brokers_are_of_their_cluster_only(spark):
         (999_999, None, None, 999_998 * 3600.0),  # kept for ever
         (None, 0.85, None, 0.0),
         (None, None, None, None),
+        # A tiered store has what the local files no longer have.
+        (1, 0.5, KEPT_LONG, 239 * 3600.0),
+        (1, 0.95, KEPT_LONG, 239 * 3600.0),
+        (480, 0.5, KEPT_LONG, 479 * 3600.0),
+        (1, 0.5, KEPT_LONG | {"tieredStorageLevel": "DISABLE"}, 0.0),
+        (1, 0.5, KEPT_LONG | {"messageStorePlugIn": ""}, 0.0),
+        (1, 0.5, TIERED, None),
     ],
 )
 def test_loss_in_seconds(spark, retention_hours, disk_ratio, config, expected):
