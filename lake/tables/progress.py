@@ -181,7 +181,12 @@ GROUPS = Table(
             DOUBLE,
             "messages acknowledged a second in the last minute, as brokers count for POP",
         ),
-        Column("clients", INT, "online members subscribed to this topic"),
+        Column(
+            "clients",
+            INT,
+            "online members subscribed to this topic; NULL where none is known to, and a member "
+            "reports no subscription",
+        ),
         Column("online", BOOLEAN, "whether any member is online; NULL = unknown"),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING | LITE_SELECTIVE"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),

@@ -98,7 +98,7 @@ def groups(
         .agg(F.max("is_broadcast").alias("is_broadcast"))
     )
     about_groups = _about_groups(
-        members.select("snapshot_id", "consumer_group", *REPORTED_OF_GROUP),
+        members.select("snapshot_id", "consumer_group", "topic", *REPORTED_OF_GROUP),
         _groups_with_unknown_members(hidden, raw.snapshots),
         topics_of_groups(raw.queue_offsets, raw.topics),
     )
@@ -170,7 +170,7 @@ def _about_groups(
 ) -> DataFrame:
     """Return one row per snapshot and group with what is known of it on all topics together."""
     return (
-        with_new(members, {"has_members": F.lit(True)})
+        with_new(members, {"has_members": F.lit(True), "has_silent_member": _is_silent()})
         .unionByName(members_unknown, allowMissingColumns=True)
         .unionByName(own_topics, allowMissingColumns=True)
         .groupBy(*GROUP_ID)
@@ -179,6 +179,7 @@ def _about_groups(
             F.min("consume_type").alias("consume_type"),
             F.min_by("version", "version_order").alias("client_version"),
             F.max("has_members").alias("has_members"),
+            F.max("has_silent_member").alias("has_silent_member"),
             F.max("members_unknown").alias("members_unknown"),
             F.max("hidden").alias("hidden"),
             F.collect_set("waiting").alias("retries_waiting"),
@@ -186,6 +187,11 @@ def _about_groups(
             F.try_sum("dead_letters").alias("dead_letters"),
         )
     )
+
+
+def _is_silent() -> Column:
+    """Return whether a member reports no subscription, as those that are assigned queues do."""
+    return F.when(F.col("topic").isNull(), F.lit(True))
 
 
 def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -297,10 +303,12 @@ def _membership() -> dict[str, Column]:
         # Somebody consumes, whatever the brokers report: they do not see who is online at a proxy.
         & ~F.coalesce("progressed", F.lit(False))
     )
+    # A member that reports no subscription may be assigned queues of any topic.
+    all_report = ~F.coalesce("has_silent_member", F.lit(False)) | (F.col("subscribers") > 0)
     online = F.when(F.col("has_members"), F.lit(True)).when(members_known, F.lit(False))
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
     return {
         "online": online,
-        "clients": F.when(online.isNotNull(), F.col("subscribers").cast("int")),
+        "clients": F.when(online.isNotNull() & all_report, F.col("subscribers").cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }

@@ -6,6 +6,10 @@ before them, so a tick that reads only these and a backfill of a year give the s
 Lag alone is no alarm. A queue *stands* when it has lagged for longer than a healthy consumer takes
 to commit and its commit has not advanced in any of these observations. One new message on a quiet
 topic does not make a queue stand, nor does a commit that comes with the next poll.
+
+A queue that stands is a trouble whoever is online: the reason states what is not known of members.
+Nothing that is unknown makes a group look well: `OK` and `IDLE` of a POP group need a known
+acknowledgement, or a known number of messages in flight.
 """
 
 from collections.abc import Sequence
@@ -27,6 +31,9 @@ from spark.progress.health_thresholds import Threshold, threshold_column
 from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.queue_progress import counts_for_health, is_blocked, queue_progress
 
+WORSE_THAN_CATCHING_UP = ("LOSING", "STOPPED", "BLOCKED", "STALLED", "FALLING_BEHIND")
+"""States after which a lag that falls is `CATCHING_UP`, however small it is."""
+
 
 def with_health(
     groups: DataFrame,
@@ -42,7 +49,7 @@ def with_health(
 
     Args:
         groups: rows of `spark.progress.groups.groups`, of the window only.
-        earlier: ``progress.groups`` of the observations before the window.
+        earlier: ``progress.groups`` of the observations before the window, with their health.
         queues: ``progress.queues`` of the window and of the observations before it.
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
         numbers: ``snapshot_id, number, counts_for``, one row per
@@ -56,7 +63,8 @@ def with_health(
     """
     counting = numbers.select("snapshot_id", F.explode("counts_for").alias("counts_for", "ago"))
     threshold = partial(threshold_column, defaults=thresholds, overrides=overrides)
-    rows = groups.unionByName(earlier.select(*OF_ONE_OBSERVATION))
+    before = earlier.select(*OF_ONE_OBSERVATION, F.col("health").alias("earlier_health"))
+    rows = groups.unionByName(before, allowMissingColumns=True)
     progress = queue_progress(queues, client_queues, counting, threshold)
     return (
         rows.join(F.broadcast(numbers.select("snapshot_id", "number")), "snapshot_id", "left")
@@ -72,7 +80,9 @@ def with_health(
                 "unhealthy": F.filter("standing", counts_for_health),
             },
         )
-        .transform(with_new, {"state": _state(threshold)})
+        .transform(with_new, {"trouble": _trouble(threshold)})
+        .transform(with_new, {"was_worse": _was_worse()})
+        .transform(with_new, {"state": F.coalesce("trouble", *_calm(threshold))})
         .select(
             *OF_ONE_OBSERVATION,
             "state.*",
@@ -101,7 +111,9 @@ def _over_observations() -> dict[str, Column]:
     ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
     those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
     online; ``produced_tps``: mean rate of production; ``acknowledged``: the largest rate of
-    acknowledgements, NULL where none is known.
+    acknowledgements, NULL where none is known; ``in_flight``: the known numbers of messages in
+    flight, oldest first; ``was_worse_earlier``: whether an observation before the window was in one
+    of the states `WORSE_THAN_CATCHING_UP`.
     """
     order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
     all_of_them = order.rangeBetween(1 - OBSERVATIONS, 0)
@@ -118,6 +130,10 @@ def _over_observations() -> dict[str, Column]:
         "known": F.collect_list(known).over(all_of_them),
         "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
         "acknowledged": F.max("ack_tps").over(all_of_them),
+        "in_flight": F.collect_list("inflight").over(all_of_them),
+        "was_worse_earlier": F.max(F.col("earlier_health").isin(*WORSE_THAN_CATCHING_UP)).over(
+            all_of_them
+        ),
         "produced_tps": F.avg(produced).over(all_of_them),
     }
 
@@ -146,62 +162,106 @@ def _rising_steps() -> Column:
 
 
 def _is_unsubscribed() -> Column:
-    """Return whether no client subscribes to the topic; a retry topic belongs to its group."""
+    """Return whether no client subscribes to the topic; a retry topic belongs to its group.
+
+    Unknown where a member reports no subscription: such a member may be assigned the topic.
+    """
     return (F.col("clients") == 0) & ~F.col("topic").startswith(RETRY_PREFIX)
 
 
-def _may_acknowledge() -> Column:
-    """Return whether a POP group acknowledges, or brokers did not report whether it does.
+def _acknowledges() -> Column:
+    """Return whether the group is known to acknowledge: the progress of a POP group.
 
-    Its commits move when messages are popped. Acknowledgements are its other progress.
+    Its commits move when messages are popped.
     """
-    return F.col("pops") & F.coalesce(F.col("acknowledged") > 0, F.lit(True))
+    return F.coalesce(F.col("acknowledged") > 0, F.lit(False))
 
 
-def _state(threshold: Threshold) -> Column:
-    """Return a struct of ``health`` and ``health_reason``: the first state that holds."""
+def _holds_popped() -> Column:
+    """Return whether a POP group has had messages in flight and is not known to finish any."""
+    flying = F.col("in_flight")
+    stays = (F.size(flying) > 1) & (F.array_min(flying) > 0)
+    no_fewer = F.get(flying, F.size(flying) - 1) >= F.get(flying, F.lit(0))
+    return F.col("pops") & stays & no_fewer & ~_progressed() & ~_acknowledges()
+
+
+def _may_hold_popped() -> Column:
+    """Return whether nothing shows that a POP group finishes what it popped, or has nothing."""
+    is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
+    return F.col("pops") & is_bound & ~_acknowledges()
+
+
+def _progressed() -> Column:
+    return F.coalesce("progressed", F.lit(False))
+
+
+def _of_state(name: str, condition: Column, reason: Column) -> Column:
+    """Return a struct of ``health`` and ``health_reason``, NULL where the state does not hold."""
+    return F.when(condition, F.struct(F.lit(name).alias("health"), reason.alias("health_reason")))
+
+
+def _was_worse() -> Column:
+    """Return whether one of the observations was in a state `WORSE_THAN_CATCHING_UP`."""
+    order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
+    is_worse = F.col("trouble.health").isin(*WORSE_THAN_CATCHING_UP)
+    in_window = F.max(is_worse).over(order.rangeBetween(1 - OBSERVATIONS, 0))
+    return F.coalesce(in_window, F.lit(False)) | F.coalesce("was_worse_earlier", F.lit(False))
+
+
+def _trouble(threshold: Threshold) -> Column:
+    """Return the first state that holds, of those that no earlier state is needed for; else NULL.
+
+    A struct of ``health`` and ``health_reason``.
+    """
     value, online = F.col("value"), F.col("online")
-    first, last = F.col("first.value"), F.col("last.value")
-    progressed = F.coalesce("progressed", F.lit(False))
-    traffic = progressed | F.coalesce("written", F.lit(False))
-    acknowledges = F.coalesce(F.col("acknowledged") > 0, F.lit(False))
-    stopped = (~progressed | (~F.col("was_online") & ~_stepped_offline())) & ~acknowledges
+    last = F.col("last.value")
+    stopped = (~_progressed() | (~F.col("was_online") & ~_stepped_offline())) & ~_acknowledges()
+    acknowledged = F.col("pops") & _acknowledges()
     blocked = F.filter("unhealthy", is_blocked)
     stalled = F.filter("unhealthy", lambda queue: ~is_blocked(queue))
-    rise, rise_seconds = last - first, threshold("rise_seconds")
+    rise, rise_seconds = last - F.col("first.value"), threshold("rise_seconds")
     # Production as it is now: the mean of a quiet topic's window is lower than its next message.
     enough = F.coalesce("produce_tps", "produced_tps") * rise_seconds
     steps = _rising_steps()
     too_few = F.size("known") < threshold("known")
-
-    def state(name: str, condition: Column, reason: Column) -> Column:
-        struct = F.struct(F.lit(name).alias("health"), reason.alias("health_reason"))
-        return F.when(condition, struct)
-
     return F.coalesce(
-        state("LOSING", F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
-        state("UNKNOWN", value.isNull() | too_few, reasons.unknown(value)),
-        state("UNSUBSCRIBED", online & _is_unsubscribed(), reasons.unsubscribed()),
-        state("STOPPED", (value > 0) & ~online & stopped, reasons.stopped()),
-        state(
+        _of_state("LOSING", F.col("last.lost") > reasons.initially_lost(), reasons.losing()),
+        _of_state("UNKNOWN", value.isNull() | too_few, reasons.unknown(value)),
+        _of_state("UNSUBSCRIBED", online & _is_unsubscribed(), reasons.unsubscribed()),
+        _of_state("STOPPED", (value > 0) & ~online & stopped, reasons.stopped()),
+        _of_state(
             "BLOCKED",
-            (F.size(blocked) > 0) & ~_may_acknowledge(),
-            reasons.named_queues(blocked, reasons.blocked),
+            (F.size(blocked) > 0) & ~acknowledged,
+            reasons.standing(blocked, reasons.blocked),
         ),
-        state(
+        _of_state("BLOCKED", _holds_popped(), reasons.holds_popped()),
+        _of_state(
             "STALLED",
-            online & (F.size(stalled) > 0) & ~_may_acknowledge(),
-            reasons.named_queues(stalled, reasons.stalled),
+            (F.size(stalled) > 0) & ~acknowledged,
+            reasons.standing(stalled, reasons.stalled),
         ),
-        state(
+        _of_state(
             "FALLING_BEHIND",
             (steps >= threshold("rising_steps")) & (rise > enough),
             reasons.falling_behind(steps, _newest("known"), rise_seconds, enough),
         ),
-        state("CATCHING_UP", (last < first) & (last > 0), _lag()),
-        state("IDLE", (value == 0) & ~traffic & ~_may_acknowledge(), reasons.idle()),
-        state("OK", F.lit(True), _lag()),
+        _of_state("UNKNOWN", _may_hold_popped(), reasons.may_hold_popped()),
     )
+
+
+def _calm(threshold: Threshold) -> list[Column]:
+    """Return the states of a group without trouble now, each NULL where it does not hold."""
+    first, last = F.col("first.value"), F.col("last.value")
+    # The larger rate: what a healthy group leaves of a burst is no trouble that shrinks.
+    ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
+    had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
+    traffic = _progressed() | F.coalesce("written", F.lit(False))
+    busy = traffic | _acknowledges() | F.coalesce(F.col("inflight") > 0, F.lit(False))
+    return [
+        _of_state("CATCHING_UP", (last < first) & (last > 0) & had_trouble, _lag()),
+        _of_state("IDLE", (F.col("value") == 0) & ~busy, reasons.idle()),
+        _of_state("OK", F.lit(True), _lag()),
+    ]
 
 
 def _lag() -> Column:

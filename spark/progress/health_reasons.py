@@ -116,6 +116,42 @@ def blocked(queue: Column) -> Column:
     return joined(stalled(queue), pulled, cached, at_limit)
 
 
+def standing(queues: Column, text: Callable[[Column], Column]) -> Column:
+    """Name queues that stand, and state what is not known of members and acknowledgements.
+
+    Args:
+        queues: the queues.
+        text: what to state about each.
+    """
+    online, pops = F.col("online"), F.col("pops")
+    members = (
+        F.when(online.isNull(), F.lit("standing, members unknown: "))
+        .when(~online, F.lit("standing, no member online: "))
+        .otherwise("")
+    )
+    uncounted = F.when(pops & F.col("acknowledged").isNull(), F.lit("acknowledgements unknown"))
+    return F.concat(members, joined(named_queues(queues, text), uncounted))
+
+
+def holds_popped() -> Column:
+    """State how many messages were in flight at the first and the last known observation."""
+    flying = F.col("in_flight")
+    now, first = F.get(flying, F.size(flying) - 1), F.get(flying, F.lit(0))
+    text = F.format_string("%s messages in flight, were %s", now, first)
+    return joined(F.concat_ws(" ", text, observed_for()), _no_acknowledgement())
+
+
+def may_hold_popped() -> Column:
+    """State that messages may be in flight which nothing counts."""
+    unknown = F.lit("messages in flight unknown")
+    return joined(unknown, _no_acknowledgement(), lag_change())
+
+
+def _no_acknowledgement() -> Column:
+    counted = F.lit("no acknowledgement counted")
+    return F.when(F.col("acknowledged").isNotNull(), counted).otherwise("acknowledgements unknown")
+
+
 def flow_controlled() -> Column:
     """State which queues clients do not pull, because their caches are at a limit; else NULL."""
 

@@ -12,6 +12,10 @@ RATES = ("produce_tps", "consume_tps", "pull_tps")
 NEGLIGIBLE = 1e-6
 """A difference of rates under this share of them is arithmetic noise, not a drain."""
 
+RIPPLE_SECONDS = 60
+"""A lag of at most this many seconds of production is no backlog: the floor of `FALLING_BEHIND` and
+`CATCHING_UP` (`settings.health_thresholds.Thresholds.rise_seconds`)."""
+
 
 def rates(longest_gap: timedelta) -> dict[str, Column]:
     """Return the rates of a queue since its previous observation, in messages a second.
@@ -38,7 +42,13 @@ def _rate(offset: str, previous_at: str, at: Column, longest_gap: timedelta) -> 
 
 
 def drain_seconds() -> Column:
-    """Return the seconds until no readable lag is left at current rates; NULL when never."""
+    """Return the seconds until no readable lag is left at current rates; NULL when never.
+
+    NULL too where the lag is at most what is written in `RIPPLE_SECONDS`: a group that keeps up
+    always has some, and the difference of its rates is chance.
+    """
     readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
     noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE
-    return F.when(readable == 0, F.lit(0.0)).when((gain > 0) & (gain >= noise), readable / gain)
+    is_backlog = readable > F.col("produce_tps") * RIPPLE_SECONDS
+    drains = is_backlog & (gain > 0) & (gain >= noise)
+    return F.when(readable == 0, F.lit(0.0)).when(drains, readable / gain)

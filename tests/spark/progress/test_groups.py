@@ -522,6 +522,25 @@ def test_a_topic_that_every_broker_would_name_is_empty_whatever_else_failed(
     assert (row["retry_lag"], row["dlq_messages"]) == (expected, expected)
 
 
+def test_members_that_report_no_subscription_tell_nothing(spark):
+    """Of a group whose queues are assigned by hand; a topic that somebody subscribes to counts."""
+    topics = ("orders", "payments")
+    found = []
+    for members in ([member("c")], [member("c"), member("d", "payments")]):
+        rows = compute(
+            spark,
+            snapshots=[SNAPSHOT],
+            queue_offsets=[written(100, topic=topic) for topic in topics],
+            consumer_offsets=[read(60, topic=topic) for topic in topics],
+            clients=members,
+        )
+        found.append({topic: (row["online"], row["clients"]) for (_, topic), row in rows.items()})
+    assert found == [
+        {"orders": (True, None), "payments": (True, None)},
+        {"orders": (True, None), "payments": (True, 1)},
+    ]
+
+
 def test_a_broadcasting_group_has_its_worst_clients_progress(spark):
     clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
     rows = compute(

@@ -63,15 +63,31 @@ class Seen:
     mode: str | None = None
     ack_tps: float | None = None
     topic: str = "orders"
+    bound: bool | None = None
+    inflight: int | None = None
 
 
 def popped(observations, *ack_tps):
     """The same of a POP group; what brokers counted at the last of them, None = not requested."""
     rates = [None] * (len(observations) - len(ack_tps)) + list(ack_tps)
     return [
-        replace(seen, mode="pop", ack_tps=rate)
+        replace(seen, mode="pop", ack_tps=rate, bound=True)
         for seen, rate in zip(observations, rates, strict=True)
     ]
+
+
+def flying(observations, *inflight):
+    """The same, with a known number of messages in flight at the last of them."""
+    counts = [None] * (len(observations) - len(inflight)) + list(inflight)
+    return [
+        replace(seen, inflight=count, bound=seen.bound and count is None)
+        for seen, count in zip(observations, counts, strict=True)
+    ]
+
+
+def without_subscriptions(observations):
+    """The same, with members that report no subscription."""
+    return [replace(seen, clients=None) for seen in observations]
 
 
 def lags(*values, online=True, tps=None, start=1000):
@@ -150,7 +166,7 @@ CASES = {
     "known three times": (lags(5, 5, 5), "OK", "readable lag 5, was 5 over 3 observations (120 s)"),
     "hidden in between": (
         [*lags(9, 8), UNKNOWN, *lags(7, start=1300)],
-        "CATCHING_UP",
+        "OK",
         "readable lag 7, was 9",
     ),
     # No client online.
@@ -168,11 +184,67 @@ CASES = {
     ),
     "consumed by an unknown client": (offline(lags(*[9] * 10), since=0), "OK", None),
     "stopped with nothing left": (stands(*[50] * 10, online=False), "IDLE", None),
-    "online unknown": (stands(*[80] * 10, online=None), "OK", None),
+    # Whoever is online: a standstill is one.
+    "stands with members unknown": (
+        stands(*[80] * 10, online=None),
+        "STALLED",
+        "standing, members unknown: broker-a/0: commit stays at 50, 30 unconsumed messages",
+    ),
+    "holds messages with members unknown": (
+        stands(80, 90, 100, pulls=(80, 90, 100), online=None),
+        "BLOCKED",
+        "standing, members unknown: broker-a/0: commit stays at 50, 50 unconsumed messages, "
+        "pull offset advanced from 80 to 100",
+    ),
+    "dead gRPC group behind a proxy that nobody requested": (
+        popped(stands(*range(80, 90), online=None)),
+        "STALLED",
+        "standing, members unknown: broker-a/0: commit stays at 50, 39 unconsumed messages, "
+        "acknowledgements unknown",
+    ),
+    "FIFO group with one message that never ends": (
+        popped(stands(*range(80, 90)), 0.0, *[None] * 4),
+        "STALLED",
+        "broker-a/0: commit stays at 50, 39 unconsumed messages",
+    ),
+    "the same before acknowledgements were counted": (
+        popped(stands(*range(80, 90))),
+        "STALLED",
+        "broker-a/0: commit stays at 50, 39 unconsumed messages, acknowledgements unknown",
+    ),
+    "one queue stands while nobody seen consumes another": (
+        [Seen((replace(MOVING, commit=at), Queue(7, 9)), online=False) for at in (400, 410, 420)],
+        "STOPPED|STALLED",
+        None,
+    ),
     # Acknowledgements are progress of a POP group, whose commit moves when it pops.
     "popped and acknowledged": (popped(stands(*[50] * 10), 0.5, None), "OK", None),
-    "popped, acknowledgements unknown": (popped(stands(*[50] * 10)), "OK", None),
-    "popped and idle": (popped(stands(*[50] * 10), 0.0, None), "IDLE", None),
+    # Of POP a lag of 0 means that all is popped, not that all is finished.
+    "popped, acknowledgements unknown": (
+        popped(stands(*[50] * 10)),
+        "UNKNOWN",
+        "messages in flight unknown, acknowledgements unknown, readable lag 0, was 0",
+    ),
+    "popped and nothing acknowledged": (
+        popped(stands(*[50] * 10), 0.0, None),
+        "UNKNOWN",
+        "messages in flight unknown, no acknowledgement counted, readable lag 0, was 0",
+    ),
+    "pops on and acknowledges nothing": (popped(lags(*[5] * 10), 0.0, None), "UNKNOWN", None),
+    "pops on and acknowledges": (popped(lags(*[5] * 10), 0.5, None), "OK", None),
+    "popped and idle": (flying(popped(stands(*[50] * 10), 0.0), 0, 0), "IDLE", None),
+    "popped and in flight": (flying(popped(stands(*[50] * 10), 0.0), 0, 9), "OK", None),
+    "holds what it popped": (
+        flying(popped(stands(*[50] * 10), 0.0), 144, 144),
+        "BLOCKED",
+        "144 messages in flight, were 144 over 10 observations (540 s), no acknowledgement counted",
+    ),
+    "finishes what it popped": (flying(popped(stands(*[50] * 10), 0.0), 144, 90), "OK", None),
+    "popped in flight, and acknowledges": (
+        flying(popped(stands(*[50] * 10), 0.5), 144, 144),
+        "OK",
+        None,
+    ),
     "pops nothing and acknowledges": (popped(stands(*[80] * 10), 0.5, None), "OK", None),
     "pops and acknowledges nothing": (popped(stands(*[80] * 10), 0.0), "STALLED", None),
     "pops no more, cache full": (
@@ -192,7 +264,7 @@ CASES = {
             Seen((Queue(1000 + at // 3, 1009),), online=None if at and at % 3 == 0 else False)
             for at in range(9)
         ],
-        "CATCHING_UP",
+        "OK",
         None,
     ),
     # A queue stands.
@@ -312,7 +384,7 @@ CASES = {
         "1001 of 1000 messages in the cache of client",
     ),
     "catches up with full caches": (
-        holding(lags(9000, 8000, 7000), 1001),
+        holding(lags(9000, 8000, 7000, tps=10.0), 1001),
         "CATCHING_UP",
         "readable lag 7000, was 9000 over 3 observations (120 s), "
         "flow control holds back the pulls of broker-a/0: 1001 of 1000 messages in",
@@ -329,7 +401,20 @@ CASES = {
     ),
     "seven steps are enough": (lags(*range(0, 800, 100), tps=1.0), "FALLING_BEHIND", None),
     "six are all there are": (lags(*range(0, 700, 100), tps=1.0), "OK", None),
-    "catches up": (lags(90, 99, 20), "CATCHING_UP", "readable lag 20, was 90"),
+    "catches up": (lags(90, 99, 20, tps=1.0), "CATCHING_UP", "readable lag 20, was 90"),
+    # What a healthy group leaves between two commits.
+    "ripples": (lags(6, 9, 3, 6, 2, tps=20.0), "OK", "readable lag 2, was 6"),
+    "leaves a bit of a burst": (
+        [*lags(6, 5, tps=20.0), *lags(3, tps=0.0, start=1300)],
+        "OK",
+        "readable lag 3, was 6",
+    ),
+    "a minute of production": (lags(60, 59, 58, tps=1.0), "OK", None),
+    "stood, and catches up from little": (
+        [*stands(58, 58, 58), *stands(58, commit=53), *stands(58, commit=56)],
+        "CATCHING_UP",
+        "readable lag 2, was 8",
+    ),
     "has caught up": (lags(90, 20, 0), "OK", "readable lag 0, was 90"),
     # One message a queue every 15 minutes, and two queues had theirs since the last observation.
     "quiet, with its next messages": (
@@ -346,6 +431,28 @@ CASES = {
         "UNSUBSCRIBED",
         None,
     ),
+    # Members that are assigned queues, or pull by themselves, report no subscription.
+    "stalled without subscriptions": (
+        without_subscriptions(stands(*[80] * 4)),
+        "STALLED",
+        "broker-a/0: commit stays at 50, 30 unconsumed messages",
+    ),
+    "blocked without subscriptions": (
+        without_subscriptions(stands(80, 90, 100, pulls=(80, 90, 100))),
+        "BLOCKED",
+        None,
+    ),
+    "falls behind without subscriptions": (
+        without_subscriptions(lags(*range(0, 800, 100), tps=1.0)),
+        "FALLING_BEHIND",
+        None,
+    ),
+    "stopped without subscriptions": (
+        without_subscriptions(stands(*[80] * 4, online=False)),
+        "STOPPED",
+        None,
+    ),
+    "consumes without subscriptions": (without_subscriptions(lags(*[9] * 4)), "OK", None),
     # Unsubscribed.
     "unsubscribed": (
         [replace(seen, clients=0) for seen in stands(80, 80, 80, 80)],
@@ -384,6 +491,8 @@ def rows_of(group, observations, last=LAST):
                 "message_model": seen.model,
                 "consume_mode": seen.mode,
                 "ack_tps": seen.ack_tps,
+                "lag_is_lower_bound": seen.bound,
+                "inflight": seen.inflight,
                 "worst_broker": "broker-a",
                 "worst_queue_id": worst,
                 "max_queue_lag": None if worst is None else seen.queues[worst].upper,
@@ -416,11 +525,21 @@ def rows_of_all(histories, last=LAST):
     return [[row for part in parts for row in part[kind]] for kind in range(3)]
 
 
-def computed(spark, rows, first, end, numbers, overrides=()):
-    """Health by group and minute, from the window's observations and the nine before."""
+def computed(spark, rows, first, end, numbers, overrides=(), known=()):
+    """Health by group and minute, from the window's observations and the nine before.
+
+    ``known`` is the health of the observations before, by group and minute.
+    """
+    before = {place: health for place, (health, _) in dict(known).items()}
+    groups = [
+        row | {"health": before.get((row["consumer_group"], snapshot_id(row["at"])))}
+        for row in rows[0]
+    ]
     return {
         place: (row.health, row.health_reason)
-        for place, row in computed_rows(spark, rows, first, end, numbers, overrides).items()
+        for place, row in computed_rows(
+            spark, [groups, *rows[1:]], first, end, numbers, overrides
+        ).items()
     }
 
 
@@ -566,5 +685,5 @@ def test_health_does_not_depend_on_how_history_is_split(spark):
     cuts = [0, 7, 19, 20, 28, 29, last + 1]
     parts = {}
     for first, end in pairwise(cuts):
-        parts |= computed(spark, rows, first, end, numbers)
+        parts |= computed(spark, rows, first, end, numbers, known=parts)
     assert parts == whole

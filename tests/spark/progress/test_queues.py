@@ -141,14 +141,25 @@ def test_rates_and_drain_against_the_previous_observation(spark):
     ]
     read = [
         {"at": 0, "consumer_offset": 10, "pull_offset": 30},
-        {"at": 2, "consumer_offset": 190, "pull_offset": 20},
+        {"at": 2, "consumer_offset": 145, "pull_offset": 20},
     ]
     first, second = compute(spark, written, read)
     rates = ("produce_tps", "consume_tps", "pull_tps", "drain_seconds")
     assert [first[name] for name in rates] == [None] * 4
-    # 120 written and 180 read in 120 s; the pull offset went back; 30 left at half a message a
-    # second more than is written.
-    assert [second[name] for name in rates] == [1.0, 1.5, None, 60.0]
+    # 120 written and 135 read in 120 s; the pull offset went back; 75 left at an eighth of a
+    # message a second more than is written.
+    assert [second[name] for name in rates] == [1.0, 1.125, None, 600.0]
+
+
+def test_what_a_group_that_keeps_up_leaves_has_no_time_to_drain(spark):
+    written = [
+        {"at": 0, "min_offset": 0, "max_offset": 1000},
+        {"at": 1, "min_offset": 0, "max_offset": 2200},
+    ]
+    read = [{"at": 0, "consumer_offset": 990}, {"at": 1, "consumer_offset": 2192}]
+    row = compute(spark, written, read)[1]
+    # A lag of 8 at 20/s, and 0.03/s more read than written: 240 s would be chance.
+    assert (row["lag"], row["produce_tps"], row["drain_seconds"]) == (8, 20.0, None)
 
 
 def test_a_long_gap_has_a_condition_without_rate(spark):
