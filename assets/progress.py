@@ -92,6 +92,7 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     progress.GROUPS,
     *(progress.QUEUES, progress.THROUGHPUT),
     *(raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS, raw.QUEUE_TAGS, raw.CLIENT_QUEUES),
+    raw.CONSUMER_GROUPS,
 )
 def progress_groups(
     context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource

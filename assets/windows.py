@@ -27,6 +27,7 @@ COMPUTED_ON = (
     raw.CONSUMER_OFFSETS,
     raw.TOPICS,
     raw.CLIENTS,
+    raw.CONSUMER_GROUPS,
 )
 """The raw tables that queues and groups are computed from."""
 

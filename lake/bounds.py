@@ -26,7 +26,7 @@ SUMS = frozenset(
     (
         *("lag", "inflight", "available", "lost", "readable_lag", "lag_upper", "max_queue_lag"),
         *("queues", "queues_unknown", "queues_never_committed", "queues_flow_controlled"),
-        "clients",
+        *("clients", "duplicate_client_ids", "redelivered_tps"),
         *("delay_ms", "ready_delay_ms"),
         *("lag_span_ms", "inflight_span_ms", "available_span_ms"),
         *("produce_tps", "consume_tps", "pull_tps", "ack_tps"),

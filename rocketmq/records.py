@@ -190,6 +190,7 @@ class Client:
     subscriptions_source: str | None = "group"
     consume_orderly: bool | None = None
     consume_batch_size: int | None = None
+    connections: int | None = None
 
 
 @dataclass(slots=True)

@@ -209,10 +209,13 @@ def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
 def _likely_cause(incident: Incident) -> str:
     """Return the cause that the row names, empty without one."""
     kind, row = KINDS[incident.kind], incident.row
-    if kind.about_backlog and row.get("health") in NO_CAUSE:
-        return ""
-    cause = row.get("health_reason" if kind.about_backlog else kind.cause)
-    return ", ".join(cause) if isinstance(cause, list) else cause or ""
+    shared = row.get("duplicate_client_ids")
+    words = KINDS["duplicate_client_ids"].words
+    causes = [words.format(value=shared)] if shared and kind.value != "duplicate_client_ids" else []
+    if not (kind.about_backlog and row.get("health") in NO_CAUSE):
+        cause = row.get("health_reason" if kind.about_backlog else kind.cause)
+        causes += cause if isinstance(cause, list) else [cause] if cause else []
+    return ", ".join(causes)
 
 
 def amount(

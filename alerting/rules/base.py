@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from alerting.rules.kinds import KINDS, Kind
+from alerting.rules.kinds import GROUPS, KINDS, Kind
 from alerting.rules.partial_rows import known
 from settings.fields import For, Messages, QuietHours, Seconds, Span, Strict, fits
 from settings.matching import GroupMatch, Match
@@ -59,6 +59,8 @@ class AppliedRule:
         compared = f"({self.rule.value}) {'<' if kind.below else '>'} {self.threshold!r}D"
         conditions = [known(compared, part_suffices=kind.part_suffices)]
         conditions += map(known, self.rule.conditions())
+        if kind.source == GROUPS and not kind.of_unregistered:
+            conditions.append("coalesce(registered, true)")
         return " AND ".join([*conditions, *([f"({kind.condition})"] if kind.condition else [])])
 
     def applies_to(self, columns: Mapping[str, Any]) -> bool:

@@ -39,6 +39,8 @@ class Kind:
         cause: column of the row that names the cause, where health does not.
         hint: the usual cause and the next step, in a sentence or two.
         recovery: what notifications state when an incident resolves by itself.
+        of_unregistered: whether it is about groups without a configuration. All other kinds are
+            untrue of these: nobody uses what is left of them.
     """
 
     source: str
@@ -55,6 +57,7 @@ class Kind:
     hint: str = ""
     words_uncounted: str = ""
     recovery: str = "the rule is no longer true"
+    of_unregistered: bool = False
 
 
 def _health(
@@ -170,6 +173,8 @@ KINDS = {
         "BLOCKED",
         "{value} wait and messages handed out are not finished",
         "Handling hangs or fails on one message: check the client's threads and its log.",
+        # Of POP all may be handed out, and nothing lags.
+        value="greatest(coalesce(lag_upper, readable_lag), inflight)",
     ),
     "stopped": _health(
         "STOPPED",
@@ -192,6 +197,17 @@ KINDS = {
         hint="Handling fails again and again: check the clients' log and the services they "
         "depend on, before the messages go to the dead-letter topic.",
         for_observations=3,
+    ),
+    "redelivery": Kind(
+        GROUPS,
+        "redelivered_tps * 60",
+        "messages",
+        "{value} a minute come back for another attempt",
+        condition=_OF_GROUP,
+        about_backlog=False,
+        hint="Handling fails, or acknowledgements come too late or are refused: check the clients' "
+        "log, and how long handling takes beside the invisible time.",
+        for_observations=5,
     ),
     "dlq_growth": Kind(
         GROUPS,
@@ -257,6 +273,43 @@ KINDS = {
         cause="differing_in",
         hint="Members of one group must subscribe to the same, else messages are lost to the "
         "filter of the wrong member: `tidemark show progress.subscriptions` lists them.",
+    ),
+    "duplicate_client_ids": Kind(
+        GROUPS,
+        "duplicate_client_ids",
+        "",
+        "{value} client ids are used by several processes",
+        condition=_OF_GROUP,
+        about_backlog=False,
+        certain=True,
+        hint="Processes with one client id take the same queues and leave others to nobody: give "
+        "each an instanceName or a host name of its own.",
+        for_observations=3,
+    ),
+    "mixed_members": Kind(
+        GROUPS,
+        "CAST(mixed_members AS INT)",
+        "",
+        "remoting and gRPC members consume in one group",
+        condition=_OF_GROUP,
+        about_backlog=False,
+        certain=True,
+        hint="Members of both kinds do not share messages with each other, so many are consumed "
+        "twice: give one kind a group of its own.",
+        for_observations=3,
+    ),
+    "unregistered": Kind(
+        GROUPS,
+        "queues",
+        "",
+        "the group has no configuration, and its offsets stay: those on {value} queues of the "
+        "topic",
+        condition=f"NOT registered AND {_OF_GROUP}",
+        about_backlog=False,
+        certain=True,
+        hint="Nothing needs them, unless the group is to be created again where it was: delete "
+        "them with the topic, or with the group (mqadmin deleteSubGroup -r true).",
+        of_unregistered=True,
     ),
     "throughput_drop": Kind(
         GROUPS,

@@ -58,6 +58,7 @@ class MessagesRule(GroupRule[Messages], frozen=True):
         "blocked",
         "stopped",
         "retry_growth",
+        "redelivery",
         "dlq_growth",
         "rewound",
     ]
@@ -67,11 +68,24 @@ class MessagesRule(GroupRule[Messages], frozen=True):
 class CountRule(GroupRule[Count], frozen=True):
     """More than `threshold` queues or members are in a wrong state.
 
-    Known only from deep snapshots that hold reports of the group's members; 0 without any member.
+    Those of queues, idle members and subscriptions are known only from deep snapshots that hold
+    reports of the group's members; 0 without any member.
     """
 
-    kind: Literal["contested_queues", "unowned_queues", "idle_clients", "inconsistent_subscription"]
+    kind: Literal[
+        "contested_queues",
+        "unowned_queues",
+        "idle_clients",
+        "inconsistent_subscription",
+        "duplicate_client_ids",
+    ]
     threshold: Count = 0.0
+
+
+class FactRule(GroupRule[Messages], frozen=True):
+    """A fact about a group that is true or not, whatever its numbers."""
+
+    kind: Literal["mixed_members", "unregistered"]
 
 
 class ShareRule(GroupRule[Share], frozen=True):
@@ -190,6 +204,7 @@ Rule = Annotated[
     | MessagesRule
     | TimeRule
     | CountRule
+    | FactRule
     | ShareRule
     | ColumnRule
     | BrokerDownRule

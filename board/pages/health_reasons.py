@@ -35,6 +35,10 @@ _PHRASES = tuple(
         ),
         (r"standing, members unknown: ", "停滞，成员情况未知："),
         (r"standing, no member online: ", "停滞，没有成员在线："),
+        (
+            r"up to (?P<rate>[\d.]+) messages a second come back",
+            "每秒最多有 {rate} 条消息返回重试",
+        ),
         (r"acknowledgements unknown", "确认数未知"),
         (r"no acknowledgement counted", "没有任何确认"),
         (r"messages in flight unknown", "处理中的消息数未知"),

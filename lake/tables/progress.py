@@ -188,10 +188,32 @@ GROUPS = Table(
             "reports no subscription",
         ),
         Column("online", BOOLEAN, "whether any member is online; NULL = unknown"),
+        Column(
+            "registered",
+            BOOLEAN,
+            "whether a broker that holds commits of the group has its configuration; NULL where "
+            "one of these did not report its groups",
+        ),
+        Column(
+            "duplicate_client_ids",
+            INT,
+            "client ids that two connections at one broker share; of the whole group",
+        ),
+        Column(
+            "mixed_members",
+            BOOLEAN,
+            "whether remoting and gRPC members consume at once; of the whole group",
+        ),
         Column("message_model", STRING, "CLUSTERING | BROADCASTING | LITE_SELECTIVE"),
         Column("consume_type", STRING, "CONSUME_ACTIVELY | CONSUME_PASSIVELY | CONSUME_POP"),
         Column("client_version", STRING, "lowest version of a member"),
         Column("retry_lag", BIGINT, "lag of the group's retry topics, those of POP included"),
+        Column(
+            "redelivered_tps",
+            DOUBLE,
+            "messages a second that came back for another attempt: written to the group's retry "
+            "topics since the previous observation",
+        ),
         Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
         *HEALTH,
     ),

@@ -255,6 +255,12 @@ CLIENTS = Table(
             "consume_orderly", BOOLEAN, "whether the client consumes in order, as it reports itself"
         ),
         Column("consume_batch_size", INT, "most messages of one listener call, where requested"),
+        Column(
+            "connections",
+            INT,
+            "connections with this client id at one broker, the most of any; NULL where only a "
+            "proxy reports the member",
+        ),
     ),
     key=("snapshot_id", "consumer_group", "client_id"),
 )

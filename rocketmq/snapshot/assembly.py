@@ -1,5 +1,6 @@
 """Assembly: from the readings of brokers to the rows of a snapshot. Pure: no network, no clock."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ def fill(
     slaves = [reading for reading in readings if not reading.is_master]
     online = online_at(masters) if online is None else online
     snapshot.brokers = [broker_row(reading) for reading in readings]
-    snapshot.clients = client_rows(online, lite_subscriptions(masters))
+    snapshot.clients = client_rows(online, lite_subscriptions(masters), connections_at(masters))
     for reading in masters:
         snapshot.queue_offsets += queue_rows(reading)
         own = [slave for slave in slaves if slave.broker == reading.broker]
@@ -134,11 +135,27 @@ def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
     return found
 
 
-def client_rows(online: Online, lite: LiteSubscriptions) -> list[Client]:
+def connections_at(masters: Iterable[BrokerReading]) -> dict[tuple[str, str], int]:
+    """Return by group and client id its connections at one broker, the most of any.
+
+    Proxies are no part of them: each also lists the connections that other proxies have.
+    """
+    most: dict[tuple[str, str], int] = {}
+    for reading in masters:
+        for group, connection in reading.connections.items():
+            members = connection.connections if connection else []
+            for client_id, count in Counter(member.client_id for member in members).items():
+                most[group, client_id] = max(count, most.get((group, client_id), 0))
+    return most
+
+
+def client_rows(
+    online: Online, lite: LiteSubscriptions, connections_of: dict[tuple[str, str], int]
+) -> list[Client]:
     """Return one row per member of a group, over all brokers it is connected to.
 
-    Subscriptions are the group's (203 shows only those of the last heartbeat), and each member's
-    own to lite topics.
+    Processes with one client id are one member with several connections. Subscriptions are the
+    group's (203 shows only those of the last heartbeat), and each member's own to lite topics.
     """
     rows: dict[tuple[str, str], Client] = {}
     for group, connections in online.items():
@@ -160,6 +177,7 @@ def client_rows(online: Online, lite: LiteSubscriptions) -> list[Client]:
                         message_model=connection.message_model,
                         consume_from_where=connection.consume_from_where,
                         subscriptions=[*subscriptions, *_by_topic(own | of_all)],
+                        connections=connections_of.get((group, member.client_id)),
                     ),
                 )
     return [rows[key] for key in sorted(rows)]

@@ -79,6 +79,7 @@ SOURCES = {
             *("max_queue_lag", "worst_broker", "worst_queue_id", "delay_ms", "online", "clients"),
             *("message_model", "loss_in_seconds", "dlq_messages", "health", "health_reason"),
             *("complete", "lag_is_lower_bound", "delay_is_lower_bound"),
+            *("duplicate_client_ids", "registered"),
         ),
         _with_group_columns,
     ),

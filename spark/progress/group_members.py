@@ -18,7 +18,8 @@ def group_members(clients: DataFrame) -> DataFrame:
 
     Returns:
         One row per snapshot, group, client and topic: `SNAPSHOT`, ``consumer_group, client_id,
-        topic`` (NULL for a member without subscriptions) and `REPORTED_OF_GROUP`.
+        topic`` (NULL for a member without subscriptions), ``connections`` and
+        `REPORTED_OF_GROUP`.
     """
     return with_new(
         clients,
@@ -27,6 +28,7 @@ def group_members(clients: DataFrame) -> DataFrame:
         *SNAPSHOT,
         "consumer_group",
         "client_id",
+        "connections",
         *REPORTED_OF_GROUP,
         F.col("subscription.topic").alias("topic"),
     )

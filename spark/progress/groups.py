@@ -16,7 +16,7 @@ from lake.tables import progress
 from lake.window import Window
 from rocketmq import names
 from spark.columns import at_least_zero, inside, with_new
-from spark.progress.consume_modes import is_lite
+from spark.progress.consume_modes import GRPC_CLIENT_ID, is_lite
 from spark.progress.filtering import NOTHING, Evidence, with_filtered_lag
 from spark.progress.group_members import (
     REPORTED_OF_GROUP,
@@ -85,7 +85,9 @@ def groups(
         raw.topics,
     )
     broadcast = queues_of_broadcasting_groups(members, raw.queue_offsets.where(inside(window)))
-    topics, brokers = (each.where(inside(window)) for each in (raw.topics, raw.brokers))
+    topics, brokers, configured = (
+        each.where(inside(window)) for each in (raw.topics, raw.brokers, raw.consumer_groups)
+    )
     missing = hidden
     if listed is not None:
         named = raw.consumer_offsets.where(inside(window))
@@ -98,8 +100,9 @@ def groups(
         .agg(F.max("is_broadcast").alias("is_broadcast"))
     )
     about_groups = _about_groups(
-        members.select("snapshot_id", "consumer_group", "topic", *REPORTED_OF_GROUP),
+        members,
         _groups_with_unknown_members(hidden, raw.snapshots),
+        _holders(known, configured),
         topics_of_groups(raw.queue_offsets, raw.topics),
     )
     return (
@@ -110,7 +113,7 @@ def groups(
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(
-            F.broadcast(_coverage(raw.snapshots, topics, brokers)),
+            F.broadcast(_coverage(raw.snapshots, topics, brokers, configured)),
             on="snapshot_id",
             how="left",
         )
@@ -166,12 +169,13 @@ def _is_consumed() -> Column:
 
 
 def _about_groups(
-    members: DataFrame, members_unknown: DataFrame, own_topics: DataFrame
+    members: DataFrame, members_unknown: DataFrame, holders: DataFrame, own_topics: DataFrame
 ) -> DataFrame:
     """Return one row per snapshot and group with what is known of it on all topics together."""
     return (
-        with_new(members, {"has_members": F.lit(True), "has_silent_member": _is_silent()})
+        members.select(*GROUP_ID, *REPORTED_OF_GROUP, *_of_members())
         .unionByName(members_unknown, allowMissingColumns=True)
+        .unionByName(holders, allowMissingColumns=True)
         .unionByName(own_topics, allowMissingColumns=True)
         .groupBy(*GROUP_ID)
         .agg(
@@ -180,6 +184,12 @@ def _about_groups(
             F.min_by("version", "version_order").alias("client_version"),
             F.max("has_members").alias("has_members"),
             F.max("has_silent_member").alias("has_silent_member"),
+            F.max("has_grpc").alias("has_grpc"),
+            F.max("has_remoting").alias("has_remoting"),
+            F.max("connections").alias("most_connections"),
+            F.collect_set("shared_id").alias("shared_ids"),
+            F.collect_set("holder").alias("holders"),
+            F.collect_set("configured").alias("configured"),
             F.max("members_unknown").alias("members_unknown"),
             F.max("hidden").alias("hidden"),
             F.collect_set("waiting").alias("retries_waiting"),
@@ -189,9 +199,30 @@ def _about_groups(
     )
 
 
-def _is_silent() -> Column:
-    """Return whether a member reports no subscription, as those that are assigned queues do."""
-    return F.when(F.col("topic").isNull(), F.lit(True))
+def _of_members() -> list[Column]:
+    """Return what the rows of members add to what is known of their group.
+
+    ``has_silent_member``: one reports no subscription, as those that are assigned queues do;
+    ``shared_id``: a client id with several connections at one broker.
+    """
+    is_true = F.lit(True)
+    speaks_grpc = F.col("client_id").rlike(GRPC_CLIENT_ID)
+    return [
+        is_true.alias("has_members"),
+        F.when(F.col("topic").isNull(), is_true).alias("has_silent_member"),
+        F.when(speaks_grpc, is_true).alias("has_grpc"),
+        F.when(~speaks_grpc, is_true).alias("has_remoting"),
+        F.col("connections"),
+        F.when(F.col("connections") > 1, F.col("client_id")).alias("shared_id"),
+    ]
+
+
+def _holders(known: DataFrame, configured: DataFrame) -> DataFrame:
+    """Return the brokers that hold commits of a group, and those that have its configuration."""
+    of_brokers = F.col("consumer_offset").isNotNull() & (F.col("offset_store") != "client_file")
+    commits = known.where(of_brokers).select(*GROUP_ID, F.col("broker").alias("holder"))
+    configs = configured.select(*GROUP_ID, F.col("broker").alias("configured"))
+    return commits.distinct().unionByName(configs, allowMissingColumns=True)
 
 
 def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -222,14 +253,23 @@ def _over_topics() -> dict[str, Column]:
     """Return what is known of each group from all its topics.
 
     ``retries``: its lag on its retry topics, those of POP included; ``retries_read``: those with a
-    known lag; ``retries_unknown``: its unknown queues there; ``progressed``: whether a commit or an
-    acknowledgement moved somewhere.
+    known lag; ``retries_unknown``: its unknown queues there; ``retries_tps``: what is written there
+    a second, 0 where it has no queue there, and NULL where a rate is unknown; ``progressed``:
+    whether a commit or an acknowledgement moved somewhere.
     """
     is_own, lag = belongs_to_group(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
     return {
         "retries": F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
         "retries_read": F.collect_set(F.when(is_own & lag.isNotNull(), F.col("topic"))).over(group),
+        "retries_tps": F.when(
+            F.coalesce(
+                F.max(F.when(is_own, F.col("produce_tps").isNull())).over(group), F.lit(False)
+            ),
+            F.lit(None).cast("double"),
+        ).otherwise(
+            F.coalesce(F.sum(F.when(is_own, F.col("produce_tps"))).over(group), F.lit(0.0))
+        ),
         "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
         "progressed": F.max(
             F.coalesce("moved", F.lit(False)) | F.coalesce(F.col("ack_tps") > 0, F.lit(False))
@@ -237,12 +277,15 @@ def _over_topics() -> dict[str, Column]:
     }
 
 
-def _coverage(snapshots: DataFrame, topics: DataFrame, brokers: DataFrame) -> DataFrame:
+def _coverage(
+    snapshots: DataFrame, topics: DataFrame, brokers: DataFrame, configured: DataFrame
+) -> DataFrame:
     """Return one row per snapshot with what it covers.
 
     ``has_all_topics``: every broker named its topics, so one that is missing does not exist,
     whatever else failed. ``from_files``: it was read from files, without requests for clients.
     ``proxy_may_know``: a proxy that nobody requested may know members that brokers do not report.
+    ``with_groups``: the brokers that reported their consumer groups.
     """
     shared = F.when(F.col("topic") == names.PROXY_TOPIC, F.lit(True)).alias("behind_proxy")
     snapshots = snapshots.unionByName(
@@ -251,6 +294,8 @@ def _coverage(snapshots: DataFrame, topics: DataFrame, brokers: DataFrame) -> Da
     ).unionByName(
         brokers.select("snapshot_id", F.col("broker").alias("expected")), allowMissingColumns=True
     )
+    with_groups = configured.select("snapshot_id", F.col("broker").alias("with_groups")).distinct()
+    snapshots = snapshots.unionByName(with_groups, allowMissingColumns=True)
     source = F.coalesce("source", F.lit("remote"))
     holds_queues = F.max(~source.isin(*WITHOUT_QUEUES) & F.col("status").isNotNull())
     expected, with_topics = F.collect_set("expected"), F.collect_set("with_topics")
@@ -262,6 +307,7 @@ def _coverage(snapshots: DataFrame, topics: DataFrame, brokers: DataFrame) -> Da
         ),
         F.max(F.when(source != "remote", F.lit(True))).alias("from_files"),
         F.when(F.max("proxies_answered").isNull(), F.max("behind_proxy")).alias("proxy_may_know"),
+        F.collect_set("with_groups").alias("with_groups"),
     )
 
 
@@ -292,7 +338,28 @@ def _completeness() -> dict[str, Column]:
         "complete": unknown == 0,
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
         "retry_lag": F.when(~F.coalesce(missing, F.lit(False)), retries),
+        "redelivered_tps": F.when(
+            F.coalesce(~missing, F.lit(True)) & (has_all_topics | (F.col("retries_tps") > 0)),
+            F.col("retries_tps"),
+        ),
+        "registered": _registered(),
     }
+
+
+def _registered() -> Column:
+    """Return whether the group has a configuration where its commits are; NULL = unknown.
+
+    A group without commits at brokers is compared with all brokers, and is unknown where none has
+    its configuration.
+    """
+    holders, configured = F.col("holders"), F.col("configured")
+    without_commits = F.size(holders) == 0
+    is_configured = (without_commits & (F.size(configured) > 0)) | F.arrays_overlap(
+        holders, configured
+    )
+    silent = F.array_except(holders, F.col("with_groups"))
+    all_reported = ~without_commits & (F.size(silent) == 0) & F.col("hidden").isNull()
+    return F.when(is_configured, F.lit(True)).when(all_reported, F.lit(False))
 
 
 def _membership() -> dict[str, Column]:
@@ -307,8 +374,18 @@ def _membership() -> dict[str, Column]:
     all_report = ~F.coalesce("has_silent_member", F.lit(False)) | (F.col("subscribers") > 0)
     online = F.when(F.col("has_members"), F.lit(True)).when(members_known, F.lit(False))
     shadow = F.when(F.col("broadcast"), F.lit("BROADCASTING"))
+    both = F.coalesce(F.col("has_grpc") & F.col("has_remoting"), F.lit(False))
+    nobody = F.when(~online, F.lit(0))
+    shared = F.when(F.col("most_connections").isNotNull(), F.size("shared_ids"))
     return {
         "online": online,
+        "mixed_members": F.when(both, F.lit(True)).when(
+            F.col("members_unknown").isNull()
+            & F.col("proxy_may_know").isNull()
+            & online.isNotNull(),
+            F.lit(False),
+        ),
+        "duplicate_client_ids": F.coalesce(shared, nobody).cast("int"),
         "clients": F.when(online.isNotNull() & all_report, F.col("subscribers").cast("int")),
         "message_model": F.coalesce("message_model", shadow),
     }

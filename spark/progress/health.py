@@ -111,7 +111,8 @@ def _over_observations() -> dict[str, Column]:
     ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
     those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
     online; ``produced_tps``: mean rate of production; ``acknowledged``: the largest rate of
-    acknowledgements, NULL where none is known; ``in_flight``: the known numbers of messages in
+    acknowledgements, NULL where none is known; ``redelivered``: the largest rate of
+    messages that came back; ``in_flight``: the known numbers of messages in
     flight, oldest first; ``was_worse_earlier``: whether an observation before the window was in one
     of the states `WORSE_THAN_CATCHING_UP`.
     """
@@ -130,6 +131,7 @@ def _over_observations() -> dict[str, Column]:
         "known": F.collect_list(known).over(all_of_them),
         "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
         "acknowledged": F.max("ack_tps").over(all_of_them),
+        "redelivered": F.max("redelivered_tps").over(all_of_them),
         "in_flight": F.collect_list("inflight").over(all_of_them),
         "was_worse_earlier": F.max(F.col("earlier_health").isin(*WORSE_THAN_CATCHING_UP)).over(
             all_of_them
@@ -256,7 +258,8 @@ def _calm(threshold: Threshold) -> list[Column]:
     ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
     had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
     traffic = _progressed() | F.coalesce("written", F.lit(False))
-    busy = traffic | _acknowledges() | F.coalesce(F.col("inflight") > 0, F.lit(False))
+    unfinished = (F.col("inflight") > 0) | (F.col("redelivered") > 0)
+    busy = traffic | _acknowledges() | F.coalesce(unfinished, F.lit(False))
     return [
         _of_state("CATCHING_UP", (last < first) & (last > 0) & had_trouble, _lag()),
         _of_state("IDLE", (F.col("value") == 0) & ~busy, reasons.idle()),
@@ -265,4 +268,4 @@ def _calm(threshold: Threshold) -> list[Column]:
 
 
 def _lag() -> Column:
-    return reasons.joined(reasons.lag_change(), reasons.flow_controlled())
+    return reasons.joined(reasons.lag_change(), reasons.redelivered(), reasons.flow_controlled())

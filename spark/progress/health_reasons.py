@@ -152,6 +152,12 @@ def _no_acknowledgement() -> Column:
     return F.when(F.col("acknowledged").isNotNull(), counted).otherwise("acknowledgements unknown")
 
 
+def redelivered() -> Column:
+    """State at which rate messages of the group come back for another attempt; else NULL."""
+    rate = F.col("redelivered")
+    return F.when(rate > 0, F.format_string("up to %.2f messages a second come back", rate))
+
+
 def flow_controlled() -> Column:
     """State which queues clients do not pull, because their caches are at a limit; else NULL."""
 

@@ -68,6 +68,7 @@ class RawFrames:
         consumer_offsets: ``raw.consumer_offsets``.
         topics: ``raw.topics``.
         clients: ``raw.clients``.
+        consumer_groups: ``raw.consumer_groups``.
     """
 
     snapshots: DataFrame
@@ -76,6 +77,7 @@ class RawFrames:
     consumer_offsets: DataFrame
     topics: DataFrame
     clients: DataFrame
+    consumer_groups: DataFrame
 
 
 def queues(

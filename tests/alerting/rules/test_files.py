@@ -122,7 +122,8 @@ KNOWN = ", ".join(
     repr(name)
     for name in (
         *("lag", "filtered_lag", "nobody_online", "never_committed", "lost", "losing"),
-        *("falling_behind", "stalled", "blocked", "stopped", "retry_growth", "dlq_growth"),
+        *("falling_behind", "stalled", "blocked", "stopped", "retry_growth"),
+        *("redelivery", "dlq_growth"),
         *(
             "rewound",
             "delay",
@@ -132,7 +133,8 @@ KNOWN = ", ".join(
             "unowned_queues",
             "idle_clients",
         ),
-        *("inconsistent_subscription", "throughput_drop", "column"),
+        *("inconsistent_subscription", "duplicate_client_ids", "mixed_members"),
+        *("unregistered", "throughput_drop", "column"),
         *("broker_down", "disk", "collection_incomplete"),
         *("collection_late", "quality", "run_failed"),
     )

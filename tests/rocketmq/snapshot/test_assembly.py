@@ -407,6 +407,21 @@ def test_a_member_subscribes_to_its_own_lite_topics(subscriber, topics):
     assert [each.topic for each in client.subscriptions] == topics
 
 
+def test_processes_with_one_client_id_are_one_member_with_several_connections():
+    """As one broker lists them; two brokers list each member once."""
+    twice = online("T", client="same")
+    twice.connections.append(Connection("same", "127.0.0.1:6", "JAVA", "V5_3_3"))
+    twice.connections.append(Connection("other", "127.0.0.1:7", "JAVA", "V5_3_3"))
+    found = snapshot_of(
+        master(connections={"g": twice}),
+        master("broker-b", connections={"g": online("T", client="other")}),
+    )
+    assert [(row.client_id, row.connections) for row in found.clients] == [
+        ("other", 1),
+        ("same", 2),
+    ]
+
+
 def test_lite_topics_beyond_the_limit_are_left_out_and_counted():
     """That is no problem: such a cluster would never have a complete snapshot."""
     reading = lite()

@@ -290,6 +290,47 @@ def test_every_column_declares_its_meaning_of_unknown() -> None:
     assert not SUMS & MINIMA
 
 
+def test_a_group_without_a_configuration_raises_no_alert_but_its_own(spark: SparkSession) -> None:
+    """Its offsets stay when it is deleted, and their lag grows for ever."""
+    alone = {"online": False, "clients": 0, "health": "STOPPED", "lag_upper": 2_000_000}
+    alone |= {"queues": 8, "loss_in_seconds": 1.0, "lost": 5, "delay_ms": 10**8}
+    rows = [
+        group(0, 2_000_000, consumer_group="deleted", registered=False, **alone),
+        group(0, 5, consumer_group="deleted", topic="a", registered=False, **alone),
+        group(0, 2_000_000, consumer_group="not-told", registered=None, **alone),
+        group(0, 2_000_000, consumer_group="real", registered=True, **alone),
+    ]
+    found = evaluate(READY_MADE, groups(spark, rows), minutes(0, 5)).collect()
+    rules = {}
+    for row in found:
+        rules.setdefault(row.subject, set()).add(row.rule)
+    assert rules["lab/deleted/orders"] == {"offsets-unregistered"}
+    assert "lab/deleted/a" not in rules
+    assert rules["lab/real/orders"] >= {"nobody-online", "lag-very-high", "messages-soon-lost"}
+    assert rules["lab/not-told/orders"] == rules["lab/real/orders"]
+
+
+def test_facts_about_a_whole_group_raise_one_alert(spark: SparkSession) -> None:
+    facts = {"duplicate_client_ids": 2, "mixed_members": True, "redelivered_tps": 0.5}
+    unknown = {name: None for name in facts}
+    none = {"duplicate_client_ids": 0, "mixed_members": False, "redelivered_tps": 0.01}
+    rows = [
+        *(group(0, 0, topic=topic, **facts) for topic in ("orders", "%RETRY%billing")),
+        group(0, 0, consumer_group="not-told", **unknown),
+        group(0, 0, consumer_group="well", **none),
+    ]
+    rules = [*named("duplicate_client_ids"), *named("mixed_members"), *named("redelivery", 1)]
+    subject = "lab/billing/%RETRY%billing"
+    assert_alerts(
+        evaluate(rules, groups(spark, rows), minutes(0, 5)),
+        [
+            (0, "duplicate_client_ids", subject, 2.0),
+            (0, "mixed_members", subject, 1.0),
+            (0, "redelivery", subject, 30.0),
+        ],
+    )
+
+
 def test_lag_and_nobody_online(spark: SparkSession) -> None:
     gone = {"online": False, "message_model": None}
     rows = [

@@ -541,6 +541,100 @@ def test_members_that_report_no_subscription_tell_nothing(spark):
     ]
 
 
+def configured(broker: str, *groups: str) -> list[dict[str, Any]]:
+    return [{"at": 0, "broker": broker, "consumer_group": name} for name in groups]
+
+
+def test_a_group_is_registered_where_a_broker_with_its_commits_has_its_configuration(spark):
+    """Of brokers that did not report their groups nothing is known."""
+    held = {
+        "at-a": "broker-a",
+        "at-b": "broker-b",
+        "elsewhere": "broker-a",
+        "gone": "broker-a",
+        "not-told": "broker-c",
+    }
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100, broker=f"broker-{name}") for name in "abc"],
+        consumer_offsets=[
+            *(read(60, consumer_group=group, broker=broker) for group, broker in held.items()),
+            read(60, consumer_group="at-b", broker="broker-a"),
+        ],
+        consumer_groups=[
+            *configured("broker-a", "at-a", "TOOLS_CONSUMER"),
+            *configured("broker-b", "at-b", "elsewhere"),
+        ],
+    )
+    assert {group: row["registered"] for (group, _), row in rows.items()} == {
+        "at-a": True,
+        "at-b": True,
+        "elsewhere": False,
+        "gone": False,
+        "not-told": None,
+    }
+
+
+GRPC_ID = "host@7@0@2sp1b5c8xg"
+
+
+@pytest.mark.parametrize(
+    ("members", "mixed", "shared"),
+    [
+        ([("c1", 1), ("c2", 1)], False, 0),
+        ([("c1", 2), ("c2", 1), ("c3", 3)], False, 2),
+        ([("c1", 1), (GRPC_ID, None)], True, 0),
+        ([(GRPC_ID, None)], False, None),
+        ([], False, 0),
+    ],
+)
+def test_members_that_share_an_id_or_speak_two_protocols(spark, members, mixed, shared):
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        queue_offsets=[written(100)],
+        consumer_offsets=[read(60)],
+        clients=[
+            member(client_id, "orders", "payments", connections=connections)
+            for client_id, connections in members
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert (row["mixed_members"], row["duplicate_client_ids"]) == (mixed, shared)
+
+
+def test_messages_that_come_back_are_what_is_written_to_retry_topics(spark):
+    """Of POP and of others. Without an observation before, or of retries not read: unknown."""
+    retries = ("%RETRY%billing", "%RETRY%billing_orders")
+
+    def offsets(group, topics, at, maximum):
+        return [
+            read(0, at=at, consumer_group=group, topic=topic) for topic in ("orders", *topics)
+        ], [written(maximum, at=at, topic=topic) for topic in topics]
+
+    observed = [
+        offsets("billing", retries, 0, 100),
+        offsets("billing", retries, 1, 130),
+        offsets("first", ["%RETRY%first"], 1, 7),
+        offsets("none", [], 1, 0),
+    ]
+    rows = compute(
+        spark,
+        window=(1, 60),
+        snapshots=[SNAPSHOT | {"at": at} for at in (0, 1)],
+        brokers=[{"at": at, "broker": "broker-a", "broker_id": 0} for at in (0, 1)],
+        topics=[row | {"at": 1} for row in existing("orders", *retries, "%RETRY%first")],
+        queue_offsets=[
+            *(written(100, at=at) for at in (0, 1)),
+            *(row for _, queues in observed for row in queues),
+        ],
+        consumer_offsets=[row for consumers, _ in observed for row in consumers],
+    )
+    found = {group: row["redelivered_tps"] for (group, topic), row in rows.items()}
+    assert found == {"billing": 1.0, "first": None, "none": 0.0}
+
+
 def test_a_broadcasting_group_has_its_worst_clients_progress(spark):
     clients = [member(name, "orders", message_model="BROADCASTING") for name in ("c1", "c2")]
     rows = compute(

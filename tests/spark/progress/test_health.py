@@ -65,6 +65,7 @@ class Seen:
     topic: str = "orders"
     bound: bool | None = None
     inflight: int | None = None
+    redelivered_tps: float | None = 0.0
 
 
 def popped(observations, *ack_tps):
@@ -368,6 +369,12 @@ CASES = {
         "IDLE",
         "no lag, nothing written or consumed, over 10 observations (540 s)",
     ),
+    "every message comes back": (
+        [replace(seen, redelivered_tps=0.1) for seen in stands(*[50] * 10)],
+        "OK",
+        "readable lag 0, was 0 over 10 observations (540 s), "
+        "up to 0.10 messages a second come back",
+    ),
     "busy without lag": (lags(*[0] * 10), "OK", "readable lag 0, was 0"),
     # The trend.
     "falls behind": (
@@ -493,6 +500,7 @@ def rows_of(group, observations, last=LAST):
                 "ack_tps": seen.ack_tps,
                 "lag_is_lower_bound": seen.bound,
                 "inflight": seen.inflight,
+                "redelivered_tps": seen.redelivered_tps,
                 "worst_broker": "broker-a",
                 "worst_queue_id": worst,
                 "max_queue_lag": None if worst is None else seen.queues[worst].upper,
