@@ -586,7 +586,9 @@ def computed_rows(spark, rows, first, end, numbers, overrides=()):
 @pytest.fixture(scope="module")
 def newest(spark):
     rows = rows_of_all({name: observations for name, (observations, _, _) in CASES.items()})
-    found = computed(spark, rows, LAST, LAST + 1, {at: at for at in range(LAST + 1)})
+    stood = {("stood, and catches up from little", snapshot_id(LAST - 2)): ("STALLED", "")}
+    numbers = {at: at for at in range(LAST + 1)}
+    found = computed(spark, rows, LAST, LAST + 1, numbers, known=stood)
     return {group: state for (group, _), state in found.items()}
 
 
