@@ -14,8 +14,8 @@ from itertools import product
 from rocketmq.names import retry_topic
 from rocketmq.wire.frame import encode_request
 
-SEND_MESSAGE = 10
-"""A request code that only a lab may send; the client of `rocketmq` refuses it."""
+SEND_MESSAGE, HEART_BEAT = 10, 34
+"""Request codes that only a lab may send; the client of `rocketmq` refuses them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,6 +28,7 @@ class Large:
         groups: consumer groups, none of them online.
         topics_per_group: topics each group has progress on.
         messages: messages in each queue.
+        behind: one group in so many is behind; the others are at the end of all their queues.
     """
 
     topics: int = 400
@@ -35,6 +36,7 @@ class Large:
     groups: int = 300
     topics_per_group: int = 4
     messages: int = 5
+    behind: int = 1
 
     @property
     def topic_names(self) -> list[str]:
@@ -53,9 +55,11 @@ class Large:
             for place in range(self.topics_per_group):
                 first = (number * self.topics_per_group + place) * self.queues
                 offsets = {
-                    queue_id: (first + queue_id) % (self.messages + 1)
+                    queue_id: self.messages
+                    if number % self.behind
+                    else (first + queue_id) % (self.messages + 1)
                     for queue_id in range(self.queues)
-                    if (first + queue_id) % 20
+                    if (first + queue_id) % 20 or number % self.behind
                 }
                 topic = names[(number * self.topics_per_group + place) % self.topics]
                 yield topic, group, offsets
@@ -76,6 +80,27 @@ class Large:
             f"store/config/{name}.json": json.dumps({**table, "dataVersion": _VERSION})
             for name, table in tables.items()
         }
+
+    def heartbeat(self) -> bytes:
+        """The frame by which one client is a member of every group, while its connection lives."""
+        topics: dict[str, list[str]] = {}
+        for topic, group, _ in self.progress():
+            topics.setdefault(group, [retry_topic(group)]).append(topic)
+        members = [
+            {
+                "groupName": group,
+                "consumeType": "CONSUME_PASSIVELY",
+                "messageModel": "CLUSTERING",
+                "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+                "subscriptionDataSet": [
+                    {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
+                    for topic in own
+                ],
+            }
+            for group, own in topics.items()
+        ]
+        body = {"clientID": "127.0.0.1@large", "producerDataSet": [], "consumerDataSet": members}
+        return encode_request(HEART_BEAT, 0, {}, json.dumps(body).encode())
 
     def sends(self) -> Iterator[bytes]:
         """The frames that put the messages into one broker's queues."""

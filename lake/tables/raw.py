@@ -184,7 +184,12 @@ CONSUMER_OFFSETS = Table(
         Column("client_id", STRING, "member; NULL except for broadcasting groups"),
         CONSUMER_OFFSET,
         PULL_OFFSET,
-        Column("pull_source", STRING, "consume_stats | consumer_offset_table | client_cache"),
+        Column(
+            "pull_source",
+            STRING,
+            "consume_stats | consumer_offset_table | client_cache | queue_end (the commit is the "
+            "end of the queue, so nothing is left to hand out)",
+        ),
         Column(
             "first_unconsumed_at",
             TIMESTAMP,

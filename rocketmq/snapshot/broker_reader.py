@@ -32,8 +32,8 @@ class BrokerReader:
     async def read(self) -> None:
         """Send every request that does not depend on other brokers.
 
-        Consumer offsets come first and queue offsets last, so that lag is never negative by race.
-        Pull offsets come in between, so they are neither behind the one nor ahead of the other.
+        Consumer offsets come before queue offsets, so that lag is never negative by race. Pull
+        offsets that need a request of their own come last: most groups need none then.
         """
         if self.reading.taken_by:
             return
@@ -51,9 +51,9 @@ class BrokerReader:
             return
         known = self.reading.known_groups()
         await asyncio.gather(self._request_modes(), self.read_connections(known))
-        await self._each(self.reading.pull_offset_requests(), self._consume_stats)
         await self._each(self.reading.topics_to_measure(), self._topic_stats)
         await self._each(list(self.reading.queues_to_measure()), self._queue_ends)
+        await self._each(self.reading.pull_offset_requests(), self._consume_stats)
         lite_topics = self.reading.lite_topics_to_measure(self.max_lite_topics)
         await self._each(lite_topics, self._lite_topic)
 

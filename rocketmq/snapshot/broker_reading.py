@@ -22,6 +22,7 @@ from rocketmq.admin.responses import (
 )
 from rocketmq.names import (
     LMQ_PREFIX,
+    OffsetKey,
     TopicKind,
     is_system_group,
     names_of_lite_topic,
@@ -258,12 +259,33 @@ class BrokerReading:
                 absent = (number for number in config.queues if number not in stats)
                 yield from ((topic, number) for number in absent)
 
+    def is_at_end(self, topic: str, queue_id: int, offset: int | None) -> bool:
+        """Return whether an offset is the end of its queue: nothing lies beyond it.
+
+        A queue without an offset is at its end where it holds no message.
+        """
+        queue = (self.topic_stats.get(topic) or {}).get(queue_id)
+        if queue is None or queue.max_offset is None:
+            return False
+        return (queue.min_offset if offset is None else offset) == queue.max_offset
+
+    def _is_at_end(self, topic: str, group: str) -> bool:
+        """Return whether a group is at the end of all queues of a topic."""
+        committed = self.offsets.offsets.get(OffsetKey(topic, group), {}) if self.offsets else {}
+        queues = self.topic_stats.get(topic) or {}
+        offsets = {queue_id: committed.get(queue_id, -1) for queue_id in queues}
+        return bool(offsets) and all(
+            self.is_at_end(topic, queue_id, None if offset == -1 else offset)
+            for queue_id, offset in offsets.items()
+        )
+
     def pull_offset_requests(self) -> list[tuple[str, list[str]]]:
         """Return (group, topics) whose pull offsets only GET_CONSUME_STATS (208) reports.
 
         None where the offset table has them (5.5.0) or the broker keeps none (before 5.1). None for
-        broadcasting groups, whose clients each pull for themselves, and for POP. From 5.3.2 on a
-        request takes many topics: one entry per group. Before that: one entry per topic.
+        broadcasting groups, whose clients each pull for themselves, and for POP. None where the
+        commit is at the end of every queue: nothing is left to hand out. From 5.3.2 on a request
+        takes many topics: one entry per group. Before that: one entry per topic.
         """
         if self.offsets is None or self.offsets.pull_offsets is not None:
             return []
@@ -285,6 +307,7 @@ class BrokerReading:
                 if (measured is None or topic in measured)
                 and not self.pops(topic, group)
                 and not topic.startswith(LMQ_PREFIX)
+                and not self._is_at_end(topic, group)
             ]
             if version >= TOPIC_LIST_SINCE:
                 requests += [(group, topics)] if topics else []

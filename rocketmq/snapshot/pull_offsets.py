@@ -9,6 +9,12 @@ from rocketmq.snapshot.online import Online, broadcasts
 PullOffset = Callable[[int, int | None], tuple[int | None, str | None]]
 """(queue id, consumer offset) -> (pull offset, its source)."""
 
+CONSUME_STATS = "consume_stats"
+"""The source of pull offsets that a request of their own (208) reports."""
+
+QUEUE_END = "queue_end"
+"""The source where no request is needed: the commit is at the end of the queue."""
+
 NEVER_COMMITTED = -1
 """The broker's own sign for a queue without progress (`ConsumerOffsetManager.queryOffset`)."""
 
@@ -21,10 +27,11 @@ def pull_offsets(
 ) -> PullOffset:
     """Return the function that gives pull offset and source for each queue of a key.
 
-    The pull offset is the largest over the replicas: each knows only what it handed out itself. A
-    slave responds after the queues were read, so its value is capped at the max offset. Broadcast
-    and POP groups have no pull offset: each broadcasting client pulls for itself, and POP does not
-    hand out a queue in order.
+    The pull offset is the largest over the replicas: each knows only what it handed out itself.
+    Requests for it come after the queues were read, so its value is capped at the max offset. An
+    online group whose commit is the end of a queue needs no request. Broadcast and POP groups have
+    no pull offset: each broadcasting client pulls for itself, and POP does not hand out a queue in
+    order.
 
     Args:
         reading: the master.
@@ -37,15 +44,18 @@ def pull_offsets(
         return lambda queue_id, offset: (None, None)
     of_master = _replica_pull_offsets(reading, key)
     of_slaves = [_replica_pull_offsets(slave, key) for slave in slaves]
-    if not of_slaves:
-        return of_master
     written = reading.topic_stats.get(key.topic) or {}
+    is_online = reading.connections.get(group) is not None
 
     def furthest(queue_id: int, offset: int | None) -> tuple[int | None, str | None]:
+        end = written[queue_id].max_offset if queue_id in written else None
         pull, source = of_master(queue_id, offset)
+        if source == CONSUME_STATS and pull is not None and end is not None:
+            pull = min(pull, end)
+        if pull is None and is_online and reading.is_at_end(key.topic, queue_id, offset):
+            pull, source = end, QUEUE_END
         for of_slave in of_slaves:
             found, found_in = of_slave(queue_id, offset)
-            end = written[queue_id].max_offset if queue_id in written else None
             if found is not None and end is not None:
                 found = min(found, end)
                 if found > (offset or 0) and (pull is None or found > pull):
@@ -74,7 +84,7 @@ def _replica_pull_offsets(reading: BrokerReading, key: OffsetKey) -> PullOffset:
         if offset is None and found.pull_offset == 0 < found.broker_offset:
             # Neither committed nor pulled here: the broker reports 0 for want of a value.
             return None, None
-        return found.pull_offset, "consume_stats"
+        return found.pull_offset, CONSUME_STATS
 
     if reading.offsets and reading.offsets.pull_offsets is not None:
         table = reading.offsets.pull_offsets.get(key, {})

@@ -106,7 +106,7 @@ def test_pop_messages_in_flight_are_unknown(snapshots_taken):
         assert {topic for group, topic in pulls if group in GROUPS} <= {
             f"%RETRY%{group}" for group in GROUPS
         }
-        assert pulls["g-fast", ORDERS] == pull_source_of(chosen_version())
+        assert pulls["g-fast", ORDERS] in (pull_source_of(chosen_version()), "queue_end")
 
 
 def test_lag_of_remoting_pop_groups_is_a_bound(snapshots_taken):

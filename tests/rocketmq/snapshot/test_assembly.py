@@ -198,6 +198,43 @@ def test_pull_offsets_of_consume_stats(committed, stats, pull, source):
     assert progress(reading)[A0] == (committed, pull, source, "broker")
 
 
+@pytest.mark.parametrize(
+    ("committed", "queue", "requested", "expected"),
+    [
+        (100, QueueStats(10, 100, None), False, (100, "queue_end")),
+        (None, QueueStats(0, 0, None), False, (0, "queue_end")),  # nothing was ever sent
+        (-1, QueueStats(40, 40, None), False, (40, "queue_end")),  # all of it expired
+        (99, QueueStats(10, 100, None), True, (None, None)),
+        (101, QueueStats(10, 100, None), True, (None, None)),  # ahead of the broker
+        (None, QueueStats(10, 100, None), True, (None, None)),
+        (100, QueueStats(None, None, None), True, (None, None)),  # a queue that was not measured
+    ],
+)
+def test_at_the_end_of_a_queue_no_request_is_needed(committed, queue, requested, expected):
+    """Nothing is left to hand out, so the pull offset is the end too."""
+    reading = master(
+        topics={"T": TopicConfig("T", 1, 1, 6)},
+        connections={"g": online("T")},
+        topic_stats={"T": {0: queue}},
+        offsets={} if committed is None else {0: committed},
+        config={"brokerVersionDesc": "V5_5_1"},
+    )
+    assert reading.pull_offset_requests() == ([("g", ["T"])] if requested else [])
+    assert progress(reading)[A0][1:3] == expected
+
+
+def test_at_the_end_nothing_is_known_of_an_offline_group():
+    """It may have popped, and what it holds is not seen in offsets."""
+    stats = {"T": {0: QueueStats(10, 50, None)}}
+    assert progress(master(offsets={0: 50}, topic_stats=stats))[A0][1:3] == (None, None)
+
+
+def test_a_pull_offset_is_capped_at_the_end_that_was_read_before():
+    stats = {("g", "T"): {0: ConsumeStats(140, 50, 130, None)}}
+    reading = master(offsets={0: 50}, connections={"g": online("T")}, consume_stats=stats)
+    assert progress(reading)[A0][1:3] == (100, "consume_stats")
+
+
 POP_RETRY = "%RETRY%g_T"
 """Where a broker puts what g did not acknowledge of T in time."""
 
