@@ -136,7 +136,9 @@ def _failure(
 ) -> Response:
     """Return a page to a person at a page, and a problem to a program."""
     is_page = not request.url.path.startswith((API, "/metrics", "/healthz", "/readyz"))
-    if not is_page or "text/html" not in request.headers.get("accept", ""):
+    # A form is of a page, whatever its sender accepts.
+    is_read = request.method == "POST" or "text/html" in request.headers.get("accept", "")
+    if not is_page or not is_read:
         return problem(status, detail, headers)
     context = {"title": HTTPStatus(status).phrase, "detail": detail}
     response = layout.html(request, "problem.html", context, status)

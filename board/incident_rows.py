@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import pyarrow.compute as pc
+
 from alerting.delivery.records import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, incident_of
@@ -75,8 +77,12 @@ def of_group(rows: Shown, cluster: str, group: str) -> list[dict[str, Any]]:
     ]
 
 
-def incident_details(lake: Lake, incident_id: str, at: datetime | None = None) -> dict[str, Any]:
-    """Return an incident as the table has it now, or as it was, with its notifications.
+def incident_details(
+    lake: Lake, rows: Shown, incident_id: str, at: datetime | None = None
+) -> dict[str, Any]:
+    """Return an incident as it is shown, or as it was, with its notifications.
+
+    One that resolved too long ago to be among what is shown is as the table has it.
 
     Raises:
         ProblemError: there is no incident with this id, or it had not opened.
@@ -85,7 +91,10 @@ def incident_details(lake: Lake, incident_id: str, at: datetime | None = None) -
         incident = incident_of(lake, incident_id)
     except NoSuchIncidentError:
         raise ProblemError(404, f"no incident {incident_id!r}: GET /api/v1/incidents") from None
-    row, notifications = plain_rows([incident])[0], notifications_of(lake, incident)
+    shown = rows.of(alerting.INCIDENTS)
+    shown = dict_rows(shown.filter(pc.equal(shown["incident_id"], incident_id)))  # pyright: ignore
+    row = shown[0] if shown else plain_rows([incident])[0]
+    notifications = notifications_of(lake, incident)
     if at is not None:
         if incident.opened_at > at:
             raise ProblemError(404, f"incident {incident_id!r} had not opened then")

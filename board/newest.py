@@ -4,14 +4,17 @@ Three manners: the rows of each cluster's newest computed snapshot; of what only
 read, the newest rows of each group; and all rows of the last hours.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression, EqualTo
 
+from alerting.incidents.as_of import row_as_of
 from alerting.incidents.incident import OPEN
 from lake.catalog import Lake
 from lake.conditions import (
@@ -50,6 +53,9 @@ OF_GROUP = (
 RECENT = (progress.EVENTS, progress.THROUGHPUT, quality.RESULTS, quality.QUARANTINE)
 """Tables of which the rows of the last `REACH` are kept."""
 
+AHEAD = timedelta(minutes=1)
+"""How far in the future a snapshot may lie: clocks differ. One further ahead is shown nowhere."""
+
 REACH = {
     progress.EVENTS.name: timedelta(hours=24),
     progress.THROUGHPUT.name: timedelta(minutes=30),
@@ -79,11 +85,13 @@ class Newest:
         at: cluster -> instant of its newest computed snapshot that observed groups.
         rows: table name -> rows; every kept table is there, also without rows.
         versions: table name -> version of the table that the rows were read from.
+        ahead: rows of ``raw.snapshots`` that lay further in the future than `AHEAD`.
     """
 
     at: Mapping[str, datetime] = field(default_factory=dict)
     rows: Mapping[str, pa.Table] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    ahead: Sequence[Mapping[str, Any]] = ()
 
     def of(self, table: Table, cluster: str | None = None) -> pa.Table:
         """Return the kept rows of a table, of one cluster or of all."""
@@ -119,19 +127,79 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
     """
     changed = {name for name, version in versions.items() if known.versions.get(name) != version}
     is_new = progress.SNAPSHOTS.name in changed
-    at, snapshots = clusters_at(lake) if is_new else (known.at, known.of(raw.SNAPSHOTS))
+    before = known.at, known.of(raw.SNAPSHOTS)
+    at, snapshots = clusters_at(lake, now + AHEAD) if is_new else before
     rows = {raw.SNAPSHOTS.name: snapshots}
     for table in (*OF_SNAPSHOT, *OF_GROUP, *RECENT, alerting.INCIDENTS):
         if at == known.at and table.name not in changed and table.name in known.rows:
             rows[table.name] = known.rows[table.name]
         else:
             rows[table.name] = read_rows(lake, table, at, now)
-    return Newest(at, rows, dict(versions))
+    incidents = rows[alerting.INCIDENTS.name]
+    rows[alerting.INCIDENTS.name] = _incidents_until(incidents, at, known.of(alerting.INCIDENTS))
+    is_loaded = raw.SNAPSHOTS.name in changed
+    return Newest(at, rows, dict(versions), _ahead(lake, now) if is_loaded else known.ahead)
 
 
-def clusters_at(
-    lake: Lake, instant: datetime | None = None
-) -> tuple[dict[str, datetime], pa.Table]:
+def until(rows: pa.Table, at: Mapping[str, datetime]) -> pa.Table:
+    """Return rows without those of later snapshots than the shown one of their cluster.
+
+    A tick writes a table after the other, and the row of ``progress.snapshots`` last. Everything
+    that reads a table beyond the newest snapshots passes here, so a page shows one snapshot of a
+    cluster also while a tick writes.
+
+    Args:
+        rows: with ``cluster`` or ``snapshot_id``, and ``observed_at``.
+        at: cluster -> instant of its shown snapshot; rows of other clusters stay.
+    """
+    if not rows.num_rows or not at:
+        return rows
+    clusters = (
+        rows["cluster"]
+        if "cluster" in rows.column_names
+        else pc.replace_substring_regex(rows["snapshot_id"], "^[^-]*Z-", "")  # pyright: ignore
+    )
+    is_later = pa.array([False] * rows.num_rows)
+    for cluster, instant in at.items():
+        of_cluster = pc.equal(clusters, cluster)  # pyright: ignore
+        after = pc.greater(rows["observed_at"], pa.scalar(instant))  # pyright: ignore
+        is_later = pc.or_(is_later, pc.and_(of_cluster, after))  # pyright: ignore
+    return rows.filter(pc.invert(pc.fill_null(is_later, False)))  # pyright: ignore
+
+
+def _incidents_until(rows: pa.Table, at: Mapping[str, datetime], known: pa.Table) -> pa.Table:
+    """Return incidents without what snapshots changed that are not shown yet.
+
+    What a person or a removal resolved is shown at once.
+    """
+    later = [row for row in rows.to_pylist() if _is_of_later_snapshot(row, at)]
+    if not later:
+        return rows
+    before = {row["incident_id"]: row for row in known.to_pylist()}
+    shown = [
+        row_as_of(before.get(row["incident_id"], row), at[row["cluster"]])
+        for row in later
+        if row["opened_at"] <= at[row["cluster"]]
+    ]
+    ids = pa.array([row["incident_id"] for row in later])
+    others = rows.filter(pc.invert(pc.is_in(rows["incident_id"], value_set=ids)))  # pyright: ignore
+    return pa.concat_tables([others, pa.Table.from_pylist(shown, schema=rows.schema)])
+
+
+def _is_of_later_snapshot(row: Mapping[str, Any], at: Mapping[str, datetime]) -> bool:
+    instant = at.get(row["cluster"])
+    if instant is None or row["observed_at"] is None or row["observed_at"] <= instant:
+        return False
+    is_closed = row["resolved_by"] or "closed" in msgspec.json.decode(row["evidence"] or "{}")
+    return not is_closed
+
+
+def _ahead(lake: Lake, now: datetime) -> list[dict[str, Any]]:
+    columns = ("snapshot_id", "observed_at", "cluster")
+    return lake.read(raw.SNAPSHOTS, not_before("observed_at", now + AHEAD), columns).to_pylist()
+
+
+def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.Table]:
     """Return the newest computed snapshot of each cluster: its instant, and its row.
 
     Raw rows are removed long before those that were computed from them. Of such a snapshot the row
@@ -139,9 +207,9 @@ def clusters_at(
 
     Args:
         lake: the tables.
-        instant: as of then; None for now.
+        instant: as of then; never of later than `AHEAD` from now, whatever clock wrote it.
     """
-    computed = _computed_until(lake, instant)
+    computed = _computed_until(lake, min(instant, datetime.now(UTC) + AHEAD))
     if not computed.num_rows:
         return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
     schema = raw.SNAPSHOTS.arrow_schema()
@@ -173,15 +241,14 @@ def clusters_at(
     return dict(sorted(pairs)), rows
 
 
-def _computed_until(lake: Lake, instant: datetime | None) -> pa.Table:
+def _computed_until(lake: Lake, instant: datetime) -> pa.Table:
     """Return the computed snapshots of `CLUSTER_REACH` before the newest one as of an instant."""
     columns = ("snapshot_id", "observed_at", "cluster")
     for hour in sorted(lake.rows_by_hour(progress.SNAPSHOTS), reverse=True):
-        if instant and hour > instant:
+        if hour > instant:
             continue
         reach = not_before("observed_at", hour - CLUSTER_REACH)
-        if instant:
-            reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
+        reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))
         found = lake.read(progress.SNAPSHOTS, reach, columns=columns)
         # In the hour of the instant all may be later, and those before it further back.
         if found.num_rows:
@@ -216,7 +283,12 @@ def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetim
         return table.arrow_schema().empty_table()
     if table in RECENT:
         newest = max(at.values())
-        return lake.read(table, Window.through(newest - REACH[table.name], newest + AFTERWARDS))
+        since = newest - REACH[table.name]
+        if table is quality.RESULTS:
+            rows = lake.read(table, Window.through(since, newest + AFTERWARDS))
+            is_later = pc.greater(rows["window_start"], pa.scalar(newest))  # pyright: ignore
+            return rows.filter(pc.invert(pc.fill_null(is_later, False)))  # pyright: ignore
+        return until(lake.read(table, Window.through(since, newest)), at)
     if table in OF_GROUP:
         return newest_of_groups(lake.read(table, _windows(table, at, GROUP_REACH)))
     return lake.read(table, _windows(table, at, timedelta(0)))

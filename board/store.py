@@ -6,14 +6,15 @@ read leaves the rows as they were, with the reason.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from board.as_of import History
 from board.data_files import DataFiles
 from board.group_copies import GroupCopies
 from board.group_history import GroupHistory
-from board.newest import Newest, read_newest
+from board.newest import AHEAD, Newest, read_newest
 from lake.catalog import Lake
 from lake.failures import one_line
 from lake.versions import versions
@@ -67,6 +68,10 @@ class Store:
         """The newest rows; right after the start it waits for them."""
         self._was_read.wait(FIRST_READ_SECONDS)
         return self._newest
+
+    def ahead(self, now: datetime) -> list[Mapping[str, Any]]:
+        """Return the snapshots that lie in the future, by a clock that is ahead."""
+        return [row for row in self.newest.ahead if row["observed_at"] > now + AHEAD]
 
     @property
     def is_empty(self) -> bool:

@@ -107,8 +107,7 @@ def columns_with_marks(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 def certain(condition: str) -> str:
     """Return SQL of whether all numbers in an SQL condition about groups are the truth."""
-    marks = sorted({mark for name in _columns_in(condition) for mark in MARKED_BY.get(name, ())})
-    return " AND ".join(["complete", *(f"NOT coalesce({mark}, false)" for mark in marks)])
+    return f"complete AND {_without_marks(condition)}"
 
 
 def bound_in_sql(value: str) -> str:
@@ -118,8 +117,13 @@ def bound_in_sql(value: str) -> str:
     if not names & MARKED_BY.keys() and not partial:
         return "CAST(NULL AS STRING)"
     bound = Bound.UPPER if names & MINIMA else Bound.LOWER
-    known = certain(value) if partial else certain(value).removeprefix("complete AND ")
+    known = certain(value) if partial else _without_marks(value)
     return f"CASE WHEN ({value}) IS NOT NULL AND NOT ({known}) THEN '{bound}' END"
+
+
+def without_untrue_zero(column: str) -> str:
+    """Return SQL of a column that is NULL where it is a lower bound of 0, which states nothing."""
+    return f"CASE WHEN {column} <> 0 OR {_without_marks(column)} THEN {column} END"
 
 
 def _is_incomplete(row: Mapping[str, Any]) -> bool:
@@ -131,6 +135,12 @@ def _is_marked(mark: str, row: Mapping[str, Any]) -> bool:
         # Rows of queues have the source of their delay in place of the mark.
         return True
     return bool(row.get(mark))
+
+
+def _without_marks(sql: str) -> str:
+    """Return SQL of whether no mark makes a number of an SQL expression a bound."""
+    marks = sorted({mark for name in _columns_in(sql) for mark in MARKED_BY.get(name, ())})
+    return " AND ".join(f"NOT coalesce({mark}, false)" for mark in marks) or "true"
 
 
 def _columns_in(sql: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from live.consume_modes import POP, ConsumeModes
 from rocketmq import names
 from rocketmq.allocation import (
     AVG,
@@ -77,6 +78,11 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     if any(names.consumes_lite_topics(it.message_model) for it in members):
         raise PlanError(f"{group} consumes lite topics: its members share no queues")
     topics = _topics(snapshot, group, members)
+    if set(topics) <= _popped(snapshot, group):
+        raise PlanError(
+            f"{group} pops its messages: brokers hand out each queue to all members, so no member "
+            "owns a queue"
+        )
     now = _routes(snapshot, topics)
     if not any(now.values()):
         raise PlanError(f"no readable queue of {', '.join(topics)}: {group} has nothing to read")
@@ -123,6 +129,14 @@ def _topics(snapshot: Snapshot, group: str, members: Iterable[Client]) -> list[s
             f"known groups: {shown or 'none'}"
         )
     return sorted(topics)
+
+
+def _popped(snapshot: Snapshot, group: str) -> set[str]:
+    """Return the topics whose messages the group pops."""
+    modes = ConsumeModes.of(snapshot)
+    shown = {topic for (of, topic), mode in modes.shown.items() if of == group and mode == POP}
+    mine = (row for row in snapshot.consumer_offsets if row.consumer_group == group)
+    return shown | {row.topic for row in mine if modes.mode(row) == POP}
 
 
 def _routes(snapshot: Snapshot, topics: Iterable[str]) -> Routes:

@@ -11,6 +11,7 @@ from board.api.group import window_of
 from board.as_of import Shown
 from board.dependencies import At, Cursor, Limit, TheStore, shown
 from board.models import page_model
+from board.newest import until
 from board.paging import Order, page
 from board.past import rows_between
 from board.responses import json_response
@@ -46,6 +47,7 @@ def events(
     """Return rows of ``progress.events``, newest first."""
     rows = event_rows(
         store,
+        store.newest,
         window_of(from_, to, timedelta(days=1)),
         cluster=cluster,
         consumer_group=group,
@@ -92,12 +94,13 @@ def quarantine(
     return json_response({"items": dict_rows(found), "next_cursor": following})
 
 
-def event_rows(store: Store, window: Window, **equal: str | None) -> pa.Table:
-    """Return the events of a window with these values, in order of time."""
+def event_rows(store: Store, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
+    """Return the events of a window with these values until what is shown, in order of time."""
     if store.is_empty:
         return progress.EVENTS.arrow_schema().empty_table()
     known = {name: value for name, value in equal.items() if value is not None}
-    return rows_between(store.lake, store.files, progress.EVENTS, window, known)
+    rows = rows_between(store.lake, store.files, progress.EVENTS, window, known)
+    return until(rows, shown.at)
 
 
 def newest_results(rows: Shown) -> pa.Table:

@@ -74,7 +74,8 @@ def history(
     """
     window = window_of(from_, to)
     names = columns_with_marks(columns_of(columns))
-    made = history_of(store, window, cluster, group, topic, names, _step(step))
+    rows = store.newest
+    made = history_of(store, rows, window, cluster, group, topic, names, _step(step))
     return json_response(
         {
             "cluster": cluster,
@@ -98,6 +99,7 @@ def history(
 
 def history_of(
     store: TheStore,
+    rows: Shown,
     window: Window,
     cluster: str,
     group: str,
@@ -109,6 +111,7 @@ def history_of(
 
     Args:
         store: the tables.
+        rows: what is shown; observations after its snapshot are not.
         window: the window.
         cluster: the cluster.
         group: the group.
@@ -126,12 +129,15 @@ def history_of(
         raise ProblemError(400, f"step: it gives more than {MOST_POINTS} points; take a longer one")
     step = step or step_for(window, round(minutes))
     equal = {"cluster": cluster, "consumer_group": group, "topic": topic}
+    if (newest := rows.at.get(cluster)) is not None:
+        end = max(window.start, min(window.end, newest + MICROSECOND))
+        window = Window(window.start, end)
     if set(names) <= {*COLUMNS, ERROR}:
         by_day = step is not None and step % POINT == 0
-        rows = store.groups.rows(window, equal, by_day=by_day)
-        return series(rows, "observed_at", names, step or step_for(window, rows.num_rows), MOST)
-    rows = group_rows_between(store.lake, store.files, window, equal, names)
-    return series(rows, "observed_at", names, step or step_for(window, rows.num_rows))
+        past = store.groups.rows(window, equal, by_day=by_day)
+        return series(past, "observed_at", names, step or step_for(window, past.num_rows), MOST)
+    past = group_rows_between(store.lake, store.files, window, equal, names)
+    return series(past, "observed_at", names, step or step_for(window, past.num_rows))
 
 
 def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class NewSilence(BaseModel):
         description="column (rule, severity, cluster, consumer_group, topic, broker) to globs"
     )
     duration: str = Field(description="how long: 30m, 2h, 1d")
-    comment: str = Field("", max_length=LONGEST_REASON, description="why, in words")
+    comment: str = Field(max_length=LONGEST_REASON, description="why, in words")
     starts_at: str | None = Field(None, description="ISO 8601; now without")
 
 
@@ -81,7 +81,7 @@ def incidents(
 )
 def incident(store: TheStore, incident_id: str) -> Response:
     """Return an incident of any age, with transitions and who was notified."""
-    return json_response(incident_details(store.lake, incident_id))
+    return json_response(incident_details(store.lake, store.newest, incident_id))
 
 
 @router.post(
@@ -171,6 +171,8 @@ def silenced(
     """
     from board.dependencies import instant_of
 
+    if not comment.strip():
+        raise ProblemError(400, "comment: why it is silenced is wanted, in words")
     try:
         start = instant_of("starts_at", starts_at) if starts_at else None
         until = (start or datetime.now(UTC)) + timedelta(seconds=seconds(duration))
@@ -183,7 +185,7 @@ def silenced(
 
 def _after(store: Store, incident: Incident) -> Response:
     try:
-        found: dict[str, Any] = incident_details(store.lake, incident.incident_id)
+        found: dict[str, Any] = incident_details(store.lake, store.newest, incident.incident_id)
     except ProblemError:
         # It never fired, so nothing is left of it.
         found = {"incident_id": incident.incident_id, "state": incident.state}

@@ -1,10 +1,11 @@
 """Metrics of groups and topics named as rocketmq-exporter (commit e1ab2dd) names them.
 
 Labels are the exporter's. Values are Tidemark's: never-committed queues are not lag, a client
-that did not report is no sample, and what slaves serve counts.
+that did not report is no sample, a lower bound of 0 is none, and what slaves serve counts.
 """
 
 from board.metrics.declaration import EXPORTER, Metric, Source
+from lake.bounds import without_untrue_zero
 
 _DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 _BY_BROKER = ("cluster", "broker", "topic", "group")
@@ -28,7 +29,8 @@ def _lag(retry: bool) -> str:
     condition = "" if retry else "NOT "
     return f"""
     WITH {_MEMBERS}
-    SELECT cluster, consumer_group AS "group", topic, "countOfOnlineConsumers", "msgModel", lag
+    SELECT cluster, consumer_group AS "group", topic, "countOfOnlineConsumers", "msgModel",
+        {without_untrue_zero("lag")} AS lag
     FROM rows
     WHERE complete AND {condition}starts_with(topic, '%RETRY%')
     """
@@ -110,7 +112,9 @@ COUNT = Source(
 
 _OFFSETS = """
 SELECT cluster, broker, topic, consumer_group AS "group",
-    sum(consumer_offset) AS consumer_offset, max(delay_ms) AS delay_ms,
+    sum(consumer_offset) AS consumer_offset,
+    CASE WHEN max(delay_ms) > 0 OR NOT coalesce(bool_or(lag_is_lower_bound), false)
+        THEN max(delay_ms) END AS delay_ms,
     sum(coalesce(pull_tps, consume_tps)) AS delivered_tps, sum(consume_tps) AS consume_tps
 FROM progress_queues
 WHERE client_id IS NULL AND offset_store IS DISTINCT FROM 'broker_broadcast'

@@ -9,7 +9,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table.snapshots import Operation
 
 from board.metrics.endpoint import Facts, Metrics
-from board.newest import Newest
+from board.newest import Newest, until
 from lake.catalog import Lake
 from lake.conditions import all_of, not_before
 from lake.tables import TABLES, alerting, progress, raw
@@ -80,7 +80,7 @@ def _counters(lake: Lake, at: Mapping[str, datetime]) -> pa.Table:
         return raw.BROKER_STATS.arrow_schema().empty_table()
     recent = not_before("observed_at", min(at.values()) - COUNTERS_REACH)
     where = all_of(recent, EqualTo("stats_window", "minute"))  # pyright: ignore
-    rows = lake.read(raw.BROKER_STATS, where, COUNTED)
+    rows = until(lake.read(raw.BROKER_STATS, where, COUNTED), at)
     newest = rows.group_by("cluster").aggregate([("observed_at", "max")]).to_pylist()
     kept = [
         rows.filter(

@@ -2,18 +2,22 @@
 
 Labels and meanings are those of ``ConsumerLagCalculator`` and ``BrokerMetricsManager``; a scrape
 of a 5.5.0 broker is kept with the tests. Where that broker reports 0 for what it does not know
-(never committed, expired, nobody online), there is no sample here.
+(never committed, expired, nobody online), there is no sample here. Neither is there for a lower
+bound of 0: messages that were popped and not acknowledged are in no lag. The other lower bounds are
+marked by ``tidemark_group_lag_is_lower_bound`` and its siblings.
 """
 
 from board.metrics.declaration import NATIVE, Metric, Source
+from lake.bounds import without_untrue_zero
 
 GROUP_LABELS = ("cluster", "node_type", "consumer_group", "topic", "is_retry", "is_system")
 
-_GROUPS = """
+_GROUPS = f"""
 SELECT cluster, 'tidemark' AS node_type, consumer_group, topic,
     CASE WHEN starts_with(topic, '%RETRY%') THEN 'true' ELSE 'false' END AS is_retry,
     'false' AS is_system,
-    lag, delay_ms, inflight, available, ready_delay_ms
+    {without_untrue_zero("lag")} AS lag, {without_untrue_zero("delay_ms")} AS delay_ms,
+    inflight, available, {without_untrue_zero("ready_delay_ms")} AS ready_delay_ms
 FROM progress_groups
 WHERE complete
 """

@@ -17,7 +17,15 @@ SELECT cluster, consumer_group, topic,
     CASE WHEN complete THEN filtered_lag END AS filtered_lag,
     CASE WHEN complete THEN delay_ms / 1000 END AS delay_seconds,
     CASE WHEN complete THEN ready_delay_ms / 1000 END AS ready_delay_seconds,
-    CASE WHEN complete THEN drain_seconds END AS drain_seconds,
+    CASE WHEN complete AND NOT coalesce(lag_is_lower_bound, false) THEN drain_seconds END
+        AS drain_seconds,
+    CASE WHEN complete AND lag IS NOT NULL THEN lag_is_lower_bound::INTEGER END
+        AS lag_is_lower_bound,
+    CASE WHEN complete AND delay_ms IS NOT NULL
+        THEN (delay_is_lower_bound OR coalesce(lag_is_lower_bound, false))::INTEGER END
+        AS delay_is_lower_bound,
+    CASE WHEN complete AND ready_delay_ms IS NOT NULL
+        THEN ready_delay_is_lower_bound::INTEGER END AS ready_delay_is_lower_bound,
     CASE WHEN complete THEN produce_tps END AS produce_tps,
     CASE WHEN complete THEN consume_tps END AS consume_tps,
     loss_in_seconds, retry_lag, dlq_messages, clients, queues_unknown
@@ -58,6 +66,22 @@ GROUPS = Source(
             "ready_delay_seconds",
             "ready_delay_ms",
         ),
+        _group(
+            "lag_is_lower_bound",
+            "1 where the numbers of unconsumed messages are lower bounds, as of messages that were "
+            "popped and not acknowledged.",
+            "lag_is_lower_bound",
+        ),
+        _group(
+            "delay_is_lower_bound",
+            "1 where the delay is a lower bound, and loss_in_seconds an upper bound.",
+            "delay_is_lower_bound",
+        ),
+        _group(
+            "ready_delay_is_lower_bound",
+            "1 where the age of the first message that was not handed out is a lower bound.",
+            "ready_delay_is_lower_bound",
+        ),
         _group("drain_seconds", "Time until nothing is left at present rates.", "drain_seconds"),
         _group(
             "loss_in_seconds",
@@ -90,6 +114,10 @@ HEALTH = Source(
 _QUEUES = """
 SELECT cluster, broker, topic, queue_id::VARCHAR AS queue_id, consumer_group,
     coalesce(client_id, '') AS client_id, lag, lost, inflight, delay_ms / 1000 AS delay_seconds,
+    CASE WHEN lag IS NOT NULL THEN lag_is_lower_bound::INTEGER END AS lag_is_lower_bound,
+    CASE WHEN delay_ms IS NOT NULL
+        THEN (delay_source = 'at_least' OR coalesce(lag_is_lower_bound, false))::INTEGER END
+        AS delay_is_lower_bound,
     consumer_offset, max_offset
 FROM progress_queues
 """
@@ -112,6 +140,13 @@ QUEUE = Source(
             "Age of the first unconsumed message in the retained range.",
             "delay_seconds",
             "delay_ms",
+        ),
+        _queue("lag_is_lower_bound", "1 where the lag is a lower bound.", "lag_is_lower_bound"),
+        _queue(
+            "delay_is_lower_bound",
+            "1 where the delay is a lower bound.",
+            "delay_is_lower_bound",
+            "delay_source",
         ),
         _queue("consumer_offset", "Next offset to consume.", "consumer_offset"),
         _queue("max_offset", "Next offset to be written.", "max_offset"),

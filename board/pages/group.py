@@ -1,5 +1,6 @@
 """One group: its numbers, its past on one time axis, queues, members and capacity."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -10,11 +11,27 @@ from board.pages.group_charts import GroupCharts
 from board.pages.layout import Page, ThePage
 from board.pages.wording import iso
 from board.responses import ProblemError
+from lake.bounds import MARKS
 from lake.window import MICROSECOND, Window
 from rocketmq.allocation import STRATEGIES
 from rocketmq.names import OWN_TOPICS
+from rocketmq.snapshot.online import speaks_grpc
 
 router = APIRouter(include_in_schema=False)
+
+FACTS = (
+    *("lag", "delay_ms", "ready_delay_ms", "inflight", "available", "lost"),
+    *("produce_tps", "consume_tps", "drain_seconds", "loss_in_seconds"),
+    *("queues", "queues_unknown", "queues_flow_controlled", "clients"),
+    *("retry_lag", "dlq_messages", "filtered_lag", "client_version"),
+)
+"""Columns of ``progress.groups`` that are shown of every group."""
+
+KNOWN_FACTS = (
+    *("consume_mode", "inflight_source", "ack_tps", "redelivered_tps"),
+    *("registered", "duplicate_client_ids"),
+)
+"""Columns that are shown where they are known."""
 
 RANGES = {
     "1h": timedelta(hours=1),
@@ -45,13 +62,15 @@ def group(
     chosen = topic or _default_topic(details["topics"])
     if chosen not in topics:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
+    chosen_row = next(row for row in details["topics"] if row["topic"] == chosen)
     past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
     queues = [row for row in details["queues"] if row["topic"] == chosen]
     most = max((row["lag"] or 0 for row in queues), default=0)
     return page.render(
         "group.html",
-        **details | {"queues": queues, "topics": details["topics"]},
-        row=next(row for row in details["topics"] if row["topic"] == chosen),
+        **details | {"queues": queues, "members": [_member(row) for row in details["members"]]},
+        row=chosen_row,
+        facts_shown=_facts(chosen_row),
         topic=chosen,
         range="" if from_ else range or "1h",
         ranges=tuple(RANGES),
@@ -64,9 +83,32 @@ def group(
             for row in details["assignments"]
             if row["topic"] == chosen and row["state"] not in ("OK", None)
         ],
-        capacity_row=next((row for row in details["capacity"] if row["topic"] == chosen), None),
+        capacity_row=_capacity(details["capacity"], chosen_row),
         strategies=STRATEGIES,
     )
+
+
+def _facts(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns of the tiles: those of every group, and others where they are known."""
+    return [*FACTS, *(name for name in KNOWN_FACTS if row.get(name) is not None)]
+
+
+def _member(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a member; a gRPC client has neither threads nor a strategy that anybody reports."""
+    topics = [each["topic"] for each in row["subscriptions"] or ()]
+    if not speaks_grpc(row["client_id"], topics):
+        return row
+    return row | {name: row[name] or "gRPC" for name in ("thread_count", "allocation_strategy")}
+
+
+def _capacity(rows: list[dict[str, Any]], of_group: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the capacity of the group on a topic; a bound of its lag is one of times to drain."""
+    row = next((row for row in rows if row["topic"] == of_group["topic"]), None)
+    if row is None:
+        return None
+    marks = {name: of_group[name] for name in MARKS}
+    drained = [each | marks for each in row["drain_by_clients"] or ()]
+    return row | {"drain_by_clients": drained}
 
 
 def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Window:

@@ -49,9 +49,9 @@ class GroupCharts:
         Raises:
             DamagedError: a file of a table is missing or damaged.
         """
-        past: Series = history_of(store, window, cluster, group, topic, DRAWN, None)
+        past: Series = history_of(store, rows, window, cluster, group, topic, DRAWN, None)
         values = past.last if past.step is None else past.maximum
-        events = event_rows(store, window, cluster=cluster).to_pylist()
+        events = event_rows(store, rows, window, cluster=cluster).to_pylist()
         marks = [
             *_events(events, group, topic),
             *_incidents(incident_rows(rows), cluster, group, topic, incident_address),

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
 from alerting.delivery.messages import observed
 from alerting.delivery.silences import KEPT, unsilence
-from alerting.incidents.actions import incident_of
+from alerting.incidents.incident import Incident
 from alerting.rules.kinds import KINDS
 from board.api.incidents import do, silenced
 from board.dependencies import ThePerson, TheStore
@@ -48,7 +49,7 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
 @router.get("/incident")
 def incident(page: ThePage, id: str) -> Response:
     """Show an incident as it is now, or as it was."""
-    found = incident_details(page.store.lake, id, page.instant)
+    found = incident_details(page.store.lake, page.rows, id, page.instant)
     kind = KINDS.get(found["kind"])
     of = found["row"]
     cluster, group, topic = found["cluster"], of.get("consumer_group"), of.get("topic")
@@ -63,13 +64,20 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        summary=observed(incident_of(page.store.lake, id), page.phrase)
+        summary=observed(_as_incident(found), page.phrase)
         if kind and found["last_true_at"]
         else "",
         runbook=found["evidence"].get("runbook") or "",
         group=group,
         charts=charts,
     )
+
+
+def _as_incident(row: Mapping[str, Any]) -> Incident:
+    """Return a row that pages show as the incident that messages are made of."""
+    evidence = msgspec.json.encode(row["evidence"]).decode()
+    known = {name: row[name] for name in Incident.__struct_fields__ if row.get(name) is not None}
+    return msgspec.convert(known | {"evidence": evidence}, Incident)
 
 
 def _around(incident: Mapping[str, Any], now: datetime) -> Window:

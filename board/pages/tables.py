@@ -28,7 +28,8 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
                "newest_stored_at")  # fmt: skip
     return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
-                       count=len(found), q=q, filters=True, quarantined=0)  # fmt: skip
+                       count=len(found), q=q, filters=True, quarantined=0,
+                       ahead=())  # fmt: skip
 
 
 @router.get("/topic")
@@ -47,7 +48,8 @@ def brokers(page: ThePage) -> Response:
                "booted_at")  # fmt: skip
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
     return page.render("table.html", title="Brokers", columns=columns, rows=dict_rows(rows),
-                       count=rows.num_rows, q="", filters=False, quarantined=0)  # fmt: skip
+                       count=rows.num_rows, q="", filters=False, quarantined=0,
+                       ahead=())  # fmt: skip
 
 
 @router.get("/events")
@@ -57,12 +59,13 @@ def events(page: ThePage, hours: int = 24) -> Response:
         raise ProblemError(400, "hours: 1 to 2160 is wanted")
     end = page.instant or datetime.now(UTC)
     window = Window(end - timedelta(hours=hours), end + MICROSECOND)
-    rows = event_rows(page.store, window).sort_by([("observed_at", "descending")])
+    rows = event_rows(page.store, page.rows, window).sort_by([("observed_at", "descending")])
     columns = ("observed_at", "kind", "cluster", "broker", "consumer_group", "topic", "queue_id",
                "from_offset", "to_offset", "messages", "likely_cause")  # fmt: skip
     return page.render("table.html", title="Events", columns=columns,
                        rows=dict_rows(rows.slice(0, MOST)), count=rows.num_rows, q="",
-                       filters=False, quarantined=0)  # fmt: skip
+                       filters=False, quarantined=0,
+                       ahead=())  # fmt: skip
 
 
 @router.get("/quality")
@@ -74,4 +77,5 @@ def results(page: ThePage) -> Response:
                "observed_at")  # fmt: skip
     return page.render("table.html", title="Quality", columns=columns, rows=rows[:MOST],
                        count=len(rows), q="", filters=False,
-                       quarantined=page.rows.of(quality.QUARANTINE).num_rows)  # fmt: skip
+                       quarantined=page.rows.of(quality.QUARANTINE).num_rows,
+                       ahead=page.store.ahead(datetime.now(UTC)))  # fmt: skip

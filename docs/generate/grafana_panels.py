@@ -128,6 +128,11 @@ OF_GROUP = Board(
                 _panel("Health", (f"tidemark_group_health{{{_G}}} == 1", "{{topic}} {{state}}")),
                 _panel("Members", (f"tidemark_group_clients{{{_G}}}", "{{topic}}")),
                 _panel(
+                    "Lower bounds (1): the truth is not below the number",
+                    (f"tidemark_group_lag_is_lower_bound{{{_G}}}", "{{topic}} messages"),
+                    (f"tidemark_group_delay_is_lower_bound{{{_G}}}", "{{topic}} delay"),
+                ),
+                _panel(
                     "Time until it is drained, and until messages expire",
                     (f"tidemark_group_drain_seconds{{{_G}}}", "{{topic}} drained"),
                     (f"tidemark_group_loss_in_seconds{{{_G}}}", "{{topic}} expires"),

@@ -136,3 +136,10 @@ def test_templates_show_numbers_of_rows_by_cells_only() -> None:
 
 def test_every_column_of_the_rows_is_declared() -> None:
     assert set(ROW) <= set(progress.GROUPS.column_names)
+
+
+def test_a_group_that_pops_is_offered_no_plan(bounded: TestClient) -> None:
+    text = bounded.get(PATHS[-2], headers=HTML).text
+    assert 'action="/plan"' not in text
+    assert "no ownership to plan" in text
+    assert "<dt>consume mode</dt><dd>pop</dd>" in text

@@ -1,11 +1,13 @@
 """``/groups/{cluster}/{group}``: the group, its queues and its history, now and then."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from fastapi.testclient import TestClient
 
 from lake.catalog import Lake
+from lake.tables import raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 
@@ -120,3 +122,20 @@ def test_topics_events_and_quality_are_served(reader: TestClient) -> None:
 
 def iso(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
+
+
+def test_a_grpc_member_is_named_where_nothing_is_reported(client: TestClient, filled: Lake) -> None:
+    ids = ("host@7@0@1a2b3c4d", "10.0.0.9@88")
+    topics = {ids[0]: ("orders",), ids[1]: ("orders", "%RETRY%mailer")}
+    members = [
+        {"consumer_group": "mailer", "client_id": name}
+        | {"subscriptions": [{"topic": topic} for topic in topics[name]]}
+        for name in ids
+    ]
+    at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
+    filled.append(raw.CLIENTS, board_home.rows_of(raw.CLIENTS, at, members))
+    client.app.state.store.refresh()  # pyright: ignore
+    path = f"/group?cluster={CLUSTER}&group=mailer&topic=orders"
+    text = client.get(path, headers={"Accept": "text/html"}).text
+    cells = re.findall(r'<td class="(?:num|wide)[^"]*"><bdi>gRPC</bdi></td>', text)
+    assert len(cells) == 2, "threads and strategy, of one of the two members"

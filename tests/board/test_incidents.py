@@ -145,7 +145,7 @@ def test_the_start_of_an_id_is_no_id(firing: str, client: TestClient, length: in
 def test_silences_that_cannot_be_read_are_no_bad_request(client: TestClient, filled: Lake) -> None:
     file = filled.home.path / "silences.json"
     file.write_text("{")
-    wanted = {"match": {"rule": ["lag"]}, "duration": "1h"}
+    wanted = {"match": {"rule": ["lag"]}, "duration": "1h", "comment": "upgrade"}
     try:
         assert client.post("/api/v1/silences", json=wanted).status_code == 503
         assert client.delete("/api/v1/silences/abc").status_code == 503
@@ -208,3 +208,11 @@ def test_a_cluster_that_is_not_configured_gets_no_request(reader: TestClient) ->
     assert reader.get("/api/v1/live/elsewhere").status_code == 404
     wanted = {"cluster": "elsewhere", "consumer_group": "mailer", "clients": 3}
     assert reader.post("/api/v1/plan", json=wanted).status_code == 404
+
+
+@pytest.mark.parametrize("comment", [None, "", " "])
+def test_a_silence_without_a_reason_is_refused(client: TestClient, comment: str | None) -> None:
+    wanted = {"match": {"rule": ["stalled"]}, "duration": "30m"}
+    wanted |= {} if comment is None else {"comment": comment}
+    response = client.post("/api/v1/silences", json=wanted)
+    assert response.status_code == 400 and "comment" in response.json()["detail"]

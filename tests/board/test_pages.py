@@ -269,3 +269,16 @@ def test_a_stale_home_is_marked_on_every_page(lake: Lake) -> None:
         for path in PATHS:
             response = client.get(path, headers=HTML)
             assert response.status_code == 200 and "2 h old" in response.text, path
+
+
+def test_a_silence_of_nothing_is_a_mistake_on_a_page(firing: str, client: TestClient) -> None:
+    form = form_of(client.get("/incidents", headers=HTML).text, "/silence")
+    empty = form | dict.fromkeys(("rule", "cluster", "consumer_group", "topic"), "")
+    for accepted in ("*/*", "text/html"):
+        response = client.post(
+            "/silence",
+            data=empty | {"duration": "2h", "comment": "upgrade"},
+            headers={"Accept": accepted},
+        )
+        assert response.status_code == 400
+        assert "<h1>Bad Request</h1>" in response.text

@@ -45,7 +45,9 @@ def snapshot(*members: str, strategy: str | None = None, model: str = "CLUSTERIN
             model,
             "CONSUME_FROM_LAST_OFFSET",
             allocation_strategy=strategy,
-            subscriptions=[Subscription("orders", "TAG", "*", [])],
+            subscriptions=[
+                Subscription(topic, "TAG", "*", []) for topic in ("orders", "%RETRY%billing")
+            ],
         )
         for client_id in members
     ]
@@ -161,3 +163,11 @@ def test_a_real_group_is_planned(cluster, tmp_path):
     assert "8 queues, 0 would move" in shown.stdout
     lost = run(Home.of(tmp_path), ["plan", "--group", "x", "--clients", "1", *command[3:5]])
     assert lost.returncode == 1 and "no member of x is online" in lost.stderr
+
+
+def test_nobody_owns_queues_whose_messages_are_popped():
+    taken = snapshot("10.0.0.1", "10.0.0.2")
+    for client in taken.clients:
+        client.consume_type = "CONSUME_POP"
+    with pytest.raises(PlanError, match="billing pops its messages"):
+        plan(taken, Wish("billing", 3))

@@ -217,7 +217,8 @@ def incident(
 
 
 def add_incident(lake: Lake, at: datetime, **columns: Any) -> str:
-    """Adds an incident; returns its id."""
-    row = incident(at, **columns)
+    """Adds an incident of the newest computed snapshot until an instant; returns its id."""
+    computed = lake.read(progress.SNAPSHOTS, columns=("observed_at",))["observed_at"].to_pylist()
+    row = incident(max((each for each in computed if each <= at), default=at), **columns)
     lake.append(alerting.INCIDENTS, [row])
     return row["incident_id"]

@@ -57,17 +57,25 @@ def fill(lake: Lake, at: datetime) -> None:
     numbers = {"lag": 30, "inflight": 4, "available": 26, "lost": 1, "readable_lag": 29}
     numbers |= {"delay_ms": 4_000, "ready_delay_ms": 3_000, "produce_tps": 3.0, "consume_tps": 1.0}
     numbers |= {"pull_tps": 2.0, "drain_seconds": 15.0, "loss_in_seconds": 7_200.0}
+    marks = {"lag_is_lower_bound": False, "ready_delay_is_lower_bound": False}
+    numbers |= marks
     write(
         progress.QUEUES,
         *(
             numbers
             | {"broker": name, "topic": topic, "queue_id": 0, "consumer_group": GROUP}
-            | {"consumer_offset": 70, "pull_offset": 74, "max_offset": 100}
+            | {"delay_source": "exact", "consumer_offset": 70, "pull_offset": 74, "max_offset": 100}
             for name in brokers
             for topic in topics[:2]
         ),
     )
-    sums = {"filtered_lag": 20, "retry_lag": 30, "dlq_messages": 200, "clients": 2}
+    sums = {
+        "delay_is_lower_bound": False,
+        "filtered_lag": 20,
+        "retry_lag": 30,
+        "dlq_messages": 200,
+        "clients": 2,
+    }
     write(
         progress.GROUPS,
         *(board_home.group(GROUP, topic=topic, **numbers | sums) for topic in topics[:2]),

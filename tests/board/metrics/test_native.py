@@ -69,3 +69,30 @@ def test_an_incomplete_sum_is_unknown():
 def test_retry_topics_are_labelled(topic, is_retry):
     samples = metrics_of(group(topic=topic, lag=0))
     assert value(samples, "rocketmq_consumer_lag_messages", topic=topic, is_retry=is_retry) == 0
+
+
+@pytest.mark.parametrize(("lag", "delay_ms"), [(0, 0), (7, 900)])
+@pytest.mark.parametrize("is_bound", [True, False, None])
+def test_a_lower_bound_of_zero_is_no_sample(lag, delay_ms, is_bound):
+    """400 popped messages that nobody finishes: the offsets alone show lag 0 and delay 0."""
+    numbers = {"lag": lag, "delay_ms": delay_ms, "inflight": None, "ready_delay_ms": 0}
+    of_queue = {"at": 1, "consumer_group": "g", "topic": "t", "queue_id": 0, "broker": "b"}
+    of_queue |= {"delay_ms": delay_ms, "lag_is_lower_bound": is_bound}
+    marks = {"lag_is_lower_bound": is_bound, "delay_is_lower_bound": is_bound}
+    samples = metrics_of(
+        group(**numbers, **marks) | {"progress.queues": arrow(progress.QUEUES, [of_queue])}
+    )
+    is_absent = bool(is_bound and lag == 0)
+    for name in (
+        *("rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_latency"),
+        *("rocketmq_consumer_lag_latency_milliseconds", "rocketmq_group_diff"),
+        "rocketmq_group_get_latency_by_storetime",
+    ):
+        assert (name not in samples) == is_absent, name
+    assert "rocketmq_consumer_inflight_messages" not in samples
+    assert value(samples, "rocketmq_consumer_queueing_latency") == 0
+    for name in ("tidemark_group_lag_is_lower_bound", "tidemark_group_delay_is_lower_bound"):
+        assert (name in samples) == (is_bound is not None)
+        if is_bound is not None:
+            assert value(samples, name) == is_bound
+    assert value(samples, "tidemark_group_lag_messages") == lag
