@@ -40,7 +40,7 @@ from lake.observation_steps import with_lacking
 from lake.tables import progress, quality, raw
 from lake.window import Window, floor_hour
 from spark.progress.assignments import HISTORY, assignments
-from spark.progress.capacity import PEAK, capacity
+from spark.progress.capacity import MEASURED, PEAK, capacity
 from spark.progress.client_events import client_events
 from spark.progress.events import events
 from spark.progress.groups import groups
@@ -81,9 +81,16 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     counted = None
     if plan.has_rows(raw.BROKER_STATS):
         counted = read_valid(run.session, raw.BROKER_STATS, plan)
-    longest_gap = plan.settings.longest_gap
     computed_queues = queues(
-        rows, plan.window, longest_gap, before, sources, nearest, counted, plan.system_topics
+        rows,
+        plan.window,
+        plan.settings,
+        before,
+        sources,
+        nearest,
+        counted,
+        plan.system_topics,
+        earlier=read_only(run.session, progress.QUEUES, plan, plan.previous),
     )
     return replaced(run, progress.QUEUES, computed_queues)
 
@@ -204,13 +211,14 @@ def progress_capacity(
     session, hour = run.session, floor_hour(plan.window.start)
     computed_capacity = capacity(
         read_valid(session, raw.CLIENTS, plan),
-        read_valid(session, raw.CLIENT_TOPICS, plan),
+        read_valid(session, raw.CLIENT_TOPICS, plan, plan.before(MEASURED)),
         read_valid(session, raw.CLIENT_QUEUES, plan),
         read_hours(session, progress.GROUPS, Window(hour, plan.window.end)),
         read_window(session, progress.PEAKS, Window(hour - PEAK, hour)),
         plan.window,
         client_machine.machine(),
         overrides,
+        client_machine.sizing(),
     )
     return replaced(run, progress.CAPACITY, computed_capacity)
 

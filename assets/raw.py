@@ -43,7 +43,7 @@ def landing(
     _refuse_the_past(context)
     groups = groups_with_incidents(lake.lake)
     report = context.log.info
-    snapshots = collector.collect(lake.lake, groups, report)
+    snapshots = collector.collect(lake.lake, groups, report, _created_at(context))
     for snapshot in snapshots:
         land(lake.lake.landing, snapshot)
         for problem in snapshot.problems:
@@ -69,6 +69,17 @@ def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
             for item in snapshot.problems[:20]
         ],
     }
+
+
+def _created_at(context: dg.AssetExecutionContext) -> datetime | None:
+    """Return when the run was created, before it waited for others; None where nothing tells.
+
+    A retry takes a snapshot in any case: the one before may have been taken and not landed.
+    """
+    if context.op_execution_context.retry_number:
+        return None
+    record = context.instance.get_run_record_by_id(context.run_id)
+    return record.create_timestamp.astimezone(UTC) if record else None
 
 
 def _refuse_the_past(context: dg.AssetExecutionContext) -> None:

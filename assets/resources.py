@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -29,7 +29,7 @@ from settings.errors import SettingsError
 from settings.health_thresholds import Override
 from settings.history import DEFAULT_HISTORY, HistorySettings
 from settings.home import Home
-from settings.machines import Machine, MachineOverride
+from settings.machines import Machine, MachineOverride, Sizing
 
 
 class LakeResource(dg.ConfigurableResource):
@@ -111,6 +111,7 @@ class CollectorResource(dg.ConfigurableResource):
         lake: Lake,
         priority_groups: Sequence[str],
         report: Callable[[str], None] = lambda _: None,
+        since: datetime | None = None,
     ) -> list[Snapshot]:
         """Takes one snapshot of every cluster at the same time.
 
@@ -118,6 +119,8 @@ class CollectorResource(dg.ConfigurableResource):
             lake: whose home names the clusters, and whose state remembers them.
             priority_groups: groups whose clients a deep snapshot always requests.
             report: receives a line for each cluster that another process collects.
+            since: when the run was created; a cluster that was collected since and a moment ago
+                gets no second snapshot.
 
         Raises:
             Failure: when no cluster is configured, the settings are wrong, or the only one was
@@ -127,7 +130,9 @@ class CollectorResource(dg.ConfigurableResource):
         try:
             clusters = configured(lake.home, self.namesrv, self.cluster, self.clusters)
             if clusters:
-                return take_snapshots(lake.shared, clusters, priority_groups, report=report)
+                return take_snapshots(
+                    lake.shared, clusters, priority_groups, report=report, since=since
+                )
         except (SettingsError, NeverReachedError) as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         raise dg.Failure(
@@ -217,12 +222,18 @@ class ClientMachineResource(dg.ConfigurableResource):
 
     cores: float | None = Field(default=None, description="TIDEMARK_CLIENT_CORES")
     compute_ms: float | None = Field(default=None, description="TIDEMARK_CLIENT_COMPUTE_MS")
+    use_percent: int = Field(default=80, description="TIDEMARK_CLIENT_USE_PERCENT")
+    fewest_messages: int = Field(default=30, description="TIDEMARK_CLIENT_MESSAGES")
     path: str = Field(default="", description="settings file, TIDEMARK_CAPACITY")
     required: bool = Field(default=False, description="whether the file has to exist")
 
     def machine(self) -> Machine:
         """Return the machine of groups that the file does not name."""
         return Machine(self.cores, self.compute_ms)
+
+    def sizing(self) -> Sizing:
+        """Return how members are counted."""
+        return Sizing(most_used=self.use_percent / 100, fewest_messages=self.fewest_messages)
 
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
         """Return those of single groups as they stand in the file now, and its mistakes."""

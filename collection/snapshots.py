@@ -13,7 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from collection.memory import Memory
-from collection.turns import CollectedElsewhereError, Standing, turn
+from collection.turns import (
+    CollectedElsewhereError,
+    Standing,
+    refuse_if_just_collected,
+    turn,
+)
 from lake.shared import Shared
 from lake.state import State
 from rocketmq.collector import collect
@@ -52,6 +57,7 @@ async def take_snapshot(
     cluster: Cluster,
     priority_groups: Sequence[str] = (),
     read: Read = in_this_process,
+    since: datetime | None = None,
 ) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
@@ -62,9 +68,11 @@ async def take_snapshot(
         cluster: what to read.
         priority_groups: groups whose clients a deep snapshot always requests, see `DeepOptions`.
         read: who reads it.
+        since: when the caller began to wait for this; None where it did not. See
+            `collection.turns.refuse_if_just_collected`.
 
     Raises:
-        CollectedElsewhereError: another process collects the cluster.
+        CollectedElsewhereError: another process collects the cluster, or just did.
         NeverReachedError: it failed and not even the cluster's name is known.
         LeaseError: leases cannot be had.
         OSError: what was seen cannot be remembered, as on a full disk.
@@ -72,6 +80,9 @@ async def take_snapshot(
     key = cluster.key
     lease = await turn(shared.leases, key, TURN_SECONDS, lambda: Memory.of(shared.state, key))
     try:
+        if since is not None:
+            memory = await asyncio.to_thread(Memory.of, shared.state, key)
+            refuse_if_just_collected(key, memory, since, datetime.now(UTC))
         return await _take_snapshot(shared.state, cluster, None, read, priority_groups)
     finally:
         if lease:
@@ -147,6 +158,7 @@ def take_snapshots(
     priority_groups: Sequence[str] = (),
     read: Read = in_this_process,
     report: Callable[[str], None] = lambda _: None,
+    since: datetime | None = None,
 ) -> list[Snapshot]:
     """Take one snapshot of each cluster at the same time, for code without an event loop.
 
@@ -156,6 +168,7 @@ def take_snapshots(
         priority_groups: see `take_snapshot`.
         read: see `take_snapshot`.
         report: receives a line for each cluster that another process collects.
+        since: see `take_snapshot`.
 
     Raises:
         NeverReachedError: no cluster gave a snapshot.
@@ -166,7 +179,9 @@ def take_snapshots(
 
     async def take_all() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
-        tasks = (take_snapshot(shared, cluster, priority_groups, read) for cluster in clusters)
+        tasks = (
+            take_snapshot(shared, cluster, priority_groups, read, since) for cluster in clusters
+        )
         found.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
     asyncio.run(take_all())

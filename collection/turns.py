@@ -17,12 +17,15 @@ from lake.leases import Lease, LeaseError, Leases, UnreachableError
 FRESH = timedelta(seconds=60)
 """How old the newest snapshot of a holder may be that collects once."""
 
+CLOSE = timedelta(seconds=30)
+"""How young a snapshot is that a run need not repeat: half of the minute between two ticks."""
+
 INTERVALS = 2
 """How many intervals old the newest snapshot of a holder may be that collects continuously."""
 
 
 class CollectedElsewhereError(Exception):
-    """Another process collects the cluster, and does not hang; one line."""
+    """Another process collects the cluster, or just did; one line."""
 
 
 async def turn(
@@ -70,6 +73,27 @@ def is_fresh(memory: Memory, now: datetime) -> bool:
         return False
     longest = max(FRESH, INTERVALS * timedelta(seconds=memory.every or 0))
     return abs(now - memory.collected_at) < longest
+
+
+def refuse_if_just_collected(key: str, memory: Memory, since: datetime, now: datetime) -> None:
+    """Refuse a second snapshot of a cluster that was collected while this process waited.
+
+    A tick that waits for another run is collected for meanwhile. A snapshot of its own right after
+    that would cost the brokers twice and show nothing new.
+
+    Args:
+        key: the configured cluster.
+        memory: what is remembered of the cluster.
+        since: when this process began to wait.
+        now: the present.
+
+    Raises:
+        CollectedElsewhereError: the newest snapshot is younger than both.
+    """
+    collected = memory.collected_at
+    if collected is not None and since <= collected <= now and now - collected < CLOSE:
+        seconds = (now - collected).total_seconds()
+        raise CollectedElsewhereError(f"{key} was collected {seconds:.1f} s ago, in the meantime")
 
 
 class Standing:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from itertools import islice
 
 from lake.history import LoadedSnapshot
+from settings.history import HistorySettings
 
 OLDER_SNAPSHOTS = 3
 """How many snapshots from before the longest gap are read for queues that may have come back."""
@@ -14,18 +15,19 @@ def previous_snapshots(
     before: Sequence[LoadedSnapshot],
     inside: Sequence[LoadedSnapshot],
     hiding: Collection[str],
-    longest_gap: timedelta,
+    settings: HistorySettings,
 ) -> set[str]:
     """Return ids of the snapshots that hold the last observation of every queue before a window.
 
     Those are the newest snapshot of each broker, the recent ones with queues that it lacks, and a
     few older ones when the window holds queues that none of these has, of each source by itself.
+    Where the newest are too close to the window for a rate, the ones before them are read too.
 
     Args:
         before: loaded snapshots before the window, in order of time.
         inside: loaded snapshots of the window.
         hiding: ids of snapshots that lack queues because rows are quarantined.
-        longest_gap: the longest gap between two observations that a rate is computed over.
+        settings: over which times rates are computed.
     """
     newest: dict[tuple[str, str, str], LoadedSnapshot] = {}
     of_origins: dict[tuple[str, str], list[LoadedSnapshot]] = {}
@@ -41,16 +43,40 @@ def previous_snapshots(
             for snapshot in reversed(of_origins[last.origin])
             if snapshot.observed_at <= last.observed_at
         ]
-        gap_starts = last.observed_at - longest_gap
+        gap_starts = last.observed_at - settings.longest_gap
         recent = [snapshot for snapshot in earlier if snapshot.observed_at >= gap_starts]
         older = [snapshot for snapshot in earlier if snapshot.observed_at < gap_starts]
         with_new_keys, covered = _of_each_key_set(recent, hiding)
         chosen |= with_new_keys
+        chosen |= _bases(recent, inside, hiding, settings.shortest_step)
         wanted = {snapshot.keys_read for snapshot in inside if snapshot.origin == last.origin}
         if not wanted - {None} <= covered:
             returned = _with_other_keys(older, hiding, covered)
             chosen.update(islice(returned, OLDER_SNAPSHOTS))
     return chosen
+
+
+def _bases(
+    recent: Sequence[LoadedSnapshot],
+    inside: Sequence[LoadedSnapshot],
+    hiding: Collection[str],
+    shortest_step: timedelta,
+) -> set[str]:
+    """Choose the snapshots that rates of a window are based on, besides the last ones before it.
+
+    Args:
+        recent: snapshots of a cluster within the longest gap, the newest first.
+        inside: snapshots of the window.
+        hiding: ids of snapshots that lack queues because rows are quarantined.
+        shortest_step: the shortest time between two observations that a rate is computed over.
+    """
+    own = (each.observed_at for each in inside if each.origin == recent[0].origin)
+    newest_base = min(own, default=recent[0].observed_at + shortest_step) - shortest_step
+    too_close = {each.snapshot_id for each in recent if each.observed_at > newest_base}
+    if not too_close:
+        return set()
+    old_enough = [each for each in recent if each.observed_at <= newest_base]
+    return too_close | _of_each_key_set(old_enough, hiding)[0]
 
 
 def _of_each_key_set(

@@ -159,9 +159,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         known=tuple(known),
         rows=measured_rows(lake, window) if inside else 0,
         filled=filled,
-        previous=tuple(
-            sorted(previous_snapshots(before, inside, quarantined.hidden, settings.longest_gap))
-        ),
+        previous=tuple(sorted(previous_snapshots(before, inside, quarantined.hidden, settings))),
         unreachable=tuple(unreachable_brokers(known, window)),
         observations=tuple(recent_observations(known, window)),
         steps=tuple(observation_steps(known, window)),

@@ -1,4 +1,7 @@
-"""Store times of first unconsumed messages, from the history of queues in ``progress.timeline``.
+"""Store times of first unconsumed messages, from the history of their queues.
+
+``progress.timeline`` dates messages by how queues grew; ``progress.queues`` keeps the store times
+that snapshots have learned, as long as the message is the first unconsumed one.
 
 Iceberg is read without Spark, newest hours first, until every message is dated or the limits are
 reached. The imports of this module are heavy: import it only for a home that has a history.
@@ -9,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table as IcebergTable
 
@@ -21,10 +25,20 @@ from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
 from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
-from lake.tables.progress import TIMELINE
+from lake.tables.progress import QUEUES, SNAPSHOTS, TIMELINE
 from lake.window import Window
 from live.clocks import clock_errors
-from live.store_times import Observation, Step, StoreTimes, group_queue
+from live.store_times import (
+    AT_LEAST,
+    EXACT,
+    INTERPOLATED,
+    GroupQueue,
+    Observation,
+    Step,
+    StoreTime,
+    StoreTimes,
+    group_queue,
+)
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Snapshot
 
@@ -33,6 +47,17 @@ AGES = tuple(timedelta(hours=hours) for hours in (0, 1, 6, 24, 72))
 
 MOST_TOPICS = 200
 """Topics that a scan filters by; with more, all topics of the cluster are read."""
+
+KEPT = timedelta(hours=1)
+"""How old the newest computed snapshot may be whose store times count."""
+
+_SNAPSHOT = ("snapshot_id", "observed_at")
+
+_KEPT = (
+    *GroupQueue._fields,
+    *("consumer_offset", "min_offset", "max_offset", "readable_lag"),
+    *("consumer_at", "delay_source", "delay_error_ms"),
+)
 
 _COLUMNS = tuple(name for name in TIMELINE.column_names if name != "cluster")
 
@@ -152,7 +177,57 @@ def read(
                 more = errors.get(message.item.row.broker, 0)
                 found_at = replace(found_at, error_ms=found_at.error_ms + more)
             times.known[group_queue(message.item.row)] = found_at
+    for key, kept in _kept(catalog, snapshot, wanted).items():
+        times.known[key] = _better(kept, times.known.get(key))
     return times
+
+
+def _kept(
+    catalog: Catalog, snapshot: Snapshot, wanted: Sequence[Unconsumed]
+) -> dict[GroupQueue, StoreTime]:
+    """Return the store times that the newest computed snapshot has of these very messages."""
+    recent = Window(snapshot.observed_at - KEPT, snapshot.observed_at)
+    of_cluster = one_of("cluster", [snapshot.cluster])
+    with usable(SNAPSHOTS.name):
+        if not catalog.table_exists(QUEUES.name) or not catalog.table_exists(SNAPSHOTS.name):
+            return {}
+        where = all_of(of_cluster, window_filter(SNAPSHOTS, recent))
+        scan = catalog.load_table(SNAPSHOTS.name).scan(where, selected_fields=_SNAPSHOT)
+        computed = max(scan.to_arrow().to_pylist(), key=itemgetter("observed_at"), default=None)
+    if computed is None:
+        return {}
+    instant = Window.through(computed["observed_at"], computed["observed_at"])
+    where = all_of(of_cluster, window_filter(QUEUES, instant))
+    topics = {item.row.topic for item in wanted}
+    if len(topics) <= MOST_TOPICS:
+        where = all_of(where, one_of("topic", topics))
+    with usable(QUEUES.name):
+        rows = catalog.load_table(QUEUES.name).scan(where, selected_fields=_KEPT).to_arrow()
+    by_key = {
+        GroupQueue(*(row[name] for name in GroupQueue._fields)): row for row in rows.to_pylist()
+    }
+    found: dict[GroupQueue, StoreTime] = {}
+    for item in wanted:
+        row = by_key.get(group_queue(item.row))
+        if row is None or not row["readable_lag"] or row["delay_source"] is None:
+            continue
+        is_same = max(row["consumer_offset"], row["min_offset"]) == item.offsets.start
+        # A queue that is shorter now was created again.
+        if is_same and row["max_offset"] <= item.offsets.stop:
+            found[group_queue(item.row)] = StoreTime(
+                row["consumer_at"], row["delay_source"], row["delay_error_ms"]
+            )
+    return found
+
+
+def _better(kept: StoreTime, found: StoreTime | None) -> StoreTime:
+    """Return the better of two store times; of two alike the one learned first, or the bound."""
+    if found is None:
+        return kept
+    ranks = (EXACT, INTERPOLATED, AT_LEAST)
+    if kept.source == found.source == AT_LEAST:
+        return min(kept, found, key=attrgetter("at"))
+    return min(kept, found, key=lambda each: ranks.index(each.source))
 
 
 def _windows(now: datetime) -> Iterator[Window]:

@@ -69,6 +69,8 @@ def resources(settings: Settings) -> dict[str, Any]:
             lambda: ClientMachineResource(
                 cores=settings.client_cores,
                 compute_ms=settings.client_compute_ms,
+                use_percent=settings.client_use_percent,
+                fewest_messages=settings.client_messages,
                 path=str(capacity.path),
                 required=capacity.required,
             )

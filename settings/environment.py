@@ -24,6 +24,7 @@ from settings.errors import SettingsError
 from settings.files import SettingsFile
 from settings.history import BACKFILL_HOURS, HistorySettings
 from settings.home import DEFAULT_HOME, Home
+from settings.machines import DEFAULT_SIZING
 from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
 from settings.spark import MASTERS, SparkSettings, holds_secret
@@ -40,6 +41,7 @@ TAKES = {
     "int_from_float": "a whole number from 1 on",
     "greater_than_equal": "a whole number from 1 on",
     "float_parsing": "a number above 0",
+    "less_than_equal": "a whole number from 1 to 100",
     "greater_than": "a number above 0",
     "finite_number": "a number above 0",
 }
@@ -107,6 +109,16 @@ class Settings(BaseSettings):
     client_compute_ms: PositiveNumber | None = _setting(
         None, "Computing time of one listener call; best_threads needs it.", "milliseconds"
     )
+    client_use_percent: Annotated[int, Field(ge=1, le=100)] = _setting(
+        round(100 * DEFAULT_SIZING.most_used),
+        "Largest use of members at the peak for which clients_needed are counted.",
+        "percent",
+    )
+    client_messages: WholeNumber = _setting(
+        DEFAULT_SIZING.fewest_messages,
+        "Fewest consumed messages that the time of a listener call is measured over.",
+        "messages",
+    )
     raw_days: WholeNumber = _setting(7, "How long rows of raw.* are kept.", "days")
     progress_days: WholeNumber = _setting(
         90, "How long rows of progress.* and quality.* are kept.", "days"
@@ -146,6 +158,12 @@ class Settings(BaseSettings):
             f"{PREFIX}GAP_MINUTES",
             *(old for old, new in OLD_NAMES.items() if new == f"{PREFIX}GAP_MINUTES"),
         ),
+    )
+    rate_seconds: WholeNumber = _setting(
+        10,
+        "Shortest time between two observations that a rate is computed over; it reaches further "
+        "back over closer ones.",
+        "seconds",
     )
     sample_minutes: WholeNumber = _setting(
         60, "How long a sample of tags serves for filtered lag.", "minutes"
@@ -276,6 +294,7 @@ class Settings(BaseSettings):
         """How far history reaches."""
         return HistorySettings(
             longest_gap=timedelta(minutes=self.gap_minutes),
+            shortest_step=timedelta(seconds=self.rate_seconds),
             timeline_reach=timedelta(hours=self.timeline_hours),
             thin_after=timedelta(hours=self.thin_after_hours),
             thinned_step=timedelta(minutes=self.thinned_minutes),

@@ -10,6 +10,8 @@ class HistorySettings:
 
     Attributes:
         longest_gap: the longest gap between two observations that a rate is computed over.
+        shortest_step: the shortest time between two observations that a rate is computed over. Over
+            less, a batch that happens to fall between them would seem to be a rate.
         timeline_reach: how far back messages are dated by the growth of their queue; the retention
             of the brokers, or more.
         thin_after: the age from which the timeline is thinned.
@@ -20,6 +22,7 @@ class HistorySettings:
     """
 
     longest_gap: timedelta = timedelta(minutes=10)
+    shortest_step: timedelta = timedelta(seconds=10)
     timeline_reach: timedelta = timedelta(hours=72)
     thin_after: timedelta = timedelta(hours=6)
     thinned_step: timedelta = timedelta(minutes=5)

@@ -30,3 +30,21 @@ class MachineOverride:
 
     match: Mapping[str, Sequence[str]]
     machine: Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizing:
+    """How members are counted.
+
+    Attributes:
+        most_used: largest share of their capacity that the needed members use at the peak. With
+            none to spare a backlog never drains.
+        fewest_messages: consumed messages that the time of a listener call is measured over, at
+            least; over fewer it is unknown.
+    """
+
+    most_used: float = 0.8
+    fewest_messages: int = 30
+
+
+DEFAULT_SIZING = Sizing()

@@ -67,6 +67,28 @@ def with_previous(frame: DataFrame, key: tuple[str, ...], *offsets: str) -> Data
     return with_new(frame, {"previous_at": F.lag("observed_at").over(order), **previous})
 
 
+def with_base(
+    frame: DataFrame, key: tuple[str, ...], at_least: timedelta, name: str, *offsets: str
+) -> DataFrame:
+    """Add a struct: the latest earlier observation of the same key that is old enough for a rate.
+
+    Args:
+        frame: rows with ``observed_at`` and `offsets`.
+        key: columns.
+        at_least: how much older it is.
+        name: name of the struct.
+        offsets: columns that the struct has, with ``observed_at``.
+    """
+    # In SQL's words: for a range of the instants themselves, which are sorted already, pyspark has
+    # none.
+    within = (
+        f"PARTITION BY {', '.join(key)} ORDER BY observed_at RANGE BETWEEN UNBOUNDED PRECEDING "
+        f"AND INTERVAL '{at_least.total_seconds():.6f}' SECOND PRECEDING"
+    )
+    fields = ", ".join(("observed_at", *offsets))
+    return with_new(frame, {name: F.expr(f"last(struct({fields})) OVER ({within})")})
+
+
 def reaching_back(span: timedelta, *key: str, until: int = 0) -> WindowSpec:
     """Return the rows of the same key from a span before a row's ``observed_at`` up to it.
 

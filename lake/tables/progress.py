@@ -32,9 +32,13 @@ SPANS = (
     Column("available_span_ms", BIGINT, "available as produce time, milliseconds"),
 )
 RATES = (
-    Column("produce_tps", DOUBLE, "messages written a second since the previous observation"),
-    Column("consume_tps", DOUBLE, "messages consumed a second since the previous observation"),
-    Column("pull_tps", DOUBLE, "messages handed out a second since the previous observation"),
+    Column(
+        "produce_tps",
+        DOUBLE,
+        "messages written a second since the latest observation at least 10 s earlier",
+    ),
+    Column("consume_tps", DOUBLE, "messages consumed a second since then"),
+    Column("pull_tps", DOUBLE, "messages handed out a second since then"),
 )
 DRAIN_SECONDS = Column(
     "drain_seconds", DOUBLE, "seconds until readable_lag is 0 at the present rates"
@@ -97,6 +101,11 @@ QUEUES = Table(
         DELAY_MS,
         READY_DELAY_MS,
         READY_DELAY_IS_LOWER_BOUND,
+        Column(
+            "ready_delay_source",
+            STRING,
+            "exact | interpolated | at_least: how pull_at is known; NULL where it is not",
+        ),
         *SPANS,
         Column("delay_source", STRING, "exact | interpolated | at_least"),
         Column("delay_error_ms", BIGINT, "largest error of delay_ms, milliseconds"),
@@ -431,7 +440,28 @@ CAPACITY = Table(
             "largest produce rate of messages that pass the filter, within 7 days",
         ),
         Column("peak_at", TIMESTAMP, "when that was; progress.peaks has every hour of the week"),
-        Column("clients_needed", BIGINT, "members that the peak requires"),
+        Column(
+            "clients_needed",
+            BIGINT,
+            "members that the peak requires at a use of at most use_limit",
+        ),
+        Column("use_limit", DOUBLE, "largest share of their capacity that these use at the peak"),
+        Column(
+            "needed_drain_seconds",
+            DOUBLE,
+            "seconds to drain the present lag with clients_needed members, at present production",
+        ),
+        Column(
+            "measured_messages",
+            BIGINT,
+            "messages that consume_rt_ms is measured over: those of the reports of 30 minutes",
+        ),
+        Column(
+            "reason",
+            STRING,
+            "why capacity is NULL: BLOCKED | STALLED | STOPPED (the group consumes nothing) | "
+            "FEW_MESSAGES (too few are measured) | NO_THREADS (no member reports its threads)",
+        ),
         Column("queues", INT, "queues of the topic"),
         Column(
             "queues_needed",

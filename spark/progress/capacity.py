@@ -5,19 +5,25 @@ rows. A thread handles one listener call at a time, and a call handles up to
 ``consumeMessageBatchMaxSize`` messages, so a client handles ``threads x batch size / consume time``
 messages a second. That is an upper bound where calls were not full when their time was measured.
 
+A client reports the consumption of its last minute. Where little was consumed the time of a call is
+chance, and where nothing is, it was measured long ago: then capacity is NULL with a `Reason`. Calls
+are measured over the reports of `MEASURED`, weighted by what was consumed, so that one minute does
+not move the numbers that people plan by.
+
 Queues are the limit: of concurrent consumers on clients, because a queue has one owner; of ordered
 consumers on threads, because each queue is consumed by one thread at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from enum import StrEnum
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake.tables import progress
 from lake.window import Window
-from settings.machines import Machine, MachineOverride
+from settings.machines import DEFAULT_SIZING, Machine, MachineOverride, Sizing
 from spark.columns import SNAPSHOT, inside, matches, reaching_back, steady_sum
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.rates import NEGLIGIBLE
@@ -25,6 +31,31 @@ from spark.progress.rates import NEGLIGIBLE
 PEAK = timedelta(days=7)
 """How far back the largest rate of production is searched: inputs need ``progress.peaks`` of this
 time before the window."""
+
+MEASURED = timedelta(minutes=30)
+"""How far back reports count for the time of a listener call: ``client_topics`` need those of this
+time before the window."""
+
+MINUTE = 60
+"""Seconds of consumption that a report covers (`ConsumerStatsManager.consumeStatus`)."""
+
+FINEST_MS = 1.0
+"""What clients resolve: they measure a call in whole milliseconds (`System.currentTimeMillis`), so
+a mean below 1 ms counts as 1 ms."""
+
+
+class Reason(StrEnum):
+    """Why capacity is NULL."""
+
+    BLOCKED = "BLOCKED"
+    STALLED = "STALLED"
+    STOPPED = "STOPPED"
+    FEW_MESSAGES = "FEW_MESSAGES"
+    NO_THREADS = "NO_THREADS"
+
+
+NOT_CONSUMING = (Reason.BLOCKED, Reason.STALLED, Reason.STOPPED)
+"""States of health of groups of which nothing can be measured."""
 
 MEMBER = (*GROUP_ID, "client_id")
 """A client of a group in a snapshot."""
@@ -42,24 +73,27 @@ def capacity(
     window: Window,
     machine: Machine | None = None,
     overrides: Sequence[MachineOverride] = (),
+    sizing: Sizing = DEFAULT_SIZING,
 ) -> DataFrame:
     """Compute ``progress.capacity`` of a window.
 
     Args:
         clients: ``raw.clients`` of the window.
-        client_topics: ``raw.client_topics`` of the window.
+        client_topics: ``raw.client_topics`` of the window and of `MEASURED` before it.
         client_queues: ``raw.client_queues`` of the window.
         groups: ``progress.groups`` from the hour on in which the window begins.
         peaks: ``progress.peaks`` of `PEAK` before that hour.
         window: the window to compute.
         machine: what clients run on; without it the best number of threads is unknown.
         overrides: what the clients of some groups run on; the first that matches applies.
+        sizing: how members are counted.
 
     Returns:
         One row per snapshot, group and topic with statistics from a member, with the columns of
         `lake.tables.progress.CAPACITY`.
     """
-    members = _members(clients, client_topics.where(inside(window)), client_queues)
+    measured = _measured(client_topics).where(inside(window))
+    members = _members(clients, measured, client_queues)
     by_topic = members.groupBy(*GROUP_TOPIC_ID).agg(
         F.count(F.lit(1)).cast("int").alias("clients_told"),
         F.sum("threads").alias("threads"),
@@ -77,15 +111,20 @@ def capacity(
         ).alias("consume_rt_ms"),
         _mean("capacity_tps").alias("capacity_tps_per_client"),
         F.some("is_ordered").alias("is_ordered"),
+        F.sum("measured_messages").cast("bigint").alias("measured_messages"),
         F.array_sort(F.collect_list(_evidence())).alias("members"),
     )
     return (
         by_topic.join(_loads(groups, peaks, window), on=list(GROUP_TOPIC_ID), how="inner")
+        .withColumn("reason", _reason(sizing))
+        .withColumns(_where_measured())
+        .withColumn("use_limit", F.lit(sizing.most_used))
         .withColumns(_machine(machine or Machine(), overrides))
         .withColumn("wait_share", 1 - F.col("compute_share"))
         .withColumn("best_threads", F.col("cores") / F.col("compute_share"))
         .withColumns(_of_thread())
         .withColumns(_needed())
+        .withColumn("needed_drain_seconds", _drain(F.col("clients_needed")))
         .withColumn("drain_by_clients", _drain_by_clients())
         .select(*progress.CAPACITY.column_names)
     )
@@ -99,7 +138,7 @@ def _machine(machine: Machine, overrides: Sequence[MachineOverride]) -> dict[str
         share = F.lit(found.compute_share).cast("double")
         if found.compute_share is None:
             compute_ms = machine.compute_ms if found.compute_ms is None else found.compute_ms
-            share = F.lit(compute_ms).cast("double") / F.col("consume_rt_ms")
+            share = F.lit(compute_ms).cast("double") / _call_ms()
         # Of a call that was never measured nothing is known; no call computes longer than it takes.
         share = F.when(share > 1, F.lit(1.0)).otherwise(share)
         return F.lit(cores).cast("double"), F.when(F.col("consume_rt_ms").isNotNull(), share)
@@ -111,6 +150,68 @@ def _machine(machine: Machine, overrides: Sequence[MachineOverride]) -> dict[str
         cores = F.when(is_theirs, own_cores).otherwise(cores)
         share = F.when(is_theirs, own_share).otherwise(share)
     return {"cores": cores, "compute_share": share}
+
+
+def _measured(client_topics: DataFrame) -> DataFrame:
+    """Return reports with the time of a listener call over those of `MEASURED` up to each.
+
+    A report without consumption repeats a time of the hour before and does not count.
+
+    Returns:
+        The rows, with ``consume_rt_ms`` of that time and ``measured_messages``, how many messages
+        were consumed in the minutes of these reports.
+    """
+    consumed = MINUTE * (
+        F.coalesce("consume_ok_tps", F.lit(0.0)) + F.coalesce("consume_failed_tps", F.lit(0.0))
+    )
+    # A negative or absurd number of a client is none.
+    is_report = (F.col("consume_rt_ms") >= 0) & (consumed > 0) & (consumed < 1e12)
+    weight = F.when(is_report, consumed)
+    reports = reaching_back(MEASURED, *GROUP_TOPIC_HISTORY, "client_id")
+    collected = F.collect_list(
+        F.when(is_report, F.struct(weight.alias("weight"), F.col("consume_rt_ms").alias("rt_ms")))
+    )
+    with_reports = client_topics.withColumn("reports", F.array_sort(collected.over(reports)))
+
+    def total(value: Callable[[Column], Column]) -> Column:
+        return F.aggregate("reports", F.lit(0.0), lambda sum, each: sum + value(each))
+
+    messages = total(lambda each: each["weight"])
+    time = total(lambda each: each["weight"] * each["rt_ms"])
+    return (
+        with_reports.withColumn("measured_messages", F.round(messages))
+        .withColumn("consume_rt_ms", F.try_divide(time, messages))
+        .drop("reports")
+    )
+
+
+def _reason(sizing: Sizing) -> Column:
+    """Return why capacity is NULL, NULL where it is known."""
+    states = [state.value for state in NOT_CONSUMING]
+    is_measured = F.col("measured_messages") >= sizing.fewest_messages
+    return (
+        F.when(F.col("health").isin(states), F.col("health"))
+        .when(~F.coalesce(is_measured, F.lit(False)), Reason.FEW_MESSAGES)
+        .when(F.col("threads").isNull(), Reason.NO_THREADS)
+    )
+
+
+def _where_measured() -> dict[str, Column]:
+    """Return the measured columns, NULL where a `Reason` speaks against them."""
+    is_measured = F.col("reason").isNull() | (F.col("reason") == Reason.NO_THREADS)
+
+    def without_capacity(member: Column) -> Column:
+        return member.withField("capacity_tps", F.lit(None).cast("double"))
+
+    return {
+        **{
+            name: F.when(is_measured, F.col(name))
+            for name in ("consume_rt_ms", "capacity_tps_per_client")
+        },
+        "members": F.when(is_measured, F.col("members")).otherwise(
+            F.transform("members", without_capacity)
+        ),
+    }
 
 
 def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFrame) -> DataFrame:
@@ -130,19 +231,21 @@ def _members(clients: DataFrame, client_topics: DataFrame, client_queues: DataFr
     at_once = F.when(
         F.col("is_ordered") & (F.col("queues") < F.col("threads")), F.col("queues")
     ).otherwise(F.col("threads"))
-    took_time = F.when(F.col("consume_rt_ms") > 0, F.col("consume_rt_ms"))
     return (
         client_topics.join(own, on=list(MEMBER), how="left")
         .join(owned, on=[*MEMBER, "topic"], how="left")
         .withColumns(
             {
-                # Clients report 0 when they have not called a listener for an hour.
-                "consume_rt_ms": took_time,
                 "consume_tps": F.col("consume_ok_tps") + F.col("consume_failed_tps"),
-                "capacity_tps": at_once.cast("double") * _batch() * 1000 / took_time,
+                "capacity_tps": at_once.cast("double") * _batch() * 1000 / _call_ms(),
             }
         )
     )
+
+
+def _call_ms() -> Column:
+    """Return the milliseconds that a listener call is planned with."""
+    return F.when(F.col("consume_rt_ms").isNotNull(), F.greatest("consume_rt_ms", F.lit(FINEST_MS)))
 
 
 def _batch() -> Column:
@@ -186,6 +289,7 @@ def _loads(groups: DataFrame, peaks: DataFrame, window: Window) -> DataFrame:
             "topic",
             "clients",
             "queues",
+            "health",
             (F.col("peak.rate") * share).alias("peak_tps"),
             F.col("peak.observed_at").alias("peak_at"),
             (F.col("produce_tps") * share).alias("load_tps"),
@@ -196,18 +300,18 @@ def _loads(groups: DataFrame, peaks: DataFrame, window: Window) -> DataFrame:
 
 def _of_thread() -> dict[str, Column]:
     """Return what one thread consumes, and the threads that the peak requires."""
+    thread_tps = F.col("batch") * 1000.0 / _call_ms()
+    busy = F.col("peak_tps") * _call_ms() / (F.col("batch") * 1000.0)
     return {
-        "thread_tps": F.col("batch") * 1000.0 / F.col("consume_rt_ms"),
-        "threads_needed": F.ceil(
-            F.col("peak_tps") * F.col("consume_rt_ms") / (F.col("batch") * 1000.0)
-        ).cast("bigint"),
+        "thread_tps": thread_tps,
+        "threads_needed": F.ceil(F.try_divide(busy, "use_limit")).cast("bigint"),
     }
 
 
 def _needed() -> dict[str, Column]:
     per_client, queues = F.col("capacity_tps_per_client"), F.col("queues")
     by_threads = F.ceil(F.try_divide("threads_needed", F.col("threads_per_client")))
-    by_clients = F.ceil(F.try_divide("peak_tps", per_client))
+    by_clients = F.ceil(F.try_divide("peak_tps", per_client * F.col("use_limit")))
     needed = F.when(F.col("is_ordered"), by_threads).otherwise(by_clients).cast("bigint")
     return {
         "capacity_tps": _capacity_of(F.col("clients")),

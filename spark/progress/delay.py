@@ -8,11 +8,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
-from spark.columns import at_least_zero, milliseconds, with_new
+from lake.history import LOCAL_OFFSETS, REMOTE
+from lake.window import Window
+from spark.columns import KEY_HASH, QUEUE, at_least_zero, is_before, milliseconds, with_new
 from spark.progress.timeline import RUN
 
 
-def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
+def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = None) -> DataFrame:
     """Add the store times of the messages at consumers' offsets, and delay and spans from them.
 
     Args:
@@ -21,16 +23,90 @@ def with_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
             `spark.progress.timeline.observations`; instants by our clock.
         grown: rows of `spark.progress.timeline.steps`. No step later than a row dates it: the
             row's own observation holds the message, so the first that does is not later.
+        learned: rows of `learned_before`; None where nothing is known from before.
 
     Returns:
         The rows with the time columns of `lake.tables.progress.QUEUES`.
     """
     return (
-        _with_store_times(with_new(rows, _offsets_to_date()), grown)
+        _with_store_times(with_new(rows, _offsets_to_date()), grown, learned)
+        .transform(with_new, {"own_first": _store_time(*_first_by_itself())})
+        .transform(with_new, {"known_first": _best("first")})
+        .transform(with_new, {"own_next": _store_time(*_next_by_itself())})
+        .transform(with_new, {"known_next": _best("next")})
+        .where(F.col("is_earlier").isNull())
         .transform(with_new, _instants())
         .transform(with_new, _delay())
-        .transform(with_new, _source() | _spans() | _ready_delay())
+        .transform(with_new, _spans() | _ready_delay())
     )
+
+
+# What was learned stays.
+
+
+def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
+    """Return the store times that the observations before a window know.
+
+    Args:
+        earlier: ``progress.queues`` of the previous observations, with their ``source``.
+        window: the window to compute. A queue that fell since has another run there.
+
+    Returns:
+        One row per row of `earlier`: its message, ``earlier_first`` and ``earlier_next``.
+    """
+    first = F.greatest("consumer_offset", "min_offset")
+    error, no_error = F.col("delay_error_ms"), F.lit(None).cast("bigint")
+    known_first = _store_time(F.col("consumer_at"), F.col("delay_source"), error)
+    known_next = _store_time(F.col("pull_at"), F.col("ready_delay_source"), no_error)
+    # Clients' files are compared with the queues of a snapshot of brokers.
+    queue_source = F.when(F.col("source") == LOCAL_OFFSETS, REMOTE).otherwise(F.col("source"))
+    is_waiting, is_available = F.col("readable_lag") > 0, F.col("available") > 0
+    return earlier.where(is_before(window.start)).select(
+        *(KEY_HASH, *QUEUE, "consumer_group", "client_id", "observed_at"),
+        queue_source.alias("source"),
+        F.col("source").alias("read_from"),
+        F.lit(0).cast("bigint").alias("run"),
+        F.when(is_waiting, first).alias("first"),
+        F.when(is_available, F.col("pull_offset")).alias("next"),
+        F.when(is_waiting, known_first).alias("earlier_first"),
+        F.when(is_available, known_next).alias("earlier_next"),
+        F.lit(True).alias("is_earlier"),
+    )
+
+
+def _store_time(at: Column, source: Column, error_ms: Column) -> Column:
+    """Return a store time as a struct, of which the least is the best; NULL where unknown.
+
+    A reported store time is better than an interpolated one, and that than a bound. Of two alike
+    the one learned first stays, so that a delay grows with the clock; the history of a message gets
+    coarser with its age. Of bounds the earliest is the closest.
+
+    Interpolation may give this very instant. A store time that a broker reports is cut at this
+    instant where its clock runs ahead, and then shows nothing; nor does a bound of 0 ms.
+    """
+    rank = F.when(source == "exact", 0).when(source == "interpolated", 1).otherwise(2)
+    order = F.unix_micros(F.when(rank == 2, at).otherwise(F.col("observed_at")))
+    age = F.unix_millis("observed_at") - F.unix_millis(at)
+    is_known = (age > 0) | ((age == 0) & (source == "interpolated"))
+    return F.when(
+        is_known,
+        F.struct(
+            rank.alias("rank"),
+            order.alias("order"),
+            at.alias("at"),
+            source.alias("source"),
+            error_ms.cast("bigint").alias("error_ms"),
+        ),
+    )
+
+
+def _best(offset: str) -> Column:
+    """Return the best store time of a message that this or an earlier observation knows."""
+    message = (*RUN, "consumer_group", "client_id", "read_from", offset)
+    waiting = SparkWindow.partitionBy(*message).orderBy("observed_at")
+    until_now = waiting.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
+    known = F.coalesce(f"earlier_{offset}", f"own_{offset}")
+    return F.when(F.col(offset).isNotNull(), F.min(known).over(until_now))
 
 
 def _offsets_to_date() -> dict[str, Column]:
@@ -42,13 +118,22 @@ def _offsets_to_date() -> dict[str, Column]:
     }
 
 
-def _with_store_times(rows: DataFrame, grown: DataFrame) -> DataFrame:
+def _with_store_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None) -> DataFrame:
     """Add ``of_first`` and ``of_next``: store time, source and error of the two messages.
 
     Rows and steps are sorted together by offset, and each row takes the next step above it. Both
     sorts share their partitions, and no row is multiplied.
+
+    Returns:
+        The rows, and those of `learned`, which ``is_earlier`` marks.
     """
     mixed = rows.unionByName(grown, allowMissingColumns=True)
+    if learned is None:
+        unknown = F.when(F.lit(False), _store_time(F.col("observed_at"), F.lit(""), F.lit(0)))
+        none = {name: unknown for name in ("earlier_first", "earlier_next")}
+        mixed = with_new(mixed, none | {"is_earlier": F.lit(None).cast("boolean")})
+    else:
+        mixed = mixed.unionByName(learned, allowMissingColumns=True)
     above = {"above_first": _step_above("first"), "above_next": _step_above("next")}
     store_times = {
         "of_first": _stored("above_first", F.col("first"), F.col("observed_at")),
@@ -116,20 +201,40 @@ def _reported_at() -> Column:
     return F.when(is_readable, F.least(reported, F.col("observed_at")))
 
 
+def _first_by_itself() -> tuple[Column, Column, Column]:
+    """Return store time, source and error of the first readable message by this observation."""
+    reported, history = _reported_at(), F.col("of_first")
+    none = F.lit(0).cast("bigint")
+    return (
+        F.coalesce(reported, history["at"]),
+        F.when(reported.isNotNull(), F.lit("exact")).otherwise(history["source"]),
+        F.when(reported.isNotNull(), none).otherwise(history["error_ms"]) + _error_of_snapshot(),
+    )
+
+
+def _next_by_itself() -> tuple[Column, Column, Column]:
+    """Return the same of the first message not handed out, which may be the first readable one."""
+    is_first = F.col("next") == F.col("first")
+    history = F.col("of_next")
+    at, source = (
+        F.when(is_first, F.coalesce(F.col("known_first")[name], own)).otherwise(history[name])
+        for name, own in zip(("at", "source"), _first_by_itself(), strict=False)
+    )
+    return at, source, F.lit(None).cast("bigint")
+
+
 def _instants() -> dict[str, Column]:
     newest = F.col("newest_stored_at")
     return {
         "newest_at": F.when(newest.isNotNull(), F.least(newest, F.col("observed_at"))),
-        "consumer_at": F.coalesce(_reported_at(), _dated("of_first")),
-        "pull_at": F.coalesce(F.when(_is_next_to_be_pulled(), _reported_at()), _dated("of_next")),
+        "consumer_at": F.coalesce("known_first.at", _unless_bound(*_first_by_itself())),
+        "pull_at": F.coalesce("known_next.at", _unless_bound(*_next_by_itself())),
     }
 
 
-def _dated(message: str) -> Column:
-    """Return the store time of a message; NULL for the empty bound of at least 0 ms."""
-    age = milliseconds(f"{message}.at", "observed_at")
-    is_empty_bound = (F.col(f"{message}.source") == "at_least") & (age <= 0)
-    return F.when(~is_empty_bound, F.col(f"{message}.at"))
+def _unless_bound(at: Column, source: Column, _: Column) -> Column:
+    """Return a store time that is cut at this very instant; a bound of it states nothing."""
+    return F.when(source != "at_least", at)
 
 
 def _is_consumed() -> Column:
@@ -137,25 +242,15 @@ def _is_consumed() -> Column:
 
 
 def _delay() -> dict[str, Column]:
-    """Return the age of the first readable message, 0 where there is none.
-
-    Interpolation may give this very instant, so an age of 0 with its error. A store time that a
-    broker reports is cut at this instant where its clock runs ahead, and then shows nothing.
-    """
-    age = milliseconds("consumer_at", "observed_at")
-    zero = F.lit(0).cast("bigint")
-    is_interpolated = (F.col("of_first.source") == "interpolated") & _reported_at().isNull()
-    is_known = (age > 0) | ((age == 0) & is_interpolated)
-    return {"delay_ms": F.when(_is_consumed(), zero).when(is_known, age)}
-
-
-def _source() -> dict[str, Column]:
-    exact = _is_consumed() | _reported_at().isNotNull()
-    known, zero = F.col("delay_ms").isNotNull(), F.lit(0).cast("bigint")
-    source = F.when(exact, F.lit("exact")).otherwise(F.col("of_first.source"))
-    error = F.when(exact, zero).otherwise(F.col("of_first.error_ms")) + _error_of_snapshot()
-    error = F.when(_is_consumed(), zero).otherwise(error)
-    return {"delay_source": F.when(known, source), "delay_error_ms": F.when(known, error)}
+    """Return the age of the first readable message, 0 where there is none, and how it is known."""
+    zero, known = F.lit(0).cast("bigint"), F.col("known_first")
+    return {
+        "delay_ms": F.when(_is_consumed(), zero).otherwise(
+            milliseconds("known_first.at", "observed_at")
+        ),
+        "delay_source": F.when(_is_consumed(), F.lit("exact")).otherwise(known["source"]),
+        "delay_error_ms": F.when(_is_consumed(), zero).otherwise(known["error_ms"]),
+    }
 
 
 def _error_of_snapshot() -> Column:
@@ -169,23 +264,21 @@ def _error_of_snapshot() -> Column:
 
 
 def _ready_delay() -> dict[str, Column]:
-    """Return the age of the first message not handed out, 0 where all are.
+    """Return the age of the first message not handed out, 0 where all are, and how it is known.
 
     Of a consumer with few and slow messages `delay_ms` ages with what is being worked on; this
     ages only while a message waits for a client.
     """
     age = at_least_zero(milliseconds("pull_at", "observed_at"))
     are_all_out = F.col("available") == 0
-    is_reported = _is_next_to_be_pulled() & _reported_at().isNotNull()
-    is_bound = ~are_all_out & ~is_reported & (F.col("of_next.source") == "at_least")
-    ready = F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age)
-    is_known_bound = F.when(ready.isNotNull(), F.coalesce(is_bound, F.lit(False)))
-    return {"ready_delay_ms": ready, "ready_delay_is_lower_bound": is_known_bound}
-
-
-def _is_next_to_be_pulled() -> Column:
-    """Return whether the first unconsumed message is also the first one not handed out."""
-    return F.coalesce(F.col("pull_offset") == F.col("consumer_offset"), F.lit(False))
+    by_itself = _next_by_itself()[1]
+    known = F.coalesce(F.col("known_next.source"), by_itself)
+    source = F.when(are_all_out, F.lit("exact")).when(F.col("pull_at").isNotNull(), known)
+    return {
+        "ready_delay_ms": F.when(are_all_out, F.lit(0).cast("bigint")).otherwise(age),
+        "ready_delay_source": source,
+        "ready_delay_is_lower_bound": source == "at_least",
+    }
 
 
 def _spans() -> dict[str, Column]:

@@ -5,7 +5,6 @@ SQL's arithmetic does.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +14,7 @@ from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
 from lake.window import Window
-from settings.history import DEFAULT_HISTORY
+from settings.history import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     HASHED,
     KEY_HASH,
@@ -23,11 +22,12 @@ from spark.columns import (
     inside,
     milliseconds,
     resolved,
+    with_base,
     with_new,
     with_previous,
 )
 from spark.progress.consume_modes import POP, consume_mode, is_lite, signs_of_modes
-from spark.progress.delay import with_times
+from spark.progress.delay import learned_before, with_times
 from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID, QUEUE_ID
 from spark.progress.observed import (
     CLOCK,
@@ -83,12 +83,13 @@ class RawFrames:
 def queues(
     raw: RawFrames,
     window: Window,
-    longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
+    settings: HistorySettings = DEFAULT_HISTORY,
     timeline: DataFrame | None = None,
     sources: DataFrame | None = None,
     nearest: DataFrame | None = None,
     broker_stats: DataFrame | None = None,
     system_topics: NamedTopics = (),
+    earlier: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.queues`` of a window.
 
@@ -96,7 +97,7 @@ def queues(
         raw: one row per key and snapshot. Snapshots before the window serve as previous
             observations and give no rows.
         window: the window to compute.
-        longest_gap: the longest time between two observations over which a rate is computed.
+        settings: over which times rates are computed.
         timeline: ``progress.timeline`` from before the window, as far back as store times are
             needed.
         sources: as for `spark.progress.observed.with_source`.
@@ -104,6 +105,8 @@ def queues(
             offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
         system_topics: those that no name shows, by cluster.
+        earlier: ``progress.queues`` of the previous observations, whose store times stay; None
+            where there are none.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
@@ -114,11 +117,15 @@ def queues(
     ends = with_source(ours, sources).select(
         *raw_tables.QUEUE_OFFSETS.column_names, "source", KEY_HASH
     )
-    written = observations(with_previous(ends, OBSERVED_QUEUE, "max_offset"), since)
-    read = with_previous(
+    written = observations(
+        _with_steps(ends, OBSERVED_QUEUE, settings, "max_offset", base="written_base"), since
+    )
+    read = _with_steps(
         with_source(_by_queue(raw.consumer_offsets), sources),
         (KEY_HASH, *CONSUMED_QUEUE, "source"),
+        settings,
         *("consumer_offset", "pull_offset"),
+        base="read_base",
     )
     consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
     modes = signs_of_modes(
@@ -139,7 +146,9 @@ def queues(
     counted = resolved(joined).transform(with_new, _counts()).transform(with_new, _more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
     grown = steps(ends, timeline, now, window)
-    rated = with_new(resolved(with_times(resolved(counted), grown)), rates(longest_gap))
+    learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
+    timed = with_times(resolved(counted), grown, learned)
+    rated = with_new(resolved(timed), rates(settings.longest_gap))
     return with_new(
         rated,
         {
@@ -159,9 +168,17 @@ def _by_queue(rows: DataFrame) -> DataFrame:
     return rows.repartition(*QUEUE_ID)
 
 
+def _with_steps(
+    rows: DataFrame, key: tuple[str, ...], settings: HistorySettings, *offsets: str, base: str
+) -> DataFrame:
+    """Add the previous observation of each row, and the one that its rates are based on."""
+    stepped = with_previous(rows, key, *offsets)
+    return with_base(stepped, key, settings.shortest_step, base, *offsets)
+
+
 _OF_QUEUES = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),
-    *("previous_at", "previous_max_offset", "run"),
+    *("previous_max_offset", "written_base", "run"),
 )
 """What a consumer row needs of its queue, besides the key."""
 
@@ -171,9 +188,8 @@ def _of_consumers() -> list[Column]:
     renamed = {
         "first_unconsumed_at": "reported_unconsumed_at",
         "source": "read_from",
-        "previous_at": "consumer_previous_at",
     }
-    added = (KEY_HASH, "source", "staleness_ms", "previous_at")
+    added = (KEY_HASH, "source", "staleness_ms", "read_base")
     previous = ("previous_consumer_offset", "previous_pull_offset")
     names = (*raw_tables.CONSUMER_OFFSETS.column_names, *added, *previous)
     return [F.col(name).alias(renamed.get(name, name)) for name in names]

@@ -18,7 +18,7 @@ RIPPLE_SECONDS = 60
 
 
 def rates(longest_gap: timedelta) -> dict[str, Column]:
-    """Return the rates of a queue since its previous observation, in messages a second.
+    """Return the rates of a queue in messages a second, since the observations they are based on.
 
     Args:
         longest_gap: the longest time between two observations over which a rate is computed.
@@ -27,18 +27,21 @@ def rates(longest_gap: timedelta) -> dict[str, Column]:
     # Offsets of clients' files meet queues of another snapshot: its own step gives their rate.
     written_at = F.coalesce("queue_offsets_at", read_at)
     return {
-        "produce_tps": _rate("max_offset", "previous_at", written_at, longest_gap),
-        "consume_tps": _rate("consumer_offset", "consumer_previous_at", read_at, longest_gap),
-        "pull_tps": _rate("pull_offset", "consumer_previous_at", read_at, longest_gap),
+        "produce_tps": _rate("max_offset", "written_base", written_at, longest_gap),
+        "consume_tps": _rate("consumer_offset", "read_base", read_at, longest_gap),
+        "pull_tps": _rate("pull_offset", "read_base", read_at, longest_gap),
     }
 
 
-def _rate(offset: str, previous_at: str, at: Column, longest_gap: timedelta) -> Column:
-    """Messages a second since the previous observation; NULL over a long gap or a step back."""
-    seconds = milliseconds(previous_at, at) / 1000
-    step = F.col(offset) - F.col(f"previous_{offset}")
-    usable = (seconds > 0) & (seconds <= longest_gap.total_seconds()) & (step >= 0)
-    return F.when(usable, step / seconds)
+def _rate(offset: str, base: str, at: Column, longest_gap: timedelta) -> Column:
+    """Messages a second since a base; NULL over a long gap, or where the offset went back."""
+    seconds = milliseconds(f"{base}.observed_at", at) / 1000
+    now, before = F.col(offset), F.col(f"{base}.{offset}")
+    # The previous observation may lie between: then it must not be lower than the base either.
+    previous = F.coalesce(f"previous_{offset}", before)
+    is_usable = seconds <= longest_gap.total_seconds()
+    never_fell = (before <= previous) & (previous <= now)
+    return F.when(is_usable & never_fell, (now - before) / seconds)
 
 
 def drain_seconds() -> Column:

@@ -129,6 +129,22 @@ class FreedLeases(FileLeases):
         return None
 
 
+@pytest.mark.parametrize(
+    ("age", "waited", "is_taken"),
+    [(5, 60, False), (5, 1, True), (40, 60, True), (-3600, 60, True), (5, None, True)],
+    ids=["in the meantime", "before", "long ago", "by a clock set back", "who did not wait"],
+)
+def test_a_run_that_waited_takes_no_snapshot_right_after_another(shared, age, waited, is_taken):
+    """A run takes the snapshots of a tick that waits; the tick's own would come 0.7 s later."""
+    remember(shared, age)
+    since = None if waited is None else datetime.now(UTC) - timedelta(seconds=waited)
+    printed = []
+    taken = take_snapshots(shared, [GONE], report=printed.append, since=since)
+    assert len(taken) == is_taken
+    if not is_taken:
+        assert printed[0].startswith("lab was collected 5.") and "meantime" in printed[0]
+
+
 def test_a_lease_that_is_freed_after_the_attempt_is_taken(home, shared):
     remember(shared, age=5)
     freed = Shared(FreedLeases(home), shared.state)

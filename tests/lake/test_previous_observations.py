@@ -54,3 +54,26 @@ def test_each_source_has_its_own_previous_observation(lake):
     load(lake, snapshot(3))
     made = plan_run(lake, window(3, 4))
     assert set(made.previous) == {name(0), "store-1", "local_offsets-2"}
+
+
+SECOND = 1 / 60
+
+
+def test_snapshots_too_close_for_a_rate_are_not_the_only_ones(lake):
+    """Rates reach back over them, those of each snapshot of the window."""
+    load(lake, snapshot(-2), snapshot(-1), snapshot(0), snapshot(3 * SECOND), snapshot(9 * SECOND))
+    load(lake, snapshot(10 * SECOND), snapshot(15 * SECOND))
+    before = [name(minute) for minute in (0, 3 * SECOND, 9 * SECOND)]
+    assert list(plan_run(lake, window(10 * SECOND, 1)).previous) == sorted(before)
+    assert set(plan_run(lake, window(9 * SECOND, 1)).previous) == {
+        name(-1), name(0), name(3 * SECOND)
+    }  # fmt: skip
+    assert plan_run(lake, window(0, 1)).previous == (name(-1),)
+
+
+def test_a_queue_that_close_snapshots_lack_has_a_base(lake):
+    keys = {-2: "deep", -1: "all", 0: "all", 3 * SECOND: "deep", 5 * SECOND: "deep"}
+    load(lake, *(snapshot(minute) | {"keys_read": read} for minute, read in keys.items()))
+    assert set(plan_run(lake, window(5 * SECOND, 1)).previous) == {
+        name(3 * SECOND), name(0), name(-1), name(-2)
+    }  # fmt: skip

@@ -103,6 +103,35 @@ def test_messages_older_than_the_history_have_a_bound(home, write):
     }
 
 
+def test_what_snapshots_learned_of_the_same_message_stays(home, empty_lake):
+    """Other messages, those of a topic created again, and older snapshots have no say."""
+    lake = copied(empty_lake, home)
+    mark = {"cluster": "lab", "observed_at": ago(2), "snapshot_id": "newest"}
+    old = {"cluster": "lab", "observed_at": ago(3), "snapshot_id": "older"}
+    lake.append(TABLES["progress.snapshots"], [mark, old])
+    lake.append(TABLES["progress.timeline"], timeline("bound", [(30, 200)], begins=True))
+
+    def kept(topic: str, source: str, minutes: float, error: int | None = 0, **other: Any) -> Any:
+        row = {"broker": "broker-a", "topic": topic, "queue_id": 0, "consumer_group": "billing"}
+        row |= {"offset_store": "broker", "consumer_offset": 50, "min_offset": 0, "max_offset": 200}
+        row |= {"readable_lag": 150, "delay_source": source, "delay_error_ms": error}
+        return mark | row | {"consumer_at": ago(minutes)} | other
+
+    rows = [
+        kept("exact", "exact", 70),
+        kept("bound", "at_least", 90, None),
+        kept("consumed", "exact", 70, consumer_offset=49),
+        kept("recreated", "exact", 70, max_offset=500),
+        kept("gone", "exact", 70) | old,
+    ]
+    lake.append(TABLES["progress.queues"], rows)
+    taken = snapshot(**{row["topic"]: (50, 300) for row in rows})
+    assert found(home, taken) == {
+        "exact": StoreTime(ago(70), "exact", 0),
+        "bound": StoreTime(ago(90), "at_least", None),
+    }
+
+
 def test_nothing_before_a_fall_dates_a_message(home, write):
     write(
         # Recreated 20 minutes ago: its message 29 is the 30th of 60 since the snapshot before.

@@ -109,7 +109,9 @@ def of_queues(spark):
     history = frame(
         spark, progress.TIMELINE, [{"observed_at": minute(-60), **QUEUE_ROW, "max_offset": 50}]
     )
-    return queues(frames(spark), WINDOW, timeline=history)
+    learned = {"at": 0, **QUEUE_ROW, **PAIR, "readable_lag": 40, "delay_source": "exact"}
+    earlier = frame(spark, progress.QUEUES, [learned])
+    return queues(frames(spark), WINDOW, timeline=history, earlier=earlier)
 
 
 @pytest.mark.parametrize("computed", [of_queues, of_groups])
@@ -142,11 +144,11 @@ def test_queues_are_sorted_once_for_all_columns(spark):
 
 def test_messages_are_dated_without_a_join(spark):
     # The one join is of consumers with their queues; one with the steps of queues would multiply
-    # rows. Windows: three for what is written, one for what is read, two for the runs of steps,
-    # two for the messages read.
+    # rows. Windows: four for what is written, two for what is read, two for the runs of steps,
+    # two for the messages read, and two for the store times that stay.
     found = nodes(of_queues(spark))
     assert (found["ShuffledHashJoin"], found["SortMergeJoin"]) == (1, 0)
-    assert found["Window"] <= 8
+    assert found["Window"] <= 12
 
 
 def test_rows_of_queues_are_brought_together_once(spark):
@@ -181,7 +183,9 @@ def stored_queues(spark, at):
     """``progress.queues`` of a minute, read as ticks do."""
     plan = planned(at)
     found = read_raw(spark, plan, plan.previous, valid=())
-    return queues(found, plan.window, timeline=read_hours(spark, progress.TIMELINE, plan.dated))
+    history = read_hours(spark, progress.TIMELINE, plan.dated)
+    earlier = read_only(spark, progress.QUEUES, plan, plan.previous)
+    return queues(found, plan.window, timeline=history, earlier=earlier)
 
 
 def stored_groups(spark, at):

@@ -61,6 +61,19 @@ GROUPS = {
     ),
     "drained": ([member("a", 10, 10.0, 50.0)], load(2, 1000.0, clients=1, readable_lag=0)),
     "no history": ([member("a", 10, 10.0, 50.0)], load(2, None, clients=1)),
+    # A time of the hour before, from before it was blocked; 29 messages of a quiet group.
+    "blocked": ([member("a", 20, 10.0, 0.01)], load(4, 10.0, clients=1, health="BLOCKED")),
+    "stopped": ([member("a", 20, 10.0, 5.0)], load(4, 10.0, clients=1, health="STOPPED")),
+    "idle": ([member("a", 20, 0.0, 0.0257)], load(4, 0.0, clients=1, health="IDLE")),
+    "quiet": ([member("a", 20, 29 / 60, 5.0)], load(4, 0.5, clients=1, health="OK")),
+    "enough": ([member("a", 20, 15 / 60, 5.0), member("b", 20, 15 / 60, 5.0)], load(4, 0.5)),
+    # Calls under a millisecond: at most 1,000 a second of each thread.
+    "quick": ([member("a", 20, 100.0, 0.0)], load(4, 100.0, clients=1)),
+    # 17.97 of 20 a second: two at 9.97 have one percent to spare, three drain in 1.5 minutes.
+    "no headroom": (
+        [member("a", 1, 9.97, 100.3), member("b", 1, 9.97, 100.3)],
+        load(4, 19.74, readable_lag=1000),
+    ),
 }
 
 
@@ -131,6 +144,14 @@ def computed(spark):
     return {row["consumer_group"]: row.asDict(recursive=True) for row in found}
 
 
+UNKNOWN = dict.fromkeys(
+    (
+        *("consume_rt_ms", "capacity_tps_per_client", "capacity_tps", "capacity_limit_tps"),
+        *("clients_needed", "queues_needed", "needed_drain_seconds", "best_threads"),
+    )
+)
+"""Columns of capacity that say nothing of a group that was not measured."""
+
 EXPECTED = {
     "plain": {
         "clients": 2,
@@ -162,8 +183,8 @@ EXPECTED = {
         "capacity_tps_per_client": 50,
         "capacity_tps": 100,
         "capacity_limit_tps": 100,
-        "clients_needed": 1,  # 12 threads of 20
-        "queues_needed": 12,
+        "clients_needed": 1,  # 15 threads of 20
+        "queues_needed": 15,
         "queues_limit": "threads",
     },
     "batches": {
@@ -176,7 +197,7 @@ EXPECTED = {
     "batch-waits": {"wait_share": 0.75, "best_threads": 32, "batch_size": None},
     # Its listener takes less time than it is said to compute: nothing waits.
     "batch-computes": {"wait_share": 0, "best_threads": 2},
-    "too many": {"capacity_tps": 3, "clients_needed": 4, "capacity_limit_tps": 3},
+    "too many": {"capacity_tps": 3, "clients_needed": 5, "capacity_limit_tps": 3},
     "failing": {"consume_tps": 3},
     "failures not reported": {"consume_tps": None, "capacity_tps_per_client": 10},
     "unequal": {"consume_rt_ms": 40, "capacity_tps_per_client": 480},
@@ -188,10 +209,28 @@ EXPECTED = {
         "best_threads": None,
         "capacity_tps_per_client": None,
         "clients_needed": None,
+        "reason": "FEW_MESSAGES",
     },
-    "no threads": {"threads": None, "consume_tps": 5, "capacity_tps_per_client": None},
+    "no threads": {
+        "threads": None,
+        "consume_tps": 5,
+        "capacity_tps_per_client": None,
+        "consume_rt_ms": 10,
+        "reason": "NO_THREADS",
+    },
     "filtered": {"capacity_tps_per_client": 200, "peak_tps": 100, "clients_needed": 1},
-    "no history": {"peak_tps": None, "clients_needed": None, "capacity_tps": 200},
+    "no history": {"peak_tps": None, "clients_needed": None, "capacity_tps": 200, "reason": None},
+    "blocked": UNKNOWN | {"reason": "BLOCKED", "measured_messages": 600},
+    "stopped": UNKNOWN | {"reason": "STOPPED"},
+    "idle": UNKNOWN | {"reason": "FEW_MESSAGES", "measured_messages": 0, "consume_tps": 0},
+    "quiet": UNKNOWN | {"reason": "FEW_MESSAGES", "measured_messages": 29},
+    "enough": {"reason": None, "measured_messages": 30, "capacity_tps_per_client": 4000},
+    "quick": {"reason": None, "consume_rt_ms": 0, "capacity_tps_per_client": 20_000},
+    "no headroom": {
+        "clients_needed": 3,
+        "use_limit": 0.8,
+        "needed_drain_seconds": pytest.approx(1000 / (3 * 1000 / 100.3 - 19.74)),
+    },
 }
 
 
@@ -232,3 +271,48 @@ def test_what_each_member_reported(computed):
         "capacity_tps": 100.0,
         "batch_size": None,
     }
+
+
+def test_a_group_that_consumes_nothing_drains_in_no_known_time(computed):
+    for group in ("blocked", "stopped", "idle", "quiet"):
+        assert {each["drain_seconds"] for each in computed[group]["drain_by_clients"]} == {None}
+        assert [each["capacity_tps"] for each in computed[group]["members"]] == [None]
+
+
+def test_one_minute_does_not_move_the_numbers_of_a_plan(spark):
+    """Calls of 100 ms, with one minute of 20 ms and few messages: 3 members in each snapshot."""
+    reports = {50: (10.0, 100.0), 55: (1.0, 20.0), 60: (10.0, 101.0), 65: (10.0, 99.0), 90: (0, 5)}
+    mine = {"consumer_group": "g", "client_id": "a"}
+    pair = {"consumer_group": "g", "topic": "orders"}
+    load_of_group = {"queues": 8, "produce_tps": 20.0, "clients": 2, "readable_lag": 1000}
+    found = capacity(
+        frame(spark, raw.CLIENTS, [mine | {"at": at, "thread_count": 1} for at in reports]),
+        frame(
+            spark,
+            raw.CLIENT_TOPICS,
+            [
+                mine
+                | {"at": at, "topic": "orders", "consume_ok_tps": float(tps)}
+                | {"consume_failed_tps": 0.0, "consume_rt_ms": float(rt)}
+                for at, (tps, rt) in reports.items()
+            ],
+        ),
+        frame(
+            spark,
+            raw.CLIENT_QUEUES,
+            [mine | {"at": at, "topic": "orders", "queue_id": 0} for at in reports],
+        ),
+        frame(spark, progress.GROUPS, [pair | {"at": at} | load_of_group for at in reports]),
+        frame(spark, progress.PEAKS, []),
+        minutes(55, 120),
+    ).collect()
+    rows = {row["observed_at"]: row for row in found}
+    # (600 x 100 + 60 x 20) / 660, and so on; what is older than half an hour does not count.
+    times = {55: 61_200 / 660, 60: 121_800 / 1260, 65: 181_200 / 1860, 90: 120_000 / 1200}
+    for at, rt_ms in times.items():
+        row = rows[minute(at).replace(tzinfo=None)]
+        assert row["consume_rt_ms"] == pytest.approx(rt_ms)
+        assert row["clients_needed"] == 3
+        assert row["needed_drain_seconds"] == pytest.approx(1000 / (3000 / rt_ms - 20))
+    drains = [row["needed_drain_seconds"] for row in found]
+    assert max(drains) < 1.3 * min(drains)

@@ -9,7 +9,7 @@ later observation knows.
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -17,10 +17,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lake.tables import progress
 from lake.window import Window
-from spark.progress.queues import queues
+from spark.progress.queues import RawFrames, queues
 from spark.progress.timeline import thinned, timeline
 from tests.support.table_rows import frame, minute, minutes, raw_frames
 
@@ -30,11 +31,15 @@ ALL = minutes(-10_000, 10_000)
 
 
 class Seen(NamedTuple):
-    """One observation of a queue: minute, max_offset, store time of the newest as a minute."""
+    """One observation of a queue: minute, max_offset, store time of the newest as a minute.
+
+    A deep snapshot asks for the store time of the consumer's message, if the case has one.
+    """
 
     at: float
     maximum: int | None
     stored: float | None = None
+    is_deep: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def raw_of(cases: Iterable[Case], spark: SparkSession):
                     "consumer_offset": case.committed,
                     "pull_offset": case.pulled,
                     "first_unconsumed_at": None
-                    if case.by_broker is None
+                    if case.by_broker is None or not seen.is_deep
                     else minute(case.by_broker),
                     "offset_store": "broker",
                 }
@@ -319,7 +324,7 @@ def stored(history: Sequence[Seen], x: int) -> tuple[float, str, float | None] |
     m0, t0 = left[-1] if left else (None, None)
     if not left and falls:
         m0, t0 = 0, known[falls[-1] - 1][1].at
-    m1, (t1, _, s1) = next((maximum, seen) for maximum, seen in run if maximum > x)
+    m1, (t1, _, s1, _) = next((maximum, seen) for maximum, seen in run if maximum > x)
     if s1 is None or (t0 is not None and s1 < t0):
         is_by_broker, s1 = False, t1
     else:
@@ -464,6 +469,143 @@ def test_a_delay_is_within_its_error_and_grows(spark, thin):
             assert row["delay_ms"] >= before
             before = row["delay_ms"]
     assert kinds == {"exact", "interpolated", "at_least"}
+
+
+# What was learned stays
+
+
+def by_ticks(
+    raw: RawFrames, spark: SparkSession, instants: Sequence[float], reach: float = 10_000
+) -> dict[tuple[Any, Any], dict[str, Any]]:
+    """Compute each snapshot by itself, with what a tick reads of the time before it."""
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    earlier = None
+    for before, at in zip([instants[0] - 1, *instants], instants, strict=False):
+        near = {
+            field.name: getattr(raw, field.name).where(
+                F.col("observed_at").isin(minute(before), minute(at))
+            )
+            for field in fields(raw)
+        }
+        history = timeline(raw.queue_offsets, minutes(at - reach, at))
+        computed = queues(
+            RawFrames(**near), minutes(at, at + 0.001), timeline=history, earlier=earlier
+        )
+        stored_rows = computed.toArrow()
+        found |= rows_of(computed_again := spark.createDataFrame(stored_rows))
+        earlier = computed_again
+    return found
+
+
+STUCK = Case(
+    (
+        Seen(0, 400, -0.1, is_deep=False),
+        Seen(1, 500, 1),
+        Seen(2, 600, 2, is_deep=False),
+        Seen(3, 600, 2, is_deep=False),
+        Seen(4, 700, 4),
+        Seen(5, 800, 5, is_deep=False),
+    ),
+    0,
+    pulled=0,
+    by_broker=-1,
+    topic="stuck",
+)
+"""A queue that nobody consumes; deep snapshots ask for the store time of its first message."""
+
+
+def test_a_store_time_once_reported_stays(spark):
+    whole = rows_of(queues(raw_of([STUCK], spark), ALL))
+    rows = [whole["stuck", minute(seen.at)] for seen in STUCK.seen]
+    bound = (6_000, "at_least", None)
+    exact = [(60_000 * (at + 1), "exact", 0) for at in range(1, 6)]
+    names = ("delay_ms", "delay_source", "delay_error_ms")
+    assert [tuple(row[name] for name in names) for row in rows] == [bound, *exact]
+    ready = [(row["ready_delay_ms"], row["ready_delay_is_lower_bound"]) for row in rows]
+    assert ready == [(6_000, True), *((delay, False) for delay, _, _ in exact)]
+    ticks = by_ticks(raw_of([STUCK], spark), spark, [seen.at for seen in STUCK.seen])
+    assert ticks == whole
+
+
+@pytest.mark.parametrize(
+    ("after", "source"),
+    [({"committed": 1}, "at_least"), ({"minimum": 5}, "at_least"), ({"seen": "fell"}, None)],
+    ids=["committed", "expired", "recreated"],
+)
+def test_a_store_time_is_of_one_message(spark, after, source):
+    """Another first message has its own; so has one of a topic that was created again."""
+    first, last = Seen(0, 500, -3), Seen(2, 600, 2, is_deep=False)
+    if after.pop("seen", None):
+        last = Seen(2, 100, None, is_deep=False)
+    stands = Case((first,), 0, by_broker=-9, topic="t")
+    then = replace(stands, seen=(last,), **after)
+    before, now = raw_of([stands], spark), raw_of([then], spark)
+    raw = RawFrames(
+        **{
+            field.name: getattr(before, field.name).unionByName(getattr(now, field.name))
+            for field in fields(before)
+        }
+    )
+    earlier = spark.createDataFrame(queues(before, minutes(0, 1)).toArrow())
+    history = timeline(raw.queue_offsets, minutes(0, 1))
+    for found in (
+        queues(raw, ALL),
+        queues(raw, minutes(1, 3), timeline=history, earlier=earlier),
+    ):
+        row = rows_of(found)["t", minute(2)]
+        assert row["delay_source"] == (source or "interpolated")
+        assert row["consumer_at"] >= minute(-3)
+
+
+INSTANTS = (20, 23, 24, 28, 33, 40)
+
+
+@pytest.mark.parametrize("reach", [10_000, 6], ids=["all history", "short history"])
+def test_the_delay_of_a_standing_commit_never_falls(spark, reach):
+    """Whatever deep snapshots learn between, and whatever the history forgets.
+
+    Only where a reported store time replaces an interpolated one it may fall, within the error that
+    the delay had.
+    """
+    rng = random.Random(815)
+    cases, truth = [], {}
+    for number in range(120):
+        case, times = a_truth(rng)
+        by_minute = {seen.at: seen for seen in case.seen}
+        seen = []
+        for at in INSTANTS:
+            maximum = sum(time <= at for time in times)
+            stored_at = by_minute[at].stored if at in by_minute else None
+            seen.append(Seen(at, maximum, stored_at, is_deep=rng.random() < 0.3))
+        committed = case.committed or 0
+        reported = times[committed] if committed < seen[-1].maximum else None
+        topic, pulled = f"topic-{number}", rng.choice((None, committed, committed + 1))
+        cases.append(Case(seen, committed, pulled, by_broker=reported, topic=topic))
+        truth[topic] = reported
+    raw = raw_of(cases, spark)
+    found = by_ticks(raw, spark, INSTANTS, reach)
+    if reach > 1_000:
+        whole = rows_of(queues(raw, ALL))
+        assert found == {key: whole[key] for key in found}
+    fell = 0
+    for case in cases:
+        before: dict[str, Any] = {"delay_ms": 0, "delay_source": "at_least", "ready_delay_ms": 0}
+        for at in INSTANTS:
+            row = found[case.topic, minute(at)]
+            if not row["readable_lag"] or row["delay_ms"] is None:
+                assert before["delay_ms"] == 0, "what was known is not forgotten"
+                continue
+            lost = before["delay_ms"] - row["delay_ms"]
+            if lost > 0:
+                fell += 1
+                assert (before["delay_source"], row["delay_source"]) == ("interpolated", "exact")
+                assert lost <= before["delay_error_ms"]
+            ranks = ("at_least", "interpolated", "exact")
+            assert ranks.index(row["delay_source"]) >= ranks.index(before["delay_source"])
+            truth_ms = (at - (truth[case.topic] or 0)) * 60_000
+            assert row["delay_ms"] <= truth_ms + 1 or row["delay_source"] == "interpolated"
+            before = row
+    assert fell < len(cases) / 10
 
 
 def test_the_timeline_is_by_our_clock(spark):

@@ -378,3 +378,45 @@ def test_the_nearest_snapshot_may_lie_before_the_window(spark):
     read = [{"at": 2, "consumer_offset": 150, **OF_FILE}]
     (row,) = compute(spark, written, read, window=(2, 3), nearest=[(2, 1)])
     assert (row["max_offset"], row["lag"], row["delay_source"]) == (200, 50, "interpolated")
+
+
+SECOND = 1 / 60
+
+
+def test_rates_reach_back_over_an_observation_too_close(spark):
+    """A batch of 30 between two snapshots a second apart is no rate of 30 a second."""
+    instants = (0, 0.5, 0.5 + SECOND, 0.5 + 9 * SECOND, 0.5 + 10 * SECOND)
+    offsets = ((0, 0), (300, 150), (330, 180), (400, 240), (400, 250))
+    rows = compute(
+        spark,
+        [{"at": at, "max_offset": end} for at, (end, _) in zip(instants, offsets, strict=True)],
+        [
+            {"at": at, "consumer_offset": commit, "pull_offset": commit}
+            for at, (_, commit) in zip(instants, offsets, strict=True)
+        ],
+    )
+    produced = [None, 300 / 30, 330 / 31, 400 / 39, 100 / 10]
+    consumed = [None, 150 / 30, 180 / 31, 240 / 39, 100 / 10]
+    assert [row["produce_tps"] for row in rows] == [
+        value if value is None else pytest.approx(value) for value in produced
+    ]
+    for name in ("consume_tps", "pull_tps"):
+        assert [row[name] for row in rows] == [
+            value if value is None else pytest.approx(value) for value in consumed
+        ]
+    assert [row["previous_max_offset"] for row in rows] == [None, 0, 300, 330, 400]
+
+
+def test_an_offset_that_went_back_between_has_no_rate(spark):
+    """Set back and forward again since the base: what was consumed in between is not known."""
+    instants = (0, 0.5, 0.5 + SECOND, 0.5 + 2 * SECOND)
+    rows = compute(
+        spark,
+        [{"at": at, "max_offset": 1000} for at in instants],
+        [
+            {"at": at, "consumer_offset": commit}
+            for at, commit in zip(instants, (500, 600, 100, 700), strict=True)
+        ],
+    )
+    assert [row["consume_tps"] for row in rows] == [None, pytest.approx(100 / 30), None, None]
+    assert [row["condition"] for row in rows] == ["OK", "OK", "REWOUND", "OK"]
