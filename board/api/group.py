@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Annotated, Any
 
 import pyarrow.compute as pc
@@ -158,14 +159,36 @@ def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
         "subscriptions": progress.SUBSCRIPTIONS,
         "client_topics": raw.CLIENT_TOPICS,
     }
+    details = {name: rows_of_group(rows, table, cluster, group) for name, table in tables.items()}
     return {
         "cluster": cluster,
         "consumer_group": group,
         "observed_at": rows.at[cluster],
         "topics": topics,
-        **{name: rows_of_group(rows, table, cluster, group) for name, table in tables.items()},
+        **details | {"members": with_reports(**details)},
         "incidents": of_group(rows, cluster, group),
     }
+
+
+def with_reports(
+    members: list[dict[str, Any]], capacity: list[dict[str, Any]], **_: Any
+) -> list[dict[str, Any]]:
+    """Return members with their threads as they last reported them, and when: ``reported_at``.
+
+    Only deep snapshots ask members; between two of them the newest report stays.
+    """
+    reports = {
+        member["client_id"]: {"thread_count": member["threads"], "reported_at": row["observed_at"]}
+        for row in sorted(capacity, key=itemgetter("observed_at"))
+        for member in row["members"] or ()
+    }
+    own = ({"reported_at": None, **member} for member in members)
+    return [
+        member | {"reported_at": member["observed_at"]}
+        if member["thread_count"] is not None
+        else member | reports.get(member["client_id"], {})
+        for member in own
+    ]
 
 
 def rows_of_group(

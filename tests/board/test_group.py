@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 
+from board.api.group import with_reports
 from lake.catalog import Lake
 from lake.tables import raw
 from tests.support import board_home
@@ -139,3 +140,24 @@ def test_a_grpc_member_is_named_where_nothing_is_reported(client: TestClient, fi
     text = client.get(path, headers={"Accept": "text/html"}).text
     cells = re.findall(r'<td class="(?:num|wide)[^"]*"><bdi>gRPC</bdi></td>', text)
     assert len(cells) == 2, "threads and strategy, of one of the two members"
+
+
+def test_threads_stay_between_deep_snapshots_with_the_time_of_their_report() -> None:
+    """A snapshot that asks no member has no threads; its own report is newer than an earlier."""
+    now, before = board_home.now(), board_home.now() - timedelta(minutes=4)
+    members = [
+        {"client_id": "asked", "thread_count": 8, "observed_at": now},
+        {"client_id": "known", "thread_count": None, "observed_at": now},
+        {"client_id": "new", "thread_count": None, "observed_at": now},
+    ]
+    reports = [{"client_id": "asked", "threads": 4}, {"client_id": "known", "threads": 20}]
+    capacity = [
+        {"observed_at": before, "members": reports},
+        {"observed_at": before, "members": None},
+    ]
+    shown = with_reports(members, capacity)
+    assert [(row["thread_count"], row["reported_at"]) for row in shown] == [
+        (8, now),
+        (20, before),
+        (None, None),
+    ]
