@@ -3,6 +3,7 @@
 from lake.run_plan import plan_run
 from lake.tables import quality
 from lake.window import Window
+from settings.environment import Settings
 from tests.support.loaded_snapshots import BOTH, at, load, name, of_files, snapshot, window
 
 
@@ -77,3 +78,10 @@ def test_a_queue_that_close_snapshots_lack_has_a_base(lake):
     assert set(plan_run(lake, window(5 * SECOND, 1)).previous) == {
         name(3 * SECOND), name(0), name(-1), name(-2)
     }  # fmt: skip
+
+
+def test_the_shortest_time_of_a_rate_follows_its_variable(lake, monkeypatch):
+    monkeypatch.setenv("TIDEMARK_RATE_SECONDS", "90")
+    load(lake, *(snapshot(minute) for minute in (-3, -2, -1, 0)))
+    plan = plan_run(lake, window(0, 1), Settings.read().history)
+    assert set(plan.previous) == {name(-1), name(-2)}

@@ -3,11 +3,14 @@
 import os
 from datetime import timedelta
 
+import dagster as dg
 import pytest
 
+from orchestration.resources import resources
 from settings.basics import BasicSettings
 from settings.environment import Settings, variable_of
 from settings.errors import SettingsError
+from settings.machines import Sizing
 from settings.variables import NAMES, OLD_NAMES, warnings_of
 
 
@@ -183,3 +186,18 @@ def test_an_address_that_spark_does_not_know_is_refused(monkeypatch, name, text)
 def test_every_master_of_spark_is_taken(monkeypatch, text):
     monkeypatch.setenv("TIDEMARK_SPARK_MASTER", text)
     assert Settings.read().spark_master == text
+
+
+def test_how_members_are_counted_follows_the_variables(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_CLIENT_USE_PERCENT", "60")
+    monkeypatch.setenv("TIDEMARK_CLIENT_MESSAGES", "100")
+    with dg.build_resources({"machine": resources(Settings.read())["client_machine"]}) as built:
+        assert built.machine.sizing() == Sizing(most_used=0.6, fewest_messages=100)
+
+
+@pytest.mark.parametrize("percent", ["0", "101", "80%"])
+def test_a_use_is_a_percentage(monkeypatch, percent):
+    monkeypatch.setenv("TIDEMARK_CLIENT_USE_PERCENT", percent)
+    with pytest.raises(SettingsError) as ended:
+        Settings.read()
+    assert str(ended.value).startswith(f"TIDEMARK_CLIENT_USE_PERCENT is {percent!r}: it takes a")
