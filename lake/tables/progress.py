@@ -118,6 +118,12 @@ QUEUES = Table(
             "RECREATED | AHEAD_OF_BROKER | LOST | NEVER_COMMITTED | REWOUND | OK",
         ),
         *CONSUMPTION,
+        Column(
+            "priority_rank",
+            INT,
+            "of a POP group on a topic with priorities: how many queues of the broker are consumed "
+            "before this one; NULL where queues have no order",
+        ),
         Column("previous_max_offset", BIGINT, "max_offset at the previous observation"),
         Column("previous_consumer_offset", BIGINT, "consumer_offset at the previous observation"),
     ),

@@ -29,6 +29,7 @@ CONFIG_KEYS = frozenset(
         "flushDiskType",
         "defaultMessageRequestMode",
         "popConsumerKVServiceEnable",
+        "priorityOrderAsc",
         "messageStorePlugIn",
         "tieredStorageLevel",
         "tieredStoreFileReservedTime",

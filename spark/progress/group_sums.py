@@ -41,6 +41,8 @@ def _sums(known: DataFrame) -> DataFrame:
     measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
     of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
     known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
+    # Queues of lower priority wait by design while those of the highest are consumed.
+    is_first = F.coalesce(F.col("priority_rank") == 0, F.lit(True))
     # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
     lag = at_least_zero(F.col("lag"))
     worst = F.struct(
@@ -52,7 +54,7 @@ def _sums(known: DataFrame) -> DataFrame:
         .groupBy(KEY_HASH, *consumer)
         .agg(
             *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
-            *(F.max(name).alias(name) for name in SPANS),
+            *(F.max(F.when(is_first, F.col(name))).alias(name) for name in SPANS),
             *(F.sum(name).alias(name) for name in RATES),
             F.min("loss_in_seconds").alias("loss_in_seconds"),
             F.count_if(measured).alias("queues_known"),
@@ -68,8 +70,9 @@ def _sums(known: DataFrame) -> DataFrame:
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
-            F.max(measured & _may_be_older()).alias("may_be_older"),
-            F.max(measured & _may_be_ready_longer()).alias("may_be_ready_longer"),
+            F.max(F.col("priority_rank").isNotNull()).alias("has_priorities"),
+            F.max(measured & is_first & _may_be_older()).alias("may_be_older"),
+            F.max(measured & is_first & _may_be_ready_longer()).alias("may_be_ready_longer"),
             F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
         )
     )
@@ -79,7 +82,8 @@ def _sums(known: DataFrame) -> DataFrame:
             "worst_broker": F.col("worst.broker"),
             "worst_queue_id": F.col("worst.queue_id"),
             "skew": F.when(
-                F.col("mean_queue_lag") > 0, F.col("max_queue_lag") / F.col("mean_queue_lag")
+                (F.col("mean_queue_lag") > 0) & ~F.col("has_priorities"),
+                F.col("max_queue_lag") / F.col("mean_queue_lag"),
             ),
             "drain_seconds": drain_seconds(),
             "delay_is_lower_bound": F.when(F.col("delay_ms").isNotNull(), F.col("may_be_older")),

@@ -11,7 +11,10 @@ from spark.progress.keys import CONSUMED_QUEUE, GROUP_QUEUE, GROUP_TOPIC_HISTORY
 NEVER_COMMITTED = -1
 """Stands for an offset that was never committed, as in `ConsumerOffsetManager.queryOffset`."""
 
-LATEST = ("observed_at", "consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost")
+LATEST = (
+    *("observed_at", "consumer_offset", "pull_offset", "max_offset", "lag_upper", "lost"),
+    "priority_rank",
+)
 """Columns of ``progress.queues`` of which the value at the latest observation is needed."""
 
 
@@ -35,7 +38,8 @@ def queue_progress(
         ``snapshot_id`` and, over all observations that count for it: ``stepped``, a bit for each
         (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
         commit is further than at the first of them; ``written``, whether a message was written;
-        ``losing``, the queues that lost messages; ``standing``, the queues whose commit stands;
+        ``first_rank``, the lowest `priority_rank` of a queue that progressed; ``losing``, the
+        queues that lost messages; ``standing``, the queues whose commit stands;
         ``held_back``, those whose client does not pull because its cache is at a limit (see
         `queues_with`); ``has_limit``, whether a client reported one of any queue.
     """
@@ -46,6 +50,9 @@ def queue_progress(
             F.bit_or("stepped").alias("stepped"),
             _any(F.col("commit") > F.col("first_commit")).alias("progressed"),
             _any(F.col("max_offset") > F.col("lowest_written")).alias("written"),
+            F.min(F.when(F.col("commit") > F.col("first_commit"), F.col("priority_rank"))).alias(
+                "first_rank"
+            ),
             queues_with(F.col("lost") > F.col("lowest_lost")).alias("losing"),
             queues_with(_stands(threshold)).alias("standing"),
             queues_with(F.col("cache.limit").isNotNull()).alias("held_back"),
@@ -138,12 +145,20 @@ def _stands(threshold: Threshold) -> Column:
 def queues_with(condition: Column) -> Column:
     """Collect the queues for which a condition holds, as structs ordered by broker and queue.
 
-    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, first_commit,
-    lost, lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at, messages,
-    client_id, limit``).
+    Fields: ``broker, queue_id, client_id, from_broker, consumer_offset, lag_upper, priority_rank,
+    first_commit, lost, lowest_lost, pull_offset, lowest_pull`` and ``cache`` (``observed_at,
+    messages, client_id, limit``).
     """
     names = ("broker", "queue_id", "client_id", "from_broker", "consumer_offset", "lag_upper")
-    counted = ("first_commit", "lost", "lowest_lost", "pull_offset", "lowest_pull", "cache")
+    counted = (
+        "priority_rank",
+        "first_commit",
+        "lost",
+        "lowest_lost",
+        "pull_offset",
+        "lowest_pull",
+        "cache",
+    )
     queue = F.struct(*names, *counted)
     return F.array_sort(F.collect_list(F.when(condition, queue)))
 
@@ -153,11 +168,14 @@ def counts_for_health(queue: Column) -> Column:
 
     A queue without a commit counts only while a client is known to be online, which could make the
     first one. A broker-side commit of a group that is broadcasting now does not count: the group
-    made it as a cluster and no longer uses it.
+    made it as a cluster and no longer uses it. Nor does a queue while messages of a higher priority
+    are consumed: it waits by design.
     """
     is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
     commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))
-    return ~F.coalesce(is_leftover, F.lit(False)) & commit_expected
+    has_its_turn = ~(F.col("first_rank") < queue["priority_rank"])
+    expected = commit_expected & F.coalesce(has_its_turn, F.lit(True))
+    return ~F.coalesce(is_leftover, F.lit(False)) & expected
 
 
 def is_blocked(queue: Column) -> Column:

@@ -52,6 +52,10 @@ TIERED_STORE = "TieredMessageStore"
 TIERED_LEVEL = "tieredStorageLevel"
 TIERED_HOURS = "tieredStoreFileReservedTime"
 
+LOW_IDS_FIRST = "priorityOrderAsc"
+"""Of topics with priorities: with ``false`` the priority of queue 0 is the highest, else that of
+the last queue. A message of priority p is in queue p (`SendMessageProcessor`, 5.4)."""
+
 POP_MOVES_PULLS = "popConsumerKVServiceEnable"
 BEFORE_POP = "^V[34]"
 """Versions of brokers that cannot hand out messages by POP."""
@@ -135,6 +139,11 @@ def queues(
         _with_queues(consumers, written, window, nearest)
         .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
         .join(F.broadcast(modes), on=list(GROUP_TOPIC_ID), how="left")
+        .join(
+            F.broadcast(_with_priorities(raw.topics.where(inside(window)))),
+            on=["snapshot_id", "broker", "topic"],
+            how="left",
+        )
         .transform(
             with_new,
             {
@@ -155,6 +164,7 @@ def queues(
             "drain_seconds": drain_seconds(),
             "loss_in_seconds": _loss_in_seconds(),
             "condition": _condition(),
+            "priority_rank": _priority_rank(),
         },
     ).select(*progress.QUEUES.column_names)
 
@@ -225,11 +235,29 @@ def _with_queues(
     )
 
 
+def _with_priorities(topics: DataFrame) -> DataFrame:
+    """Return the topics of each broker whose queues have priorities, with ``read_queues``."""
+    return topics.where(F.col("message_type") == "PRIORITY").select(
+        "snapshot_id", "broker", "topic", F.col("read_queues").alias("ranked_queues")
+    )
+
+
+def _priority_rank() -> Column:
+    """Return how many queues of the broker go before this one (`PopMessageProcessor`).
+
+    Only POP keeps the order: members that pull take all their queues alike.
+    """
+    from_last = F.col("ranked_queues") - 1 - F.col("queue_id")
+    rank = F.when(F.coalesce("low_ids_first", F.lit(False)), F.col("queue_id")).otherwise(from_last)
+    return F.when((F.col("consume_mode") == POP) & (rank >= 0), rank)
+
+
 def _about_brokers(brokers: DataFrame) -> DataFrame:
     """Return retention, disk use, clock and ways of handing out messages of each broker group.
 
     ``never_pops``: it is older than POP. ``pops_move_pulls``: popped messages move its pull
     offsets, and acknowledgements its commits, so their difference is not what is in flight.
+    ``low_ids_first``: of queues with priorities, the first has the highest.
 
     ``kept_hours``: how long messages stay readable. A tiered store keeps them after the local files
     are gone, whatever the disk; where it does not tell for how long, this is unknown.
@@ -257,6 +285,7 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
             ),
             "never_pops": F.col("version").rlike(BEFORE_POP),
             "pops_move_pulls": F.lower(F.col("config")[POP_MOVES_PULLS]) == "true",
+            "low_ids_first": F.lower(F.col("config")[LOW_IDS_FIRST]) == "false",
         },
     )
     return known.groupBy("snapshot_id", "broker").agg(
@@ -264,7 +293,7 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
             F.min_by(name, F.when(F.col(name).isNotNull(), F.col("broker_id"))).alias(name)
             for name in (
                 *("kept_hours", "disk_ratio", "forced_cleaning"),
-                *("never_pops", "pops_move_pulls", *CLOCK),
+                *("never_pops", "pops_move_pulls", "low_ids_first", *CLOCK),
             )
         )
     )

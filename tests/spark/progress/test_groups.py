@@ -576,6 +576,44 @@ def test_a_group_is_registered_where_a_broker_with_its_commits_has_its_configura
     }
 
 
+@pytest.mark.parametrize(
+    ("order", "mode", "first", "skew"),
+    [
+        (None, "pop", 2, None),
+        ("true", "pop", 2, None),
+        ("false", "pop", 0, None),
+        (None, "pull", None, 1.8),
+    ],
+)
+def test_the_delay_of_the_highest_priority_is_that_of_a_pop_group(spark, order, mode, first, skew):
+    """Priority p is in queue p. A group that pulls takes all queues alike."""
+    ages = {0: 30, 1: 20, 2: 10}
+    rows = compute(
+        spark,
+        window=(0, 60),
+        snapshots=[SNAPSHOT],
+        brokers=[
+            {"at": 0, "broker": "broker-a", "broker_id": 0, "version": "V5_5_0"}
+            | {"config": {} if order is None else {"priorityOrderAsc": order}}
+        ],
+        topics=[
+            row | {"broker": "broker-a", "read_queues": 3, "message_type": "PRIORITY"}
+            for row in existing("orders")
+        ],
+        queue_offsets=[written(100, queue_id=queue_id) for queue_id in ages],
+        consumer_offsets=[
+            read(100 - 30 * (2 - queue_id), queue_id=queue_id, request_mode=mode)
+            | {"first_unconsumed_at": minute(-age)}
+            for queue_id, age in ages.items()
+            if queue_id < 2
+        ]
+        + [read(90, queue_id=2, request_mode=mode, first_unconsumed_at=minute(-10))],
+    )
+    row = rows["billing", "orders"]
+    expected = ages[0 if first is None else first] * 60_000
+    assert (row["delay_ms"], row["skew"]) == (expected, pytest.approx(skew))
+
+
 GRPC_ID = "host@7@0@2sp1b5c8xg"
 
 

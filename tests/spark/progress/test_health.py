@@ -40,6 +40,7 @@ class Queue:
     minimum: int = 0
     cached: int | None = None
     most: int | None = 1000
+    rank: int | None = None
 
     @property
     def lost(self):
@@ -267,6 +268,38 @@ CASES = {
         ],
         "OK",
         None,
+    ),
+    # Queues of lower priority wait while those above them are consumed.
+    "low priorities wait": (
+        popped(
+            [
+                Seen((Queue(7, 9, rank=2), Queue(8, 9, rank=1), Queue(at, at + 5, rank=0)))
+                for at in (400, 410, 420)
+            ],
+            0.5,
+        ),
+        "OK",
+        None,
+    ),
+    "low priorities wait, acknowledgements unknown": (
+        popped(
+            [Seen((Queue(7, 9, rank=1), Queue(at, at + 5, rank=0))) for at in (400, 410, 420)],
+        ),
+        "UNKNOWN",
+        "messages in flight unknown",
+    ),
+    "the highest priority stands": (
+        popped(
+            [Seen((Queue(at, at + 5, rank=1), Queue(7, 9, rank=0))) for at in (400, 410, 420)],
+            0.0,
+        ),
+        "STALLED",
+        "broker-a/1: commit stays at 7, 2 unconsumed messages",
+    ),
+    "all priorities stand": (
+        popped([Seen((Queue(7, 9, rank=1), Queue(8, 9, rank=0)))] * 3, 0.0),
+        "STALLED",
+        "broker-a/0: commit stays at 7, 2 unconsumed messages; broker-a/1: commit stays at 8",
     ),
     # A queue stands.
     "blocked": (
@@ -518,6 +551,7 @@ def rows_of(group, observations, last=LAST):
                     "offset_store": seen.store,
                     "lag_upper": queue.upper,
                     "lost": queue.lost,
+                    "priority_rank": queue.rank,
                 }
             )
             previous[number] = queue.commit
