@@ -101,6 +101,8 @@ class Broker:
     index_behind_bytes: int | None = None
     flush_mode: str | None = None
     light_queues: int | None = None
+    offsets_behind: int | None = None
+    offsets_missing: int | None = None
 
 
 @dataclass(slots=True)

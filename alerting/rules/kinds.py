@@ -339,6 +339,15 @@ KINDS = {
         hint="Above diskMaxUsedSpaceRatio the broker deletes messages early, then it refuses new "
         "ones.",
     ),
+    "slave_offsets_behind": Kind(
+        BROKERS,
+        "offsets_missing",
+        "",
+        "its copy lacks {value} consumer offsets of its master",
+        for_observations=2,
+        hint="After a failover these groups consume again what they consumed before: the slave "
+        "does not copy its master's progress, as between versions that do not fit.",
+    ),
     "collection_incomplete": Kind(
         SNAPSHOTS,
         "CASE WHEN status = 'FAILED' THEN greatest(coalesce(brokers_expected, 1), 1) "

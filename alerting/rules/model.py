@@ -161,6 +161,13 @@ class BrokerDownRule(BaseRule, frozen=True):
     match: BrokerMatch = BrokerMatch()
 
 
+class SlaveOffsetsRule(BaseRule, frozen=True):
+    """A slave's copy lacks consumer offsets of its master."""
+
+    kind: Literal["slave_offsets_behind"]
+    match: BrokerMatch = BrokerMatch()
+
+
 class DiskRule(BaseRule, frozen=True):
     """A broker's disk is fuller than `threshold`, a share."""
 
@@ -209,6 +216,7 @@ Rule = Annotated[
     | ColumnRule
     | BrokerDownRule
     | DiskRule
+    | SlaveOffsetsRule
     | CollectionIncompleteRule
     | CollectionLateRule
     | QualityRule

@@ -153,6 +153,17 @@ BROKERS = Table(
             BIGINT,
             "rocketmq_lmq_number of its metrics endpoint: light queues, from RocketMQ 5.5.1 on",
         ),
+        Column(
+            "offsets_behind",
+            BIGINT,
+            "of a slave, deep snapshots: messages that its copy of the consumer offsets is behind "
+            "its master's; after a failover they are consumed again",
+        ),
+        Column(
+            "offsets_missing",
+            BIGINT,
+            "of a slave, deep snapshots: consumer offsets of its master that its copy lacks",
+        ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )

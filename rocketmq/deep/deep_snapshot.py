@@ -12,6 +12,7 @@ from rocketmq.deep.client_reports import ClientReader, GroupLags, broadcast_rows
 from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.queue_ends import read_ends_again
+from rocketmq.deep.slave_offsets import read_slave_offsets
 from rocketmq.deep.statistics import CounterSubjects, StatsReader
 from rocketmq.deep.store_times import StoreTimeReader
 from rocketmq.deep.tags import TagReader, filtered_ranges
@@ -77,6 +78,9 @@ async def read_deep(
     ]
     if options.broker_metrics:
         parts.append(deep.add_broker_metrics())
+    slaves = [it for it in responded if not it.is_master and it.broker in masters]
+    addresses = [slave.address for slave in slaves]
+    parts.append(read_slave_offsets(client, problems, snapshot, addresses))
     clients = None
     if options.client_reports:
         clients = deep.client_reader(online)

@@ -86,7 +86,10 @@ SOURCES = {
     "brokers": Source(
         BROKERS,
         ("cluster", "broker", "address"),
-        ("cluster", "broker", "address", "broker_id", "disk_ratio"),
+        (
+            *("cluster", "broker", "address", "broker_id", "disk_ratio"),
+            *("offsets_missing", "offsets_behind"),
+        ),
         _with_broker_columns,
     ),
     "snapshots": Source(

@@ -1,0 +1,31 @@
+"""A slave's copy of the consumer offsets, compared with its master's."""
+
+import pytest
+
+from rocketmq.admin.responses import ConsumerOffsetTable
+from rocketmq.deep.slave_offsets import compare
+from rocketmq.names import OffsetKey
+from rocketmq.records import Broker, ConsumerOffset
+
+COMMITTED = [
+    ConsumerOffset("broker-a", "g", "T", 0, None, 100, offset_store="broker"),
+    ConsumerOffset("broker-a", "g", "T", 1, None, 50, offset_store="broker"),
+    ConsumerOffset("broker-a", "g", "T", 2, None, None, offset_store="broker"),
+    ConsumerOffset("broker-b", "g", "T", 0, None, 7000, offset_store="broker"),
+    ConsumerOffset("broker-a", "h", "T", 0, "client", 900, offset_store="client_file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("copied", "behind", "missing"),
+    [
+        ({0: 100, 1: 50}, 0, 0),
+        ({0: 90, 1: 55}, 10, 0),  # the copy was read later: ahead is not behind
+        ({0: 100}, 50, 1),
+        ({}, 150, 2),  # a copy that never came
+    ],
+)
+def test_how_far_a_copy_is_behind(copied, behind, missing):
+    slave = Broker("broker-a", 1, "a:2")
+    compare(slave, ConsumerOffsetTable({OffsetKey("T", "g"): copied}, None), COMMITTED)
+    assert (slave.offsets_behind, slave.offsets_missing) == (behind, missing)
