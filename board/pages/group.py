@@ -27,11 +27,16 @@ FACTS = (
 )
 """Columns of ``progress.groups`` that are shown of every group."""
 
-KNOWN_FACTS = (
-    *("consume_mode", "inflight_source", "ack_tps", "redelivered_tps"),
-    *("registered", "duplicate_client_ids"),
-)
+KNOWN_FACTS = ("consume_mode", "inflight_source", "ack_tps")
 """Columns that are shown where they are known."""
+
+USUAL_FACTS = {
+    "redelivered_tps": 0,
+    "registered": True,
+    "duplicate_client_ids": 0,
+    "mixed_members": False,
+}
+"""Columns that are shown where they are known and not as usual."""
 
 RANGES = {
     "1h": timedelta(hours=1),
@@ -89,8 +94,10 @@ def group(
 
 
 def _facts(row: Mapping[str, Any]) -> list[str]:
-    """Return the columns of the tiles: those of every group, and others where they are known."""
-    return [*FACTS, *(name for name in KNOWN_FACTS if row.get(name) is not None)]
+    """Return the columns of the tiles: those of every group, and others that say something."""
+    known = (name for name in KNOWN_FACTS if row.get(name) is not None)
+    unusual = (n for n, usual in USUAL_FACTS.items() if row.get(n) not in (None, usual))
+    return [*FACTS, *known, *unusual]
 
 
 def _member(row: dict[str, Any]) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def test_unknown_queues_decide_no_rule_wrongly(
 
 
 BOUNDS = {
-    name: (applied_rules(kind, threshold, name=name, **other), above, below, bound)
+    name: (named(kind, threshold, name=name, **other), above, below, bound)
     for name, kind, threshold, other, above, below, bound in [
         ("lag", "lag", 10, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
         ("alone", "nobody_online", None, {}, {"readable_lag": 20}, {"readable_lag": 0}, "lower"),
