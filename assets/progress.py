@@ -35,6 +35,7 @@ from assets.windows import (
 from lake.conditions import all_of, one_of, window_filter
 from lake.hidden_queues import read_quarantine, united
 from lake.history import window_of
+from lake.hour_before import observed_an_hour_before
 from lake.hourly_peaks import replace_peaks
 from lake.observation_steps import with_lacking
 from lake.tables import progress, quality, raw
@@ -52,6 +53,8 @@ from spark.progress.slave_reads import slave_read_events
 from spark.progress.subscriptions import subscriptions
 from spark.progress.throughput import throughput
 from spark.progress.timeline import timeline
+from spark.progress.topic_events import topic_events
+from spark.progress.topics import topics
 
 
 @window_asset(progress.TIMELINE, raw.QUEUE_OFFSETS, raw.BROKERS, quality.QUARANTINE)
@@ -110,11 +113,12 @@ def progress_groups(
     for mistake in mistakes:
         context.log.error(f"left out: {mistake}")
     rows = read_raw(session, plan, plan.last_known, valid=[raw.QUEUE_OFFSETS])
-    listed = None
+    listed = committed = None
     if plan.suspects & {raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name}:
         listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan, plan.last_known)
     else:
         # progress.queues holds each row of the window: only unreachable brokers are missing.
+        committed = rows.consumer_offsets
         missing = read_only(session, raw.CONSUMER_OFFSETS, plan, plan.last_known)
         rows = dataclasses.replace(rows, consumer_offsets=missing)
     computed_groups = groups(
@@ -125,6 +129,7 @@ def progress_groups(
         read_evidence(session, run.lake, plan),
         listed=listed,
         system_topics=plan.system_topics,
+        committed=committed,
     )
     with_states = with_health(
         computed_groups,
@@ -163,6 +168,34 @@ def _newest_totals(run: Run) -> dict[str, Any]:
         "worst_delay_ms": worst,
         "incomplete_groups": found.num_rows - (complete or 0),
     }
+
+
+@window_asset(
+    progress.TOPICS,
+    *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.TOPICS, raw.TOPIC_METRICS),
+    progress.TIMELINE,
+)
+def progress_topics(run: CurrentRun) -> dg.MaterializeResult:
+    """Compute every topic: its messages, those that nobody can read, its rate of production."""
+    plan, session = run.plan, run.session
+    earlier = {*plan.previous, *plan.last_known}
+    listed = None
+    if raw.QUEUE_OFFSETS.name in plan.suspects:
+        listed = read_snapshots(session, raw.QUEUE_OFFSETS, plan)
+    before = observed_an_hour_before(plan.known, plan.window, plan.settings.longest_gap)
+    computed_topics = topics(
+        read_raw(session, plan, earlier, valid=[raw.QUEUE_OFFSETS, raw.TOPICS]),
+        listed,
+        read_hours(session, progress.TIMELINE, Window(plan.dated.start, plan.window.end)),
+        session.createDataFrame(list(before), "snapshot_id string, broker string"),
+        unreachable_frame(session, plan.unreachable),
+        plan.window,
+        plan.settings.longest_gap,
+        sources_frame(session, plan),
+        plan.system_topics,
+        read_valid(session, raw.TOPIC_METRICS, plan) if plan.has_rows(raw.TOPIC_METRICS) else None,
+    )
+    return replaced(run, progress.TOPICS, computed_topics)
 
 
 @window_asset(
@@ -227,6 +260,7 @@ def progress_capacity(
     progress.EVENTS,
     *(progress.QUEUES, progress.GROUPS, progress.ASSIGNMENTS, quality.QUARANTINE),
     *(raw.SNAPSHOTS, raw.CLIENTS, raw.CLIENT_QUEUES, raw.BROKERS, raw.BROKER_STATS),
+    *(raw.TOPICS, raw.QUEUE_OFFSETS),
 )
 def progress_events(run: CurrentRun) -> dg.MaterializeResult:
     """Find what happened to queues and brokers: each transition once."""
@@ -243,6 +277,13 @@ def progress_events(run: CurrentRun) -> dg.MaterializeResult:
         read_valid(session, raw.BROKER_STATS, plan),
         steps_frame(session, with_lacking(plan.steps, hidden)),
     )
+    of_topics = topic_events(
+        read_valid(session, raw.TOPICS, plan, earlier),
+        read_valid(session, raw.QUEUE_OFFSETS, plan, earlier),
+        steps_frame(session, plan.steps),
+        plan.system_topics,
+    )
+    computed_events = computed_events.unionByName(of_topics)
     if plan.has_rows(raw.CLIENT_QUEUES):
         reported = plan.before(HISTORY)
         of_clients = client_events(
@@ -302,8 +343,8 @@ def members(run: CurrentRun) -> Iterator[dg.MaterializeResult]:
     plan, session = run.plan, run.session
     clients = read_valid(session, raw.CLIENTS, plan)
     client_queues = read_valid(session, raw.CLIENT_QUEUES, plan, plan.before(HISTORY))
-    topics = read_valid(session, raw.TOPICS, plan)
-    assigned = assignments(clients, client_queues, topics, plan.window, plan.system_topics)
+    configured = read_valid(session, raw.TOPICS, plan)
+    assigned = assignments(clients, client_queues, configured, plan.window, plan.system_topics)
     yield replaced(run, progress.ASSIGNMENTS, assigned)
     assigned = read_snapshots(session, progress.ASSIGNMENTS, plan)
     idle = idle_clients(assigned, clients, plan.window, plan.system_topics)

@@ -33,6 +33,7 @@ from lake.window import MICROSECOND, Window
 OF_SNAPSHOT = (
     progress.GROUPS,
     progress.QUEUES,
+    progress.TOPICS,
     raw.BROKERS,
     raw.TOPICS,
     raw.CLIENTS,

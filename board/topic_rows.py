@@ -12,6 +12,14 @@ from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Column,
 from lake.tables import progress, raw
 from lake.typed_rows import dict_rows
 
+_COMPUTED = (
+    *("unreadable_messages", "unreadable_reason", "message_type", "timing_messages"),
+    *("added_last_hour", "oldest_at", "oldest_at_is_upper_bound", "complete"),
+)
+
+_OF_TOPICS = tuple(each for each in progress.TOPICS.columns if each.name in _COMPUTED)
+"""Columns of ``progress.topics``; NULL of system topics, which have no row there."""
+
 TOPICS = Table(
     "board.topics",
     "One row per topic at the newest snapshot, over all brokers.",
@@ -23,6 +31,7 @@ TOPICS = Table(
         Column("brokers", INT, "broker groups that have it"),
         Column("queues", INT, "queues with known offsets"),
         Column("messages", BIGINT, "messages in the retained range of those queues"),
+        *_OF_TOPICS,
         Column("newest_stored_at", TIMESTAMP, "store time of its newest message"),
         Column("groups", INT, "consumer groups with progress on it, or subscribed to it"),
         Column("lag", BIGINT, "largest known lag of a group"),
@@ -49,8 +58,9 @@ def topic_rows(rows: Shown) -> pa.Table:
         [("consumer_group", "count"), ("lag", "max"), ("produce_tps", "max"),
          *((name, "max") for name in columns_with_marks(("lag",))[1:])]
     )  # fmt: skip
+    computed = rows.of(progress.TOPICS).select([*of_topic, *_COMPUTED, "produce_tps"])
     joined: dict[tuple[str, str], dict[str, Any]] = {}
-    for table in (known, queues, groups):
+    for table in (known, queues, groups, computed):
         for row in table.to_pylist():
             joined.setdefault((row["cluster"], row["topic"]), {}).update(row)
     return pa.Table.from_pylist(
@@ -65,6 +75,7 @@ def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
         ProblemError: they hold nothing.
     """
     tables = {
+        "totals": progress.TOPICS,
         "configuration": raw.TOPICS,
         "queues": raw.QUEUE_OFFSETS,
         "groups": progress.GROUPS,
@@ -91,9 +102,10 @@ def _row(row: dict[str, Any], rows: Shown) -> dict[str, Any]:
         "brokers": row.get("broker_count_distinct"),
         "queues": row.get("queue_id_count"),
         "messages": row.get("messages_sum"),
+        **{each.name: row.get(each.name) for each in _OF_TOPICS},
         "newest_stored_at": row.get("newest_stored_at_max"),
         "groups": row.get("consumer_group_count", 0),
         "lag": lag,
         "lag_is_lower_bound": None if lag is None else is_bound,
-        "produce_tps": row.get("produce_tps_max"),
+        "produce_tps": row.get("produce_tps", row.get("produce_tps_max")),
     }

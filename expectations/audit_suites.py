@@ -24,6 +24,7 @@ from expectations.declarations import (
 from expectations.tick_suites import TICK_EXPECTATIONS
 from lake.decisions import DROPPED, RELEASED, UNDONE
 from lake.tables import TABLES
+from lake.tables.progress import UnreadableReason
 
 FEW_ROWS = 20
 """Clusters with fewer rows than this are too small to compare: a few rows come and go."""
@@ -88,6 +89,7 @@ _OWN = {
             ("complete", "queues_unknown"),
         ),
         *(at_least(name, 0) for name in ("lag", "lost", "readable_lag", "delay_ms", "clients")),
+        at_least("unreachable_messages", 0),
         ordered("readable_lag", "lag_upper"),
         ordered("filtered_lag_low", "filtered_lag"),
         ordered("filtered_lag", "filtered_lag_high"),
@@ -104,6 +106,19 @@ _OWN = {
             "health",
             *("LOSING", "UNKNOWN", "UNSUBSCRIBED", "STOPPED", "BLOCKED", "STALLED"),
             *("FALLING_BEHIND", "CATCHING_UP", "IDLE", "OK"),
+        ),
+    ),
+    "progress.topics": (
+        *(at_least(name, 0) for name in ("queues", "messages", "unreadable_messages")),
+        *(at_least(name, 0) for name in ("added_last_hour", "timing_messages", "produce_tps")),
+        ordered("unreadable_messages", "messages"),
+        one_of("unreadable_reason", *UnreadableReason),
+        Expectation(
+            "unreadable_for_a_reason",
+            "warn",
+            "(unreadable_messages > 0) = (unreadable_reason IS NOT NULL)",
+            "unreadable_messages disagrees with unreadable_reason",
+            ("unreadable_messages", "unreadable_reason", "read_queues", "perm"),
         ),
     ),
     "progress.assignments": (
@@ -170,7 +185,7 @@ _OWN = {
             "kind",
             *("REWOUND", "SKIPPED", "LOST", "RECREATED", "AHEAD_OF_BROKER", "DISAPPEARED"),
             *("FIRST_COMMIT", "BROKER_DOWN", "REBALANCED", "PULL_EXPIRED", "ORDER_LOCK_LOST"),
-            "SERVED_BY_SLAVE",
+            *("SERVED_BY_SLAVE", "SHRUNK"),
         ),
     ),
     "quality.results": (

@@ -39,6 +39,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     """
     times = times or StoreTimes()
     written = {(row.broker, row.topic, row.queue_id): row for row in snapshot.queue_offsets}
+    beyond = _beyond_read_queues(snapshot)
     errors = clock_errors(snapshot)
     members = _members(snapshot.clients)
     broadcasting = {
@@ -52,6 +53,8 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     for row in snapshot.consumer_offsets:
         if row.consumer_group in broadcasting and row.offset_store == "broker":
             continue
+        if (row.broker, row.topic, row.queue_id) in beyond:
+            continue
         pair = (row.consumer_group, row.topic)
         row = advanced(row, times)
         queue = written.get((row.broker, row.topic, row.queue_id))
@@ -64,7 +67,7 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
         if group in broadcasting and not topic.startswith(names.RETRY_PREFIX):
-            unknown[group, topic] |= {(b, q) for b, t, q in written if t == topic}
+            unknown[group, topic] |= {(b, q) for b, t, q in written.keys() - beyond if t == topic}
     system = {row.topic for row in snapshot.topics if row.kind == names.TopicKind.SYSTEM}
     pairs = [
         (group, topic)
@@ -74,6 +77,18 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
     totals = _Groups(members, _clients(snapshot), _Missing.of(snapshot), snapshot)
     rows = [totals.row(pair, known[pair], unknown[pair]) for pair in pairs]
     return sorted(rows, key=lambda row: (-(row["lag"] or 0), row["consumer_group"], row["topic"]))
+
+
+def _beyond_read_queues(snapshot: Snapshot) -> set[tuple[str, str, int]]:
+    """Return the queues that no consumer is told of, see `spark.progress.unreachable_queues`."""
+    read_queues = {(row.broker, row.topic): row.read_queues for row in snapshot.topics}
+    return {
+        (row.broker, row.topic, row.queue_id)
+        for row in snapshot.queue_offsets
+        if row.max_offset is not None
+        and (number := read_queues.get((row.broker, row.topic))) is not None
+        and row.queue_id >= number
+    }
 
 
 def _members(clients: Iterable[Client]) -> dict[Pair, list[Client]]:

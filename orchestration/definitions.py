@@ -20,6 +20,7 @@ from assets.progress import (
     progress_queues,
     progress_throughput,
     progress_timeline,
+    progress_topics,
 )
 from assets.quality import decisions, quarantine, results, tick_checks
 from assets.quality_audit import audit_checks, data_docs
@@ -51,6 +52,7 @@ ASSETS: tuple[dg.AssetsDefinition, ...] = (
     maintenance,
     data_docs,
     progress_timeline,
+    progress_topics,
     progress_peaks,
 )
 

@@ -15,6 +15,9 @@ DLQ_PREFIX = "%DLQ%"
 OWN_TOPICS = (RETRY_PREFIX, DLQ_PREFIX)
 """How the topics begin that RocketMQ makes for a group."""
 
+READ_PERMISSION, WRITE_PERMISSION = 4, 2
+"""Bits of the permission of a topic (`PermName`)."""
+
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"
 """Lite topics (5.5) are light queues named ``%LMQ%$<parent>$<lite topic>`` (`LiteUtil`)."""

@@ -1,5 +1,7 @@
 """``progress.*``: lag, delay, health and capacity, computed from the raw rows."""
 
+from enum import StrEnum
+
 import pyarrow as pa
 
 from lake.schema import BIGINT, BOOLEAN, DOUBLE, INT, STRING, STRINGS, TIMESTAMP, Column, Table
@@ -230,6 +232,12 @@ GROUPS = Table(
             "topics since the previous observation",
         ),
         Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
+        Column(
+            "unreachable_messages",
+            BIGINT,
+            "messages that the group has not consumed and no consumer is told of: in queues whose "
+            "id is not below read_queues; no part of lag",
+        ),
         *HEALTH,
     ),
     key=("observed_at", "cluster", "consumer_group", "topic"),
@@ -497,8 +505,8 @@ EVENTS = Table(
         raw.CLUSTER,
         raw.BROKER,
         Column("topic", STRING, "topic; NULL = the whole broker"),
-        Column("queue_id", INT, "queue of the topic on this broker; NULL = the whole broker"),
-        Column("consumer_group", STRING, "consumer group; NULL = the whole broker"),
+        Column("queue_id", INT, "queue of the topic on this broker; NULL = all of them"),
+        Column("consumer_group", STRING, "consumer group; NULL = all of them"),
         Column(
             "client_id",
             STRING,
@@ -509,7 +517,8 @@ EVENTS = Table(
             "kind",
             STRING,
             "REWOUND | SKIPPED | LOST | RECREATED | AHEAD_OF_BROKER | DISAPPEARED | FIRST_COMMIT | "
-            "BROKER_DOWN | REBALANCED | PULL_EXPIRED | ORDER_LOCK_LOST | SERVED_BY_SLAVE",
+            "BROKER_DOWN | REBALANCED | PULL_EXPIRED | ORDER_LOCK_LOST | SERVED_BY_SLAVE | "
+            "SHRUNK (a topic has fewer read_queues)",
         ),
         Column("from_offset", BIGINT, "offset before; of LOST the first expired message"),
         Column("to_offset", BIGINT, "offset after; of LOST the first retained message"),
@@ -517,7 +526,8 @@ EVENTS = Table(
             "messages",
             BIGINT,
             "messages that are consumed again, or expired unconsumed; of REBALANCED, PULL_EXPIRED "
-            "and ORDER_LOCK_LOST those handed out and not confirmed, which may be consumed twice",
+            "and ORDER_LOCK_LOST those handed out and not confirmed, which may be consumed twice; "
+            "of SHRUNK those in queues that consumers no longer read",
         ),
         Column("likely_cause", STRING, "cause that the evidence suggests; NULL = none"),
         Column("previous_at", TIMESTAMP, "last observation before the event"),
@@ -542,9 +552,75 @@ EVENTS = Table(
     nullable_key=("topic", "queue_id", "consumer_group", "client_id"),
 )
 
+
+class UnreadableReason(StrEnum):
+    """Why no consumer can read messages of a topic; the first that holds counts."""
+
+    NO_READ_PERMISSION = "NO_READ_PERMISSION"
+    BEYOND_READ_QUEUES = "BEYOND_READ_QUEUES"
+
+
+_OF_BROKER = pa.struct(
+    [("broker", STRING), ("read_queues", INT), ("write_queues", INT), ("perm", INT)]
+)
+
+TOPICS = Table(
+    "progress.topics",
+    "One row per topic and snapshot, over all brokers; topics of RocketMQ itself have none.",
+    (
+        *raw.SNAPSHOT,
+        raw.TOPIC,
+        Column("kind", STRING, "normal | retry | dlq | pop_retry | lmq; NULL = not reported"),
+        Column("message_type", STRING, "as brokers declare it: NORMAL, FIFO, ...; NULL = none do"),
+        Column("brokers", INT, "broker groups that have the topic, unreachable ones included"),
+        Column("complete", BOOLEAN, "whether every queue of every broker is known"),
+        Column("queues", INT, "queues with known offsets"),
+        Column("messages", BIGINT, "messages in the retained range of the known queues"),
+        Column(
+            "unreadable_messages",
+            BIGINT,
+            "those of them that no consumer can read, whatever its group",
+        ),
+        Column(
+            "unreadable_reason",
+            STRING,
+            "NO_READ_PERMISSION | BEYOND_READ_QUEUES (the queue id is not below read_queues); the "
+            "first of several; NULL where all can be read",
+        ),
+        Column("produce_tps", DOUBLE, "messages written a second since the previous observation"),
+        Column(
+            "oldest_at",
+            TIMESTAMP,
+            "store time of the oldest retained message; of retry and dead-letter topics only",
+        ),
+        Column(
+            "oldest_at_is_upper_bound",
+            BOOLEAN,
+            "whether the oldest message was stored at oldest_at or earlier, not just then",
+        ),
+        Column("newest_at", TIMESTAMP, "store time of the newest message"),
+        Column(
+            "added_last_hour",
+            BIGINT,
+            "messages written within the last hour; of retry and dead-letter topics only",
+        ),
+        Column(
+            "timing_messages",
+            BIGINT,
+            "delayed messages that wait for their time; only from brokers' metrics endpoints",
+        ),
+        Column("read_queues", INT, "queues that consumers read on each broker; NULL = they differ"),
+        Column("write_queues", INT, "queues that producers write on each; NULL = they differ"),
+        Column("perm", INT, "bits: 4 read, 2 write, 1 inherit; NULL = brokers differ"),
+        Column("by_broker", pa.list_(_OF_BROKER), "the same of each broker that reported them"),
+    ),
+    key=("observed_at", "cluster", "topic"),
+)
+
 ALL = (
     QUEUES,
     GROUPS,
+    TOPICS,
     ASSIGNMENTS,
     IDLE_CLIENTS,
     SUBSCRIPTIONS,

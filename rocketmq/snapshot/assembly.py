@@ -224,8 +224,8 @@ def consumer_rows(
         store = "broker_broadcast" if key.broadcast else "broker"
         mode = reading.request_mode(key.topic, key.consumer_group)
         for queue_id in sorted(committed.keys() | expected.get(key, set())):
-            # Left over from when the topic had more queues. Where a readable queue, or the whole
-            # topic, could not be measured, the row stays: its lag is unknown.
+            # A queue that the topic no longer has, and that could not be measured. Where a readable
+            # queue, or the whole topic, could not be, the row stays: its lag is unknown.
             if known is not None and queue_id not in known and queue_id not in readable:
                 continue
             offset = committed.get(queue_id, NEVER_COMMITTED)

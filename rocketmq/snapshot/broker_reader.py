@@ -144,6 +144,9 @@ class BrokerReader:
             first = await admin.min_offset(self.client, self.reading.address, topic, queue_id)
             end = await admin.max_offset(self.client, self.reading.address, topic, queue_id)
             stats = self.reading.topic_stats[topic]
-            if stats is not None:
+            config = (self.reading.topics or {}).get(topic)
+            # A commit on a queue that never was names it too: its end is 0.
+            is_queue = end > 0 or config is None or queue_id in config.queues
+            if stats is not None and is_queue:
                 # -1 where nothing was ever written: 202 reports 0 for such a queue.
                 stats[queue_id] = QueueStats(0 if first == -1 else first, end, None)

@@ -37,6 +37,10 @@ TOPIC_LIST_SINCE = version_order("V5_3_2")
 UNKNOWN_VERSION = version_order(None)
 UNKNOWN_QUEUE = QueueStats(None, None, None)
 
+MAX_FORMER_QUEUES = 4_096
+"""Queues of a broker that its topics no longer have, whose offsets are requested at most: two
+requests each."""
+
 LITE_PERMISSION = 6
 """Every lite topic may be read and written."""
 
@@ -126,6 +130,9 @@ class BrokerReading:
         """
         for topic, number in sorted(self.oversized_topics.items()):
             yield RequestCode.GET_ALL_TOPIC_CONFIG.name, f"{topic} has {number} queues: left out"
+        if (former := len(self._former_queues()) - MAX_FORMER_QUEUES) > 0:
+            message = f"{former} commits on queues that their topics no longer have: left out"
+            yield RequestCode.GET_ALL_CONSUMER_OFFSET.name, message
         table = self.offsets.offsets if self.offsets else {}
         numbered = [
             f"{queue_id} of {key.consumer_group} on {key.topic}"
@@ -248,16 +255,30 @@ class BrokerReading:
         return sorted(known - self.static_topics().keys())
 
     def queues_to_measure(self) -> Iterator[tuple[str, int]]:
-        """Yield (topic, queue id) of readable queues of consumed topics that 202 leaves out.
+        """Yield (topic, queue id) of queues of consumed topics that 202 leaves out.
 
-        Before 5.0 the response lists only queues that producers write to. Where a topic has lost
-        write queues, the others may still hold messages.
+        Before 5.0 the response lists only queues that producers write to; where a topic has lost
+        write queues, the others may still hold messages. No version lists the queues that a topic
+        had before it shrank: a commit on them is all that names them.
         """
+        former: dict[str, set[int]] = {}
+        for topic, number in self._former_queues()[:MAX_FORMER_QUEUES]:
+            former.setdefault(topic, set()).add(number)
         for topic in sorted(self.consumed_topics()):
             config, stats = (self.topics or {}).get(topic), self.topic_stats.get(topic)
             if config and stats is not None:
-                absent = (number for number in config.queues if number not in stats)
-                yield from ((topic, number) for number in absent)
+                absent = {*config.queues, *former.get(topic, ())} - stats.keys()
+                yield from ((topic, number) for number in sorted(absent))
+
+    def _former_queues(self) -> list[tuple[str, int]]:
+        """Return (topic, queue id), in order, of commits beyond the queues of their topics."""
+        found: set[tuple[str, int]] = set()
+        for key, offsets in (self.offsets.offsets if self.offsets else {}).items():
+            config = (self.topics or {}).get(key.topic)
+            if config and config.hosted is None:
+                number = max(config.read_queues, config.write_queues)
+                found |= {(key.topic, each) for each in offsets if number <= each < MAX_QUEUES}
+        return sorted(found)
 
     def is_at_end(self, topic: str, queue_id: int, offset: int | None) -> bool:
         """Return whether an offset is the end of its queue: nothing lies beyond it.

@@ -32,6 +32,7 @@ from spark.progress.unknown_queues import (
     queues_of_unreachable_brokers,
     queues_with_invalid_rows_only,
 )
+from spark.progress.unreachable_queues import unreachable_messages
 from spark.progress.users_own import of_users
 
 ACKNOWLEDGED = "GROUP_ACK_NUMS"
@@ -52,6 +53,7 @@ def groups(
     evidence: Evidence = NOTHING,
     listed: DataFrame | None = None,
     system_topics: NamedTopics = (),
+    committed: DataFrame | None = None,
 ) -> DataFrame:
     """Compute ``progress.groups`` of a window, without health.
 
@@ -68,6 +70,7 @@ def groups(
             included. None where no row of the window is quarantined: then every row of
             ``consumer_offsets`` is in `queues`, and those of `raw` are all.
         system_topics: those that no name shows, by cluster.
+        committed: ``raw.consumer_offsets`` of the window; None where those of `raw` are all.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
@@ -84,9 +87,13 @@ def groups(
         raw.queue_offsets if listed is None else listed,
         raw.topics,
     )
-    broadcast = queues_of_broadcasting_groups(members, raw.queue_offsets.where(inside(window)))
     topics, brokers, configured = (
         each.where(inside(window)) for each in (raw.topics, raw.brokers, raw.consumer_groups)
+    )
+    written = raw.queue_offsets.where(inside(window))
+    broadcast = queues_of_broadcasting_groups(members, written, topics)
+    beyond, consumed_beyond = unreachable_messages(
+        written, topics, (raw.consumer_offsets if committed is None else committed)
     )
     missing = hidden
     if listed is not None:
@@ -112,6 +119,8 @@ def groups(
         .transform(_with_acknowledgements, evidence.throughput)
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
+        .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")
+        .join(F.broadcast(consumed_beyond), on=list(GROUP_TOPIC_ID), how="left")
         .join(
             F.broadcast(_coverage(raw.snapshots, topics, brokers, configured)),
             on="snapshot_id",
@@ -336,6 +345,7 @@ def _completeness() -> dict[str, Column]:
         "queues_unknown": unknown.cast("int"),
         "queues_never_committed": F.coalesce("queues_never_committed", F.lit(0)).cast("int"),
         "complete": unknown == 0,
+        "unreachable_messages": _unreachable(),
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
         "retry_lag": F.when(~F.coalesce(missing, F.lit(False)), retries),
         "redelivered_tps": F.when(
@@ -360,6 +370,17 @@ def _registered() -> Column:
     silent = F.array_except(holders, F.col("with_groups"))
     all_reported = ~without_commits & (F.size(silent) == 0) & F.col("hidden").isNull()
     return F.when(is_configured, F.lit(True)).when(all_reported, F.lit(False))
+
+
+def _unreachable() -> Column:
+    """Return the messages beyond ``read_queues`` that the group has not consumed.
+
+    Members of a broadcasting group each have their own progress, of which brokers know nothing.
+    """
+    is_broadcasting = F.coalesce("message_model", F.when(F.col("broadcast"), "BROADCASTING"))
+    unconsumed = F.col("stored_beyond") - F.coalesce("consumed_beyond", F.lit(0))
+    is_unknown = (is_broadcasting == "BROADCASTING") & (F.col("stored_beyond") > 0)
+    return F.when(~F.coalesce(is_unknown, F.lit(False)), unconsumed)
 
 
 def _membership() -> dict[str, Column]:

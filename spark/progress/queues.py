@@ -38,6 +38,7 @@ from spark.progress.observed import (
 )
 from spark.progress.rates import drain_seconds, rates
 from spark.progress.timeline import observations, steps
+from spark.progress.unreachable_queues import SNAPSHOT_QUEUE, unreachable_queues
 from spark.progress.users_own import of_users
 
 FORCED_CLEANING_RATIO = "diskSpaceCleanForciblyRatio"
@@ -114,7 +115,8 @@ def queues(
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
-        of `lake.tables.progress.QUEUES`, without system topics and groups.
+        of `lake.tables.progress.QUEUES`, without system topics and groups, and without queues that
+        consumers cannot reach.
     """
     since = None if timeline is None else window
     ours = by_our_clock(_by_queue(raw.queue_offsets), raw.brokers)
@@ -132,11 +134,13 @@ def queues(
         base="read_base",
     )
     consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
+    beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
+    reachable = consumers.join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
     modes = signs_of_modes(
         raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats
     )
     joined = (
-        _with_queues(consumers, written, window, nearest)
+        _with_queues(reachable, written, window, nearest)
         .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
         .join(F.broadcast(modes), on=list(GROUP_TOPIC_ID), how="left")
         .join(

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 from rocketmq import names
 from spark.columns import SNAPSHOT
 from spark.progress.keys import GROUP_QUEUE, GROUP_TOPIC
+from spark.progress.unreachable_queues import SNAPSHOT_QUEUE, unreachable_queues
 
 
 def queues_of_unreachable_brokers(
@@ -58,14 +59,15 @@ _CONSUMER = ("consumer_group", "topic", "queue_id")
 
 
 def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> DataFrame:
-    """Leave out the rows of what is no queue.
+    """Leave out the rows of what is no queue of a consumer.
 
     A commit on a queue that its broker does not list, although it lists others of the topic, has
     outlived a queue; one on a topic that the broker's own list of topics lacks has outlived the
-    topic. Neither makes anything unknown. A topic that is only missing among the queues was not
-    read.
+    topic. Neither makes anything unknown, nor does one that consumers no longer read. A topic that
+    is only missing among the queues was not read.
     """
     topic = ["snapshot_id", "broker", "topic"]
+    rows = rows.join(unreachable_queues(listed, topics), on=[*SNAPSHOT_QUEUE], how="left_anti")
     queues = listed.groupBy(*topic).agg(F.collect_set("queue_id").alias("listed_queues"))
     of_broker = topics.groupBy(*topic[:2]).agg(F.collect_set("topic").alias("listed_topics"))
     is_topic = F.col("listed_topics").isNull() | F.array_contains("listed_topics", F.col("topic"))
@@ -79,12 +81,15 @@ def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> 
     )
 
 
-def queues_of_broadcasting_groups(members: DataFrame, queue_offsets: DataFrame) -> DataFrame:
+def queues_of_broadcasting_groups(
+    members: DataFrame, queue_offsets: DataFrame, topics: DataFrame
+) -> DataFrame:
     """Return all queues that broadcasting members consume, whether their offsets are known or not.
 
     Args:
         members: rows of `spark.progress.group_members.group_members`.
         queue_offsets: ``raw.queue_offsets`` of the window.
+        topics: ``raw.topics`` of the window.
 
     Returns:
         One row per queue and group: `GROUP_QUEUE` and ``is_broadcast``, 1.
@@ -95,7 +100,11 @@ def queues_of_broadcasting_groups(members: DataFrame, queue_offsets: DataFrame) 
         .select(*GROUP_TOPIC)
         .distinct()
     )
-    stored = queue_offsets.select("snapshot_id", "topic", "broker", "queue_id")
+    stored = queue_offsets.join(
+        unreachable_queues(queue_offsets, topics),
+        on=[*SNAPSHOT_QUEUE],
+        how="left_anti",
+    ).select("snapshot_id", "topic", "broker", "queue_id")
     return broadcasting.join(stored, on=["snapshot_id", "topic"], how="inner").select(
         *GROUP_QUEUE, F.lit(1).alias("is_broadcast")
     )

@@ -13,10 +13,15 @@ def of_users(named: NamedTopics = ()) -> Column:
     Args:
         named: system topics that no name shows, by cluster.
     """
-    topic, group = F.col("topic"), F.col("consumer_group")
-    system_topic = topic.isin(*names.SYSTEM_TOPICS) | topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+    group = F.col("consumer_group")
     system_group = group.isin(*names.SYSTEM_GROUPS) | group.startswith(names.SYSTEM_GROUP_PREFIX)
-    users_own = ~system_topic & ~system_group
+    return topic_of_users(named) & ~system_group
+
+
+def topic_of_users(named: NamedTopics = ()) -> Column:
+    """Return whether the topic is users' own; `named` as for `of_users`."""
+    topic = F.col("topic")
+    users_own = ~topic.isin(*names.SYSTEM_TOPICS) & ~topic.startswith(names.SYSTEM_TOPIC_PREFIX)
     if not named:
         return users_own
     return users_own & ~F.concat_ws("/", "cluster", topic).isin(["/".join(pair) for pair in named])

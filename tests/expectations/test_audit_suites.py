@@ -60,6 +60,7 @@ CASES: dict[str, Cases] = {
     "progress.groups": {
         **never_negative("queues", "queues_unknown"),
         **never_negative("lag", "lost", "readable_lag", "delay_ms", "clients"),
+        **never_negative("unreachable_messages"),
         **never_above("queues_unknown", "queues"),
         **never_above("queues_never_committed", "queues"),
         **never_above("readable_lag", "lag_upper"),
@@ -71,6 +72,20 @@ CASES: dict[str, Cases] = {
             {"complete": False, "queues_unknown": 1},
             [{"complete": True, "queues_unknown": 1}, {"complete": False, "queues_unknown": 0}],
             [{"complete": None, "queues_unknown": 0}],
+        ),
+    },
+    "progress.topics": {
+        **never_negative("queues", "messages", "unreadable_messages"),
+        **never_negative("added_last_hour", "timing_messages", "produce_tps"),
+        **never_above("unreadable_messages", "messages"),
+        **known("unreadable_reason", "BEYOND_READ_QUEUES"),
+        "unreadable_for_a_reason": (
+            {"unreadable_messages": 1, "unreadable_reason": "NO_READ_PERMISSION"},
+            [
+                {"unreadable_messages": 1, "unreadable_reason": None},
+                {"unreadable_messages": 0, "unreadable_reason": "NO_READ_PERMISSION"},
+            ],
+            [{"unreadable_messages": None, "unreadable_reason": None}],
         ),
     },
     "progress.assignments": {

@@ -29,7 +29,10 @@ MADE = Path(__file__).parents[1] / "fixtures" / "homes" / "v0.1.tar.xz"
 PLACE = Path("/tmp/tidemark-home-of-v0.1")
 """Where that home was made: the metadata of its tables name their files by full path."""
 
-NEW = {progress.PEAKS.name, raw.BROKER_METRICS.name, raw.TOPIC_METRICS.name}
+NEW = {
+    *(progress.PEAKS.name, progress.TOPICS.name),
+    *(raw.BROKER_METRICS.name, raw.TOPIC_METRICS.name),
+}
 """Tables that 0.1.0 did not have."""
 
 

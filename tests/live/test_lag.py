@@ -127,3 +127,12 @@ def test_a_broadcasting_group_is_known_by_its_shadow_offsets():
 def test_a_sum_beyond_64_bits_is_unknown():
     (row,) = group_rows(taken(0, 0, 0, ends=2**63 - 1))
     assert (row["lag"], row["max_queue_lag"]) == (None, 2**63 - 1)
+
+
+def test_queues_beyond_the_read_queues_are_no_lag():
+    """Consumers are not told of them; without a configuration every queue counts."""
+    snapshot = taken(50, 50, 50, 50, ends=90)
+    assert group_rows(snapshot)[0]["lag"] == 160
+    snapshot.topics.append(Topic("broker-a", "orders", 2, 4, 6, None, "normal"))
+    (row,) = group_rows(snapshot)
+    assert (row["lag"], row["queues"], row["queues_unknown"]) == (80, 2, 0)

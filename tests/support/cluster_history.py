@@ -49,6 +49,7 @@ GONE_AT = 7
 COMPUTED = (
     progress.QUEUES,
     progress.GROUPS,
+    progress.TOPICS,
     progress.ASSIGNMENTS,
     progress.IDLE_CLIENTS,
     progress.SUBSCRIPTIONS,

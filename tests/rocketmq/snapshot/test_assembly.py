@@ -19,7 +19,7 @@ from rocketmq.admin.responses import (
 from rocketmq.names import OffsetKey
 from rocketmq.records import Snapshot, Subscription
 from rocketmq.snapshot.assembly import fill
-from rocketmq.snapshot.broker_reading import BrokerReading
+from rocketmq.snapshot.broker_reading import MAX_FORMER_QUEUES, BrokerReading
 
 KEY = OffsetKey("T", "g")
 
@@ -127,9 +127,21 @@ def test_an_unmeasured_readable_queue_is_unknown():
     reading = master(
         offsets={0: 50, 1: 60, 2: 70}, topic_stats={"T": {0: QueueStats(10, 99, None)}}
     )
-    assert list(reading.queues_to_measure()) == [("T", 1)]
+    assert list(reading.queues_to_measure()) == [("T", 1), ("T", 2)]
     assert progress(reading) == {A0: (50, None, None, "broker"), A1: (60, None, None, "broker")}
     assert [row.queue_id for row in snapshot_of(reading).queue_offsets] == [0]
+
+
+def test_queues_that_a_topic_had_before_are_measured():
+    """A commit names them; no bulk response does. More of them than fit are a problem."""
+    reading = master(
+        offsets={0: 50, 3: 60}, topic_stats={"T": dict.fromkeys((0, 1), QueueStats(0, 99, None))}
+    )
+    assert list(reading.queues_to_measure()) == [("T", 3)]
+    assert list(reading.invalid_offsets()) == []
+    reading = master(offsets=dict.fromkeys(range(2, MAX_FORMER_QUEUES + 3), 5))
+    (problem,) = reading.invalid_offsets()
+    assert problem[1] == "1 commits on queues that their topics no longer have: left out"
 
 
 def test_only_consumed_topics_are_measured_by_queue():

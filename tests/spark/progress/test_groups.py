@@ -116,6 +116,70 @@ def test_sums_take_known_queues_and_clip_negatives(spark):
     assert row["inflight"] is None
 
 
+def shrunk(read_queues=2, **columns):
+    return existing("orders")[0] | {"read_queues": read_queues, "write_queues": 4} | columns
+
+
+FOUR = [written(90, queue_id=queue) for queue in range(4)]
+
+
+def test_queues_beyond_the_read_queues_are_no_lag(spark):
+    """Consumers cannot reduce them: what a group left there before has a number of its own."""
+    row = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=[shrunk()],
+        queue_offsets=FOUR,
+        consumer_offsets=[read(50, queue_id=queue) for queue in range(4)],
+    )["billing", "orders"]
+    assert (row["lag"], row["queues"], row["unreachable_messages"]) == (80, 2, 80)
+    assert (row["queues_unknown"], row["complete"]) == (0, True)
+
+
+UNREACHABLE = {
+    "all queues are read": ([shrunk(4)], [50, 50, 50, 50], 0),
+    "nothing was consumed there": ([shrunk()], [50, 50], 180),
+    "a commit is ahead of its queue": ([shrunk()], [50, 50, 99, 50], 40),
+    "the configuration is unknown": ([], [50, 50, 50, 50], None),
+}
+
+
+@pytest.mark.parametrize(
+    ("topics", "commits", "expected"), UNREACHABLE.values(), ids=UNREACHABLE.keys()
+)
+def test_unreachable_messages_of_a_group(spark, topics, commits, expected):
+    row = compute(
+        spark,
+        topics=topics,
+        queue_offsets=FOUR,
+        consumer_offsets=[read(commit, queue_id=queue) for queue, commit in enumerate(commits)],
+    )["billing", "orders"]
+    assert row["unreachable_messages"] == expected
+
+
+def test_unreachable_messages_of_broadcasting_members_are_unknown(spark):
+    row = compute(
+        spark,
+        topics=[shrunk()],
+        clients=[member("a1", "orders", message_model="BROADCASTING")],
+        queue_offsets=FOUR,
+    )["billing", "orders"]
+    assert (row["unreachable_messages"], row["queues"], row["queues_unknown"]) == (None, 2, 2)
+
+
+def test_queues_of_an_unreachable_broker_that_nobody_reads_are_not_unknown(spark):
+    row = compute(
+        spark,
+        snapshots=[{"at": 0}, {"at": 1}],
+        topics=[shrunk()],
+        queue_offsets=FOUR,
+        consumer_offsets=[read(50, queue_id=queue) for queue in range(4)],
+        unreachable=[UnreachableBroker(snapshot_id(1), "broker-a", snapshot_id(0))],
+        window=(1, 60),
+    )["billing", "orders"]
+    assert (row["queues"], row["queues_unknown"]) == (2, 2)
+
+
 BOUNDS = {
     "every queue is dated": ([{"first_unconsumed_at": minute(-9)}] * 2, 9, False),
     "one is dated from below": ([{"first_unconsumed_at": minute(-9)}, {"is_old": True}], 9, True),

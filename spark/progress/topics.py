@@ -1,0 +1,295 @@
+"""Topics over all brokers: ``progress.topics``.
+
+Sums are over the known queues; ``complete`` states whether these are all. A consumer reads the
+queues below ``read_queues``, where it may read at all: messages elsewhere wait for nobody.
+"""
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake.history import REMOTE
+from lake.system_topics import NamedTopics
+from lake.tables import progress
+from lake.tables import raw as raw_tables
+from lake.tables.progress import UnreadableReason
+from lake.window import HOUR, Window
+from rocketmq import names
+from settings.history import DEFAULT_HISTORY
+from spark.columns import (
+    KEY_HASH,
+    QUEUE,
+    SNAPSHOT,
+    inside,
+    reaching_back,
+    steady_sum,
+    with_key_hash,
+    with_new,
+    with_previous,
+)
+from spark.progress.delay import with_times
+from spark.progress.observed import OBSERVED_QUEUE, by_our_clock, with_source
+from spark.progress.queues import RawFrames
+from spark.progress.rates import rates
+from spark.progress.timeline import observations, steps
+from spark.progress.users_own import topic_of_users
+
+BROKER_TOPIC = ("snapshot_id", "broker", "topic")
+"""A topic on one broker in a snapshot."""
+
+LAST_HOUR = HOUR - timedelta(milliseconds=1)
+"""The hour up to an observation, without the observation that begins it."""
+
+
+def topics(
+    raw: RawFrames,
+    listed: DataFrame | None,
+    timeline: DataFrame,
+    hour_before: DataFrame,
+    unreachable: DataFrame,
+    window: Window,
+    longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
+    sources: DataFrame | None = None,
+    system_topics: NamedTopics = (),
+    metrics: DataFrame | None = None,
+) -> DataFrame:
+    """Compute ``progress.topics`` of a window.
+
+    Args:
+        raw: valid rows of the window, of the previous observations and of each `last_snapshot_id`.
+        listed: ``raw.queue_offsets`` of the window, quarantined rows included; None where no row is
+            quarantined.
+        timeline: ``progress.timeline`` up to the end of the window, as far back as store times are
+            needed.
+        hour_before: ``snapshot_id, broker`` of the brokers that were observed an hour before.
+        unreachable: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that
+            it should hold and does not.
+        window: the window to compute.
+        longest_gap: the longest time between two observations over which a rate is computed.
+        sources: as for `spark.progress.observed.with_source`.
+        system_topics: those that no name shows, by cluster.
+        metrics: ``raw.topic_metrics`` of the window; None where there are none.
+
+    Returns:
+        One row per snapshot and topic of users, with the columns of `lake.tables.progress.TOPICS`.
+    """
+    snapshots = raw.snapshots.where(inside(window)).select(*SNAPSHOT)
+    configured = raw.topics.where(inside(window)).select(
+        *BROKER_TOPIC, *("kind", "message_type", "read_queues", "write_queues", "perm")
+    )
+    ours = by_our_clock(raw.queue_offsets, raw.brokers)
+    ends = with_source(ours.where(topic_of_users(system_topics)), sources).select(
+        *raw_tables.QUEUE_OFFSETS.column_names, "source", "staleness_ms", KEY_HASH
+    )
+    measured = _queues(ends, window, longest_gap)
+    of_groups = _queues_of_groups(ends, timeline, hour_before, window, longest_gap)
+    return (
+        configured.join(measured, on=list(BROKER_TOPIC), how="full")
+        .transform(with_new, _unreadable())
+        .unionByName(of_groups, allowMissingColumns=True)
+        .unionByName(_on_unreachable_brokers(raw.topics, unreachable), allowMissingColumns=True)
+        .unionByName(_quarantined(listed, measured, window), allowMissingColumns=True)
+        .groupBy("snapshot_id", "topic")
+        .agg(*_sums())
+        .join(F.broadcast(snapshots), on="snapshot_id")
+        .where(topic_of_users(system_topics) & ~F.col("kind").eqNullSafe(names.TopicKind.SYSTEM))
+        .transform(_with_timing, metrics)
+        .select(*progress.TOPICS.column_names)
+    )
+
+
+def _queues(ends: DataFrame, window: Window, longest_gap: timedelta) -> DataFrame:
+    """Return the queues of a window: `BROKER_TOPIC`, ``queue_id``, offsets, rate and newest."""
+    observed = with_new(
+        with_previous(ends, OBSERVED_QUEUE, "max_offset"),
+        {"queue_offsets_at": F.col("observed_at")},
+    ).where(inside(window))
+    newest = F.least("newest_stored_at", "observed_at")
+    return observed.select(
+        *BROKER_TOPIC,
+        *("queue_id", "max_offset"),
+        (F.col("max_offset") - F.col("min_offset")).alias("stored"),
+        F.when(F.col("newest_stored_at").isNotNull(), newest).alias("newest_at"),
+        rates(longest_gap)["produce_tps"].alias("produce_tps"),
+    )
+
+
+def _unreadable() -> dict[str, Column]:
+    """Return ``reason``, why nobody can read a queue, and ``unreadable``, its messages if so.
+
+    A queue whose offsets are unknown has no reason: ids of static topics (5.x) do not count from 0.
+    """
+    reason = F.when(
+        F.col("perm").bitwiseAND(names.READ_PERMISSION) == 0,
+        UnreadableReason.NO_READ_PERMISSION.value,
+    ).when(F.col("queue_id") >= F.col("read_queues"), UnreadableReason.BEYOND_READ_QUEUES.value)
+    is_known = F.col("read_queues").isNotNull() & F.col("perm").isNotNull()
+    none = F.when(is_known, F.lit(0).cast("bigint"))
+    return {
+        "reason": F.when(F.col("stored") > 0, reason),
+        "unreadable": F.when(F.col("stored").isNull(), None)
+        .when(reason.isNotNull(), F.col("stored"))
+        .otherwise(none),
+    }
+
+
+def _queues_of_groups(
+    ends: DataFrame,
+    timeline: DataFrame,
+    hour_before: DataFrame,
+    window: Window,
+    longest_gap: timedelta,
+) -> DataFrame:
+    """Return queues of retry and dead-letter topics: what was added, and their oldest message.
+
+    Returns:
+        One row per queue: `BROKER_TOPIC`, ``added``, ``oldest``, and ``is_bound``, whether the
+        oldest message may be older. No other columns, so that the queue counts once.
+    """
+    own = F.col("topic").startswith(names.RETRY_PREFIX) | F.col("topic").startswith(
+        names.DLQ_PREFIX
+    )
+    ends, timeline = ends.where(own), timeline.where(own)
+    before = timeline.where(~inside(window))
+    # The oldest message is dated as the first that a consumer without any progress would read.
+    reader = {
+        "consumer_offset": F.col("min_offset"),
+        "pull_offset": F.lit(None).cast("bigint"),
+    }
+    read = with_new(ends, reader)
+    readers = read.where(inside(window)).select(*QUEUE, *reader)
+    grown = steps(ends, before, readers, window)
+    rows = observations(read, window).where(inside(window))
+    dated = with_times(with_new(rows, _as_counts()), grown)
+    added = _added(dated, timeline, longest_gap)
+    is_unknown = F.col("readable_lag").isNull() | (
+        (F.col("readable_lag") > 0) & F.col("consumer_at").isNull()
+    )
+    return added.join(
+        F.broadcast(hour_before.withColumn("was_observed", F.lit(True))),
+        on=["snapshot_id", "broker"],
+        how="left",
+    ).select(
+        *BROKER_TOPIC,
+        F.when(F.col("was_observed"), F.col("added")).alias("added"),
+        F.col("consumer_at").alias("oldest"),
+        (is_unknown | F.col("delay_source").eqNullSafe("at_least")).alias("is_bound"),
+    )
+
+
+def _as_counts() -> dict[str, Column]:
+    stored, none = F.col("max_offset") - F.col("min_offset"), F.lit(None)
+    return {
+        "lag": stored,
+        "readable_lag": stored,
+        "lost": F.lit(0).cast("bigint"),
+        "inflight": none.cast("bigint"),
+        "available": none.cast("bigint"),
+        "first_unconsumed_at": none.cast("timestamp"),
+        "clock_error_ms": F.lit(0).cast("bigint"),
+    }
+
+
+def _added(rows: DataFrame, timeline: DataFrame, longest_gap: timedelta) -> DataFrame:
+    """Add ``added``, the messages written within the hour before each row.
+
+    Unknown where a step that reaches into the hour began long before it.
+    """
+    growth = F.col("max_offset") - F.when(
+        F.col("previous_max_offset") <= F.col("max_offset"), F.col("previous_max_offset")
+    ).otherwise(0)
+    keyed = with_key_hash(timeline, *QUEUE)
+    grown = keyed.select(
+        *(KEY_HASH, *QUEUE),
+        F.coalesce("source", F.lit(REMOTE)).alias("source"),
+        "observed_at",
+        F.coalesce(growth, F.col("max_offset")).alias("growth"),
+        F.col("previous_at").alias("grew_since"),
+    )
+    of_hour = reaching_back(LAST_HOUR, *OBSERVED_QUEUE)
+    begun = F.min("grew_since").over(of_hour)
+    gap = int((HOUR + longest_gap).total_seconds() * 1000)
+    is_within = begun.isNull() | (F.unix_millis("observed_at") - F.unix_millis(begun) <= gap)
+    total = F.coalesce(F.sum("growth").over(of_hour), F.lit(0))
+    mixed = rows.unionByName(grown, allowMissingColumns=True)
+    found = with_new(mixed, {"added": F.when(is_within, total)})
+    return found.where(F.col("snapshot_id").isNotNull())
+
+
+def _on_unreachable_brokers(topics: DataFrame, unreachable: DataFrame) -> DataFrame:
+    """Return the topics that brokers last had which are unreachable now, marked ``missing``."""
+    last = topics.withColumnRenamed("snapshot_id", "last_snapshot_id")
+    return unreachable.join(last, on=["last_snapshot_id", "broker"], how="inner").select(
+        *BROKER_TOPIC, *("kind", "message_type"), F.lit(True).alias("missing")
+    )
+
+
+def _quarantined(listed: DataFrame | None, measured: DataFrame, window: Window) -> DataFrame:
+    """Return the topics with quarantined queues, marked ``missing``."""
+    if listed is None:
+        return measured.select(*BROKER_TOPIC).where(F.lit(False))
+    key = [*BROKER_TOPIC, "queue_id"]
+    invalid = listed.where(inside(window)).dropna(subset=[*BROKER_TOPIC])
+    return invalid.join(measured.select(*key), on=key, how="left_anti").select(
+        *BROKER_TOPIC, F.lit(True).alias("missing")
+    )
+
+
+def _with_timing(topics: DataFrame, metrics: DataFrame | None) -> DataFrame:
+    """Add ``timing_messages``, NULL where the endpoints of not all of its brokers were read."""
+    if metrics is None:
+        return with_new(topics, {"timing_messages": F.lit(None).cast("bigint")})
+    reported = metrics.groupBy("snapshot_id", "topic").agg(
+        F.try_sum("timing_messages").alias("timing"),
+        F.count_distinct(F.when(F.col("timing_messages").isNotNull(), F.col("broker"))).alias(
+            "endpoints"
+        ),
+    )
+    is_known = F.col("endpoints") == F.col("brokers")
+    return topics.join(F.broadcast(reported), on=["snapshot_id", "topic"], how="left").transform(
+        with_new, {"timing_messages": F.when(is_known, F.col("timing"))}
+    )
+
+
+def _sums() -> list[Column]:
+    """Return the columns of a topic from its queues and its configurations."""
+    has_queues = F.col("read_queues") + F.col("write_queues") > 0
+    is_unknown = (
+        F.col("missing").isNotNull()
+        | (F.col("queue_id").isNotNull() & F.col("stored").isNull())
+        # No broker reports a configured queue: it was not read.
+        | (has_queues & F.col("queue_id").isNull())
+    )
+    of_broker = F.struct("broker", "read_queues", "write_queues", "perm")
+    reason = F.col("reason")
+    no_permission, beyond = (each.value for each in UnreadableReason)
+    types = F.collect_set("message_type")
+    return [
+        F.max("kind").alias("kind"),
+        F.when(F.size(types) == 1, F.element_at(types, 1)).alias("message_type"),
+        F.count_distinct("broker").cast("int").alias("brokers"),
+        (~F.max(F.coalesce(is_unknown, F.lit(False)))).alias("complete"),
+        F.count_if(F.col("stored").isNotNull()).cast("int").alias("queues"),
+        F.try_sum("stored").alias("messages"),
+        F.try_sum("unreadable").alias("unreadable_messages"),
+        F.when(F.max(reason == no_permission), no_permission)
+        .when(F.max(reason == beyond), beyond)
+        .alias("unreadable_reason"),
+        steady_sum(F.col("produce_tps")).alias("produce_tps"),
+        F.min("oldest").alias("oldest_at"),
+        F.when(F.min("oldest").isNotNull(), F.max("is_bound")).alias("oldest_at_is_upper_bound"),
+        F.max("newest_at").alias("newest_at"),
+        F.when(F.count("added") == F.count("is_bound"), F.try_sum("added")).alias(
+            "added_last_hour"
+        ),
+        *(_common(name).alias(name) for name in ("read_queues", "write_queues", "perm")),
+        F.array_sort(F.collect_set(F.when(F.col("perm").isNotNull(), of_broker))).alias(
+            "by_broker"
+        ),
+    ]
+
+
+def _common(name: str) -> Column:
+    """Return the value of all brokers; NULL where they differ."""
+    return F.when(F.min(name) == F.max(name), F.min(name))
