@@ -99,6 +99,30 @@ GROUPS = Source(
     ),
 )
 
+TOPICS = Source(
+    OWN,
+    ("cluster", "topic"),
+    """
+    SELECT cluster, topic, timing_messages,
+        CASE WHEN complete THEN unreadable_messages END AS unreadable
+    FROM progress_topics
+    """,
+    (
+        Metric(
+            "tidemark_topic_unreadable_messages",
+            "Messages that no consumer can read, whatever its group.",
+            "progress.topics.unreadable_messages",
+            "unreadable",
+        ),
+        Metric(
+            "tidemark_topic_timing_messages",
+            "Delayed messages that wait for their time, as brokers' endpoints report them.",
+            "progress.topics.timing_messages",
+            "timing_messages",
+        ),
+    ),
+)
+
 _HEALTH = f"""
 SELECT cluster, consumer_group, topic, state, (health = state)::INTEGER AS is_state
 FROM progress_groups CROSS JOIN (SELECT unnest([{", ".join(map(repr, HEALTH_STATES))}]) AS state)
@@ -266,7 +290,7 @@ BUILD = Source(
     (Metric("tidemark_build_info", "1, with the version of Tidemark.", "", "one"),),
 )
 
-SOURCES = (GROUPS, HEALTH, QUEUE, INCIDENTS)
+SOURCES = (GROUPS, HEALTH, TOPICS, QUEUE, INCIDENTS)
 """Those that change only when a table does."""
 
 OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)

@@ -17,6 +17,7 @@ TABLES: tuple[Table, ...] = (
     progress.SNAPSHOTS,
     progress.GROUPS,
     progress.QUEUES,
+    progress.TOPICS,
     raw.SNAPSHOTS,
     raw.BROKERS,
     raw.QUEUE_OFFSETS,

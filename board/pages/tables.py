@@ -13,6 +13,7 @@ from board.topic_rows import topic_details, topic_rows
 from lake.tables import quality, raw
 from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
+from rocketmq.names import TopicKind
 
 router = APIRouter(include_in_schema=False)
 
@@ -24,12 +25,17 @@ MOST = 500
 def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
     """Show topics, those of users first."""
     rows = containing(having(topic_rows(page.rows), cluster=cluster or None), q, ("topic",))
-    found = sorted(dict_rows(rows), key=lambda row: (row["kind"] != "normal", row["topic"]))
-    columns = ("cluster", "topic", "kind", "queues", "messages", "produce_tps", "groups", "lag",
-               "newest_stored_at")  # fmt: skip
+    found = sorted(dict_rows(rows), key=_users_first)
+    columns = ("cluster", "topic", "kind", "message_type", "messages", "unreadable_messages",
+               "produce_tps", "groups", "lag", "newest_stored_at")  # fmt: skip
     return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
                        count=len(found), q=q, filters=True, quarantined=0,
                        ahead=())  # fmt: skip
+
+
+def _users_first(row: dict[str, Any]) -> tuple[bool, bool, str]:
+    """Return the order of topics: those of users, those that groups have, those of RocketMQ."""
+    return row["kind"] == TopicKind.SYSTEM, row["kind"] != TopicKind.NORMAL, row["topic"]
 
 
 @router.get("/topic")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from alerting.delivery.messages import Phrase
 from lake.bounds import bound_of, marked
 from lake.tables import TABLES
+from rocketmq.names import READ_PERMISSION, WRITE_PERMISSION
 
 UNKNOWN = "–"
 
@@ -37,6 +38,8 @@ WORDS = frozenset(
     "moves",
     "likely_cause",
     "rewound_cause",
+    "perm",
+    "unreadable_reason",
 }
 """Columns whose values are words of a language, and not names."""
 
@@ -99,6 +102,12 @@ def _in_unit(value: float | None, unit: str, phrase: Phrase) -> str:
     return duration(value) if unit == "seconds" else f"{value:.0%}"
 
 
+def permission(value: int) -> str:
+    """Return the permission of a topic: ``read and write``, ``read``, ``write`` or ``closed``."""
+    bits = ((READ_PERMISSION, "read"), (WRITE_PERMISSION, "write"))
+    return " and ".join(word for bit, word in bits if value & bit) or "closed"
+
+
 def cell(name: str, row: Mapping[str, Any]) -> str:
     """Return a value of a row, by the unit in its column's name, with the mark of a bound.
 
@@ -117,6 +126,8 @@ def _plain(name: str, value: Any) -> str:
     if isinstance(value, datetime):
         return instant(value)
     if isinstance(value, int | float):
+        if name == "perm":
+            return permission(int(value))
         if name.endswith("_ms"):
             return milliseconds(value)
         if name.endswith("_seconds"):

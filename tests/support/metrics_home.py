@@ -80,6 +80,8 @@ def fill(lake: Lake, at: datetime) -> None:
         progress.GROUPS,
         *(board_home.group(GROUP, topic=topic, **numbers | sums) for topic in topics[:2]),
     )
+    held = {"unreadable_messages": 8, "timing_messages": 5, "complete": True}
+    write(progress.TOPICS, {"topic": TOPIC} | held)
     members = [{"consumer_group": GROUP, "client_id": f"10.0.0.9@{n}"} for n in (1, 2)]
     write(
         raw.CLIENTS,
