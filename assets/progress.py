@@ -47,6 +47,7 @@ from spark.progress.events import events
 from spark.progress.groups import groups
 from spark.progress.health import with_health
 from spark.progress.idle_clients import idle_clients
+from spark.progress.popped import Witnesses
 from spark.progress.queues import queues
 from spark.progress.slave_reads import HISTORY as SLAVE_HISTORY
 from spark.progress.slave_reads import slave_read_events
@@ -71,7 +72,7 @@ def progress_timeline(run: CurrentRun) -> dg.MaterializeResult:
 @window_asset(
     progress.QUEUES,
     *(raw.SNAPSHOTS, raw.BROKERS, raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.TIMELINE),
-    *(raw.TOPICS, raw.CLIENTS, raw.BROKER_STATS, quality.QUARANTINE),
+    *(raw.TOPICS, raw.CLIENTS, raw.CONSUMER_GROUPS, raw.BROKER_STATS, quality.QUARANTINE),
 )
 def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     """Compute every queue of every group."""
@@ -103,6 +104,7 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
     *(progress.QUEUES, progress.THROUGHPUT),
     *(raw.SNAPSHOTS, raw.CLIENTS, raw.TOPICS, raw.QUEUE_TAGS, raw.CLIENT_QUEUES),
     raw.CONSUMER_GROUPS,
+    raw.BROKER_METRICS,
 )
 def progress_groups(
     context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource
@@ -130,6 +132,7 @@ def progress_groups(
         listed=listed,
         system_topics=plan.system_topics,
         committed=committed,
+        witnesses=_witnesses(run),
     )
     with_states = with_health(
         computed_groups,
@@ -141,6 +144,16 @@ def progress_groups(
         overrides=overrides,
     )
     return replaced(run, progress.GROUPS, with_states, lambda: _newest_totals(run))
+
+
+def _witnesses(run: Run) -> Witnesses:
+    """Return who else than offsets knows of messages in flight, as far as the window has any."""
+    plan, session = run.plan, run.session
+    metrics, reports = (
+        read_valid(session, table, plan) if plan.has_rows(table) else None
+        for table in (raw.BROKER_METRICS, raw.CLIENT_QUEUES)
+    )
+    return Witnesses(metrics, reports)
 
 
 def _newest_totals(run: Run) -> dict[str, Any]:

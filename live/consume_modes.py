@@ -9,12 +9,46 @@ from dataclasses import dataclass
 
 from rocketmq import names
 from rocketmq.admin.pop import POP_SINCE
+from rocketmq.consume_modes import (
+    IS_BOUND,
+    NUMBERS,
+    SHOWN_BY_OFFSETS,
+    ConsumeMode,
+    Kind,
+    Number,
+    ReadyFrom,
+    kind_of,
+    ready_from,
+)
 from rocketmq.records import Client, ConsumerOffset, Snapshot
 from rocketmq.snapshot.online import speaks_grpc
 
-POP, PULL = "pop", "pull"
+POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 
 Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumed:
+    """What the offsets of one queue show of a group, by its kind of consumption.
+
+    Attributes:
+        mode: ``pop``, ``pull`` or None.
+        kind: the row of `rocketmq.consume_modes.NUMBERS`.
+        inflight: messages handed out and not confirmed, where offsets show them.
+        ready_offset: the offset after which messages wait to be handed out, where it is known.
+    """
+
+    mode: str | None
+    kind: Kind
+    inflight: int | None
+    ready_offset: int | None
+
+    @property
+    def lag_is_lower_bound(self) -> bool | None:
+        """Whether messages handed out and not consumed are missing from lag; None = unknown."""
+        is_bound = IS_BOUND[NUMBERS[self.kind][Number.LAG].certainty]
+        return is_bound and self.inflight is None
 
 
 @dataclass(frozen=True)
@@ -26,31 +60,31 @@ class ConsumeModes:
         retries: POP retry topics.
         never_pop: brokers that are older than POP.
         pops_move_pulls: brokers whose pull offsets popped messages move.
+        both: groups and topics with signs of both modes.
+        orderly: groups whose gRPC members consume in order.
     """
 
     shown: dict[Pair, str]
     retries: frozenset[str]
     never_pop: frozenset[str]
     pops_move_pulls: frozenset[str]
+    both: frozenset[Pair]
+    orderly: frozenset[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "ConsumeModes":
         """Return the consume modes of a snapshot."""
-        shown: dict[Pair, str] = {}
+        seen: dict[Pair, set[str]] = {}
         for pair, mode in _of_members(snapshot.clients):
-            shown[pair] = min(mode, shown.get(pair, mode))
+            seen.setdefault(pair, set()).add(mode)
         retries = {row.topic for row in snapshot.topics if row.kind == names.TopicKind.POP_RETRY}
-        shown |= {
-            (row.consumer_group, row.topic): POP
-            for row in snapshot.broker_stats
-            if row.stats_name in ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
-            and row.sum
-            and row.consumer_group
-            and row.topic
-        }
+        for row in snapshot.broker_stats:
+            is_sign = row.stats_name in ("GROUP_ACK_NUMS", "GROUP_CK_NUMS") and row.sum
+            if is_sign and row.consumer_group and row.topic:
+                seen.setdefault((row.consumer_group, row.topic), set()).add(POP)
         versions = {row.broker: row.version for row in snapshot.brokers if row.version}
         return cls(
-            shown,
+            {pair: min(modes) for pair, modes in seen.items()},
             frozenset(retries),
             frozenset(
                 broker
@@ -61,6 +95,10 @@ class ConsumeModes:
                 row.broker
                 for row in snapshot.brokers
                 if (row.config or {}).get("popConsumerKVServiceEnable", "").lower() == "true"
+            ),
+            frozenset(pair for pair, modes in seen.items() if len(modes) > 1),
+            frozenset(
+                row.consumer_group for row in snapshot.consumer_groups if row.consume_orderly
             ),
         )
 
@@ -74,22 +112,40 @@ class ConsumeModes:
             return POP
         return PULL if row.request_mode or shown or row.broker in self.never_pop else None
 
-    def inflight(self, row: ConsumerOffset) -> int | None:
-        """Return the messages handed out and not confirmed, where offsets show them."""
+    def consumed(self, row: ConsumerOffset) -> Consumed:
+        """Return what the offsets of a queue show of a group."""
+        mode, kind = self.mode(row), self.kind(row)
+        starts = {
+            ReadyFrom.PULL_OFFSET: row.pull_offset,
+            ReadyFrom.COMMIT: row.consumer_offset,
+            None: None,
+        }
+        return Consumed(
+            mode=mode,
+            kind=kind,
+            inflight=self._inflight(row, kind),
+            ready_offset=starts[ready_from(kind)],
+        )
+
+    def kind(self, row: ConsumerOffset) -> Kind:
+        """Return the kind of consumption of a group on a queue."""
+        pops_by_setting = row.request_mode == POP
+        return kind_of(
+            self.mode(row),
+            is_lite=names.is_lite_topic(row.topic),
+            offset_store=row.offset_store,
+            # Remoting clients pop where the broker is set to it, and never in order.
+            is_mixed=(row.consumer_group, row.topic) in self.both and not pops_by_setting,
+            is_orderly=row.consumer_group in self.orderly and not pops_by_setting,
+            has_kv_service=row.broker in self.pops_move_pulls,
+        )
+
+    def _inflight(self, row: ConsumerOffset, kind: Kind) -> int | None:
         if row.pull_offset is None or row.consumer_offset is None:
             return None
-        mode = self.mode(row)
-        moved = mode == POP if mode else row.broker in self.pops_move_pulls
-        if moved and row.pull_source != "client_cache":
-            return None
-        return row.pull_offset - row.consumer_offset
-
-    def of_row(self, row: ConsumerOffset) -> dict[str, object]:
-        """Return the columns ``consume_mode`` and ``lag_is_lower_bound``."""
-        mode = self.mode(row)
-        bound = mode == POP and self.inflight(row) is None
-        is_bound = None if mode is None else bound and not names.is_lite_topic(row.topic)
-        return {"consume_mode": mode, "lag_is_lower_bound": is_bound}
+        is_sure = kind is Kind.PULL or row.broker not in self.pops_move_pulls
+        shown = (kind in SHOWN_BY_OFFSETS and is_sure) or row.pull_source == "client_cache"
+        return row.pull_offset - row.consumer_offset if shown else None
 
 
 def _of_members(clients: list[Client]) -> Iterator[tuple[Pair, str]]:

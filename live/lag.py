@@ -17,6 +17,7 @@ from live.consume_modes import ConsumeModes
 from live.queue_lag import advanced, is_measurement, queue_row
 from live.store_times import AT_LEAST, StoreTimes
 from rocketmq import names
+from rocketmq.consume_modes import Kind
 from rocketmq.records import Client, Snapshot
 from rocketmq.wire.codes import RequestCode
 
@@ -60,9 +61,10 @@ def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict
         queue = written.get((row.broker, row.topic, row.queue_id))
         if queue is not None and is_measurement(row, queue):
             clock_error_ms = errors.get(row.broker, 0)
-            now, inflight = snapshot.observed_at, modes.inflight(row)
-            measured = queue_row(row, queue, now, times, clock_error_ms, inflight)
-            known[pair].append(measured | modes.of_row(row))
+            consumed, now = modes.consumed(row), snapshot.observed_at
+            known[pair].append(queue_row(row, queue, now, times, clock_error_ms, consumed))
+            if consumed.kind is Kind.BROADCAST_BROKER:
+                unknown[pair].add((row.broker, row.queue_id))  # what clients pulled, no progress
         else:
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
@@ -172,7 +174,8 @@ class _Groups:
         """Compute the row of one group and topic from its queues."""
         group, topic = pair
         unreachable = self.missing.unreachable
-        hidden = unknown - {(row["broker"], row["queue_id"]) for row in known}
+        measured = [row for row in known if row["offset_store"] != "broker_broadcast"]
+        hidden = unknown - {(row["broker"], row["queue_id"]) for row in measured}
         online = self.online.get(group, [])
         is_unknown = unreachable or group in self.missing.groups or self.missing.proxy
         modes = _known(row["consume_mode"] for row in known)
@@ -186,7 +189,7 @@ class _Groups:
             "consumer_group": group,
             "topic": topic,
             **{name: _sum(row[name] for row in known) for name in SUMS},
-            "queues": None if unreachable else len(known) + len(hidden),
+            "queues": None if unreachable else len(measured) + len(hidden),
             "queues_unknown": None if unreachable else len(hidden),
             "queues_never_committed": sum(row["never_committed"] for row in known),
             "complete": not hidden and not unreachable,
@@ -194,6 +197,7 @@ class _Groups:
             **{name: max(_known(row[name] for row in known), default=None) for name in LARGEST},
             **_delay_quality(known),
             "consume_mode": min(modes, default=None),
+            "consume_kind": max((row["consume_kind"] for row in known), default=None),
             "lag_is_lower_bound": max(bounds, default=None),
             "clients": None if is_online is None else len(self.members.get(pair, ())),
             "online": is_online,

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from live.consume_modes import Consumed
 from live.store_times import (
     AT_LEAST,
     EXACT,
@@ -41,11 +42,12 @@ def queue_row(
     now: datetime,
     times: StoreTimes,
     clock_error_ms: int,
-    inflight: int | None,
+    consumed: Consumed,
 ) -> dict[str, Any]:
     """Compute the columns of ``progress.queues`` from the offsets of one queue."""
     maximum, minimum = queue.max_offset or 0, queue.min_offset or 0
-    committed, pulled = row.consumer_offset, row.pull_offset
+    committed, pulled = row.consumer_offset, consumed.ready_offset
+    is_bound = consumed.lag_is_lower_bound or False
     lag = lost = readable = None
     upper = maximum - minimum
     if committed is not None:
@@ -61,14 +63,16 @@ def queue_row(
     if pulled is not None and pulled < maximum and ready is None:
         of_pulled = _bound(pulled, queue, now, newest)
         # Next to a known first message the bound of the next one would seem as well known.
-        is_bound = first is None or first.source == AT_LEAST
-        if of_pulled and (of_pulled.source == EXACT or is_bound):
+        is_undated = first is None or first.source == AT_LEAST
+        if of_pulled and (of_pulled.source == EXACT or is_undated):
             ready = of_pulled
     pull_at = ready.at if ready else None
     available = None if pulled is None else maximum - pulled
     nothing_left = readable == 0 and lag is not None and lag >= 0
     delay_ms = 0 if nothing_left else _age(first, now)
     source, error_ms = (EXACT, 0) if nothing_left or not first else (first.source, first.error_ms)
+    if is_bound:  # the first message that was not popped is known, and an older one may be popped
+        source, error_ms = AT_LEAST, None
     handed_out = newest if available == 0 else pull_at
     first_at = first.at if first else None
     return {
@@ -76,7 +80,7 @@ def queue_row(
         "offset_store": row.offset_store,
         "queue_id": row.queue_id,
         "lag": lag,
-        "inflight": inflight,
+        "inflight": consumed.inflight,
         "available": available,
         "lost": lost,
         "readable_lag": readable,
@@ -85,14 +89,18 @@ def queue_row(
         "delay_source": None if delay_ms is None else source,
         "delay_error_ms": None if delay_ms is None else error_ms,
         # A message that came while the snapshot was read has no age yet, and is no older one.
-        "delay_is_bound": bool(readable) and (first is None or first.source == AT_LEAST),
+        "delay_is_bound": is_bound
+        or (bool(readable) and (first is None or first.source == AT_LEAST)),
         "ready_delay_ms": 0 if available == 0 else _milliseconds(pull_at, now),
         "ready_delay_is_bound": bool(lag if available is None else available > 0)
         and (ready is None or ready.source == AT_LEAST),
         "lag_span_ms": _span(lag, first_at, newest),
-        "inflight_span_ms": _span(inflight, first_at, handed_out),
+        "inflight_span_ms": _span(consumed.inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),
         "never_committed": committed is None,
+        "consume_mode": consumed.mode,
+        "consume_kind": consumed.kind.value,
+        "lag_is_lower_bound": consumed.lag_is_lower_bound,
     }
 
 

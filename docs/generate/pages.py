@@ -3,6 +3,7 @@
 from docs.generate.commands import commands_page
 from docs.generate.metrics import metrics_page
 from docs.generate.modules import modules_page
+from docs.generate.numbers import numbers_page
 from docs.generate.rules import kinds_page, rules_page
 from docs.generate.settings import settings_page
 from docs.generate.tables import expectations_page, tables_page
@@ -12,6 +13,7 @@ def pages() -> dict[str, str]:
     """Return path to Markdown of every page that the site adds to the written ones."""
     return {
         "reference/tables.md": tables_page(),
+        "reference/numbers.md": numbers_page(),
         "reference/expectations.md": expectations_page(),
         "reference/settings.md": settings_page(),
         "reference/metrics.md": metrics_page(),

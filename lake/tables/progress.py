@@ -9,6 +9,11 @@ from lake.tables import raw
 
 LAG = Column("lag", BIGINT, "unconsumed messages; negative only when ahead of the broker")
 INFLIGHT = Column("inflight", BIGINT, "messages handed out and not yet consumed")
+INFLIGHT_SOURCE = Column(
+    "inflight_source",
+    STRING,
+    "offsets | client_cache | counters | broker_metrics: where inflight comes from",
+)
 AVAILABLE = Column("available", BIGINT, "messages not handed out yet")
 LOST = Column("lost", BIGINT, "messages that expired before they were consumed")
 READABLE_LAG = Column("readable_lag", BIGINT, "unconsumed messages in the retained range")
@@ -59,9 +64,15 @@ FILTERING = (
 CONSUMPTION = (
     Column("consume_mode", STRING, "pull | pop (message by message); NULL = nothing shows it"),
     Column(
+        "consume_kind",
+        STRING,
+        "row of the table of what numbers are: pull | broadcast_file | broadcast_broker | pop | "
+        "pop_kv | pop_fifo | lite | mixed | unknown",
+    ),
+    Column(
         "lag_is_lower_bound",
         BOOLEAN,
-        "whether messages that were popped and not acknowledged are missing from lag",
+        "whether messages that were handed out and not consumed are missing from lag",
     ),
 )
 
@@ -120,6 +131,12 @@ QUEUES = Table(
             "RECREATED | AHEAD_OF_BROKER | LOST | NEVER_COMMITTED | REWOUND | OK",
         ),
         *CONSUMPTION,
+        INFLIGHT_SOURCE,
+        Column(
+            "consume_mode_at",
+            TIMESTAMP,
+            "when members, counters or topics last showed consume_mode; remembered for 24 hours",
+        ),
         Column(
             "priority_rank",
             INT,
@@ -193,10 +210,24 @@ GROUPS = Table(
         LOSS_IN_SECONDS,
         *FILTERING,
         *CONSUMPTION,
+        INFLIGHT_SOURCE,
+        Column(
+            "inflight_witness",
+            BIGINT,
+            "messages in flight by the brokers' metrics endpoints, which may count too few or "
+            "twice; NULL = not read",
+        ),
         Column(
             "ack_tps",
             DOUBLE,
-            "messages acknowledged a second in the last minute, as brokers count for POP",
+            "messages certainly acknowledged a second in the last minute, as brokers count for "
+            "POP: acknowledgements less checkpoints, because renewals count as both",
+        ),
+        Column(
+            "acknowledged",
+            BOOLEAN,
+            "whether a message was acknowledged in that minute: true and false are certain, NULL "
+            "= the counters do not tell",
         ),
         Column(
             "clients",

@@ -13,9 +13,11 @@ from typing import NamedTuple, Self
 
 from rocketmq.admin import deep_requests
 from rocketmq.admin.client_responses import MessageQueue, RunningInfo
+from rocketmq.consume_modes import ConsumeMode
 from rocketmq.deep.choice import chosen
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets
 from rocketmq.deep.unconsumed import Unconsumed
+from rocketmq.names import is_lite_topic
 from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, Snapshot
 from rocketmq.snapshot.online import is_grpc_client
 from rocketmq.snapshot.problems import Problems
@@ -50,10 +52,27 @@ class GroupLags(NamedTuple):
         return found
 
 
+def popping_groups(snapshot: Snapshot) -> list[str]:
+    """Return the groups that brokers are set to serve by POP (402), without those of lite topics.
+
+    Only their members report what they popped and did not acknowledge; lag does not show it.
+    """
+    return sorted(
+        {
+            row.consumer_group
+            for row in snapshot.consumer_offsets
+            if row.request_mode == ConsumeMode.POP and not is_lite_topic(row.topic)
+        }
+    )
+
+
 def reporting_groups(
-    lags: GroupLags, named: Iterable[str] = (), priority_groups: Iterable[str] = ()
+    lags: GroupLags,
+    named: Iterable[str] = (),
+    priority_groups: Iterable[str] = (),
+    popping: Iterable[str] = (),
 ) -> list[str]:
-    """Return the named groups, then lagging groups by falling lag, then the priority groups.
+    """Return the named groups, then lagging groups by falling lag, then popping and priority ones.
 
     Groups that the request could make commit are left out, unless they are named.
 
@@ -62,10 +81,12 @@ def reporting_groups(
         named: groups whose clients report whether they lag or not.
         priority_groups: groups whose clients report whether they lag or not, unless the request
             could make them commit.
+        popping: of `popping_groups`, left out on the same condition.
     """
     of_group = lags.lags
     lagging = sorted(of_group.keys() - lags.would_commit, key=lambda it: (-of_group[it], it))
-    priority = (group for group in priority_groups if group not in lags.would_commit)
+    others = (*popping, *priority_groups)
+    priority = (group for group in others if group not in lags.would_commit)
     return list(dict.fromkeys([*named, *lagging, *priority]))
 
 

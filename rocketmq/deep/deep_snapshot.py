@@ -8,7 +8,13 @@ from typing import TypeVar
 
 from rocketmq.deep.broker_metrics import read_broker_metrics
 from rocketmq.deep.client_caches import fill_pull_offsets
-from rocketmq.deep.client_reports import ClientReader, GroupLags, broadcast_rows, reporting_groups
+from rocketmq.deep.client_reports import (
+    ClientReader,
+    GroupLags,
+    broadcast_rows,
+    popping_groups,
+    reporting_groups,
+)
 from rocketmq.deep.consume_stats import ConsumeStatsReader, pairs
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.queue_ends import read_ends_again
@@ -84,7 +90,12 @@ async def read_deep(
     clients = None
     if options.client_reports:
         clients = deep.client_reader(online)
-        groups = reporting_groups(GroupLags.of(behind), options.groups, options.priority_groups)
+        groups = reporting_groups(
+            GroupLags.of(behind),
+            options.groups,
+            options.priority_groups,
+            popping_groups(snapshot),
+        )
         parts.append(clients.read(groups))
     await asyncio.gather(*parts)
     await deep.merge_client_reports(clients)

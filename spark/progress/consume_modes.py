@@ -2,19 +2,39 @@
 
 A broker can be set to (402), but gRPC clients pop without it. Then other signs show it: counters
 of acknowledgements, POP retry topics, and subscriptions without the group's retry topic. A member
-that pulls in cluster mode subscribes to that.
+that pulls in cluster mode subscribes to that. A sign is remembered for `REMEMBERED`, because
+members leave while what they popped is in flight.
+
+What the numbers of each kind of consumption are stands in `rocketmq.consume_modes`.
 """
 
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rocketmq import names
-from spark.progress.keys import GROUP_TOPIC_ID
+from rocketmq.consume_modes import (
+    IS_BOUND,
+    NUMBERS,
+    PULLS,
+    SHOWN_BY_OFFSETS,
+    Certainty,
+    ConsumeMode,
+    Kind,
+    Number,
+    ReadyFrom,
+    ready_from,
+)
+from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
 
-POP, PULL = "pop", "pull"
+POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
+
+REMEMBERED = timedelta(hours=24)
+"""How long the last sign of a mode counts after nothing shows one any more."""
 
 POP_COUNTERS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
 """Counters of messages acknowledged, and of calls that popped some; no other group has them."""
@@ -26,41 +46,163 @@ POP_CLIENT, PULLING_CLIENT = "CONSUME_POP", "CONSUME_ACTIVELY"
 
 
 def signs_of_modes(
-    clients: DataFrame, topics: DataFrame, broker_stats: DataFrame | None
+    clients: DataFrame,
+    topics: DataFrame,
+    broker_stats: DataFrame | None,
+    earlier: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the consume mode that snapshots show by other signs than 402.
+    """Return the consume modes that snapshots show by other signs than 402, over time.
+
+    A sign of POP outweighs one of pulling: members of both kinds share such a group.
 
     Args:
         clients: ``raw.clients``.
         topics: ``raw.topics``.
         broker_stats: ``raw.broker_stats``; None where there are none.
+        earlier: ``progress.queues`` of the previous observations; None where there are none.
 
     Returns:
-        One row per snapshot, group and topic with a sign: `GROUP_TOPIC_ID` and ``shown_mode``. A
-        sign of POP outweighs one of pulling: members of both kinds share such a group.
+        One row per cluster, group and topic with a sign: `GROUP_TOPIC_HISTORY` and ``signs``, an
+        array in order of time of the instant (``at``), the ``mode`` and whether signs of both modes
+        are seen then (``both``).
     """
     signs = [_of_members(clients), *_of_pop_retry_topics(topics)]
     if broker_stats is not None:
         counted = F.col("stats_name").isin(*POP_COUNTERS) & (F.col("sum") > 0)
-        signs.append(broker_stats.where(counted).select(*GROUP_TOPIC_ID, F.lit(POP).alias("mode")))
-    return (
+        signs.append(broker_stats.where(counted).select(*_GROUP_TOPIC, F.lit(POP).alias("mode")))
+    both = F.min("mode") != F.max("mode")
+    shown = (
         reduce(DataFrame.unionByName, signs)
         .where(F.col("mode").isNotNull() & F.col("topic").isNotNull())
-        .groupBy(*GROUP_TOPIC_ID)
-        .agg(F.min("mode").alias("shown_mode"))
+        .groupBy(*_GROUP_TOPIC)
+        .agg(_sign(F.col("observed_at"), F.min("mode"), both))
+        .select(*GROUP_TOPIC_HISTORY, "sign")
+    )
+    if earlier is not None:
+        last = _sign(F.col("consume_mode_at"), F.col("consume_mode"), F.lit(False))
+        known = earlier.where(F.col("consume_mode_at").isNotNull())
+        shown = shown.unionByName(known.select(*GROUP_TOPIC_HISTORY, last).distinct())
+    in_order = F.array_sort(F.collect_list("sign"))
+    return shown.groupBy(*GROUP_TOPIC_HISTORY).agg(in_order.alias("signs"))
+
+
+_GROUP_TOPIC = ("observed_at", *GROUP_TOPIC_HISTORY)
+"""A group on a topic at an instant."""
+
+
+def _sign(at: Column, mode: Column, both: Column) -> Column:
+    return F.struct(at.alias("at"), mode.alias("mode"), both.alias("both")).alias("sign")
+
+
+def sign_now() -> Column:
+    """Return the sign of a row with ``signs`` at its own instant; NULL without one."""
+    return F.get(F.filter("signs", lambda sign: sign["at"] == F.col("observed_at")), F.lit(0))
+
+
+def last_sign() -> Column:
+    """Return the last sign of a row with ``signs``, at most `REMEMBERED` old; NULL without one."""
+    now = F.col("observed_at")
+    oldest = now - F.expr(f"INTERVAL '{REMEMBERED // timedelta(hours=1)}' HOUR")
+    seen = F.filter("signs", lambda sign: (sign["at"] <= now) & (sign["at"] >= oldest))
+    return F.get(F.reverse(seen), F.lit(0))
+
+
+def consume_mode() -> Column:
+    """Return ``pop``, ``pull`` or NULL.
+
+    The row has ``request_mode``, the mode that the broker is set to (402), ``sign_now``,
+    ``last_sign``, and ``never_pops``, whether the broker is older than POP.
+    """
+    set_mode, shown = F.col("request_mode"), F.col("sign_now.mode")
+    return (
+        F.when((set_mode == POP) | (shown == POP), POP)
+        .when(F.col("never_pops") | shown.isNotNull(), PULL)
+        .otherwise(F.coalesce("last_sign.mode", F.when(set_mode.isNotNull(), PULL)))
     )
 
 
-def consume_mode(set_mode: Column, never_pops: Column) -> Column:
-    """Return ``pop``, ``pull`` or NULL, of a row with ``shown_mode``.
+def consume_kind() -> Column:
+    """Return the `Kind` of a row with ``consume_mode``, as `rocketmq.consume_modes.kind_of` does.
+
+    The row has ``request_mode``, ``sign_now``, ``is_orderly`` of its group, and
+    ``pops_move_pulls`` of its broker.
+    """
+    is_pop = F.col("consume_mode") == POP
+    # Remoting clients pop where the broker is set to it, and never in order.
+    pops_by_setting = F.coalesce(F.col("request_mode") == POP, F.lit(False))
+    in_order = F.col("is_orderly") & ~pops_by_setting
+    return (
+        F.when(F.col("offset_store") == "broker_broadcast", Kind.BROADCAST_BROKER.value)
+        .when(F.col("offset_store") == "client_file", Kind.BROADCAST_FILE.value)
+        .when(is_lite(), Kind.LITE.value)
+        .when(is_pop & F.col("sign_now.both") & ~pops_by_setting, Kind.MIXED.value)
+        .when(is_pop & in_order, Kind.POP_FIFO.value)
+        .when(is_pop & F.col("pops_move_pulls"), Kind.POP_KV.value)
+        .when(is_pop, Kind.POP.value)
+        .when(F.col("consume_mode") == PULL, Kind.PULL.value)
+        .otherwise(Kind.UNKNOWN.value)
+    )
+
+
+def is_any(kinds: Callable[[Kind], bool]) -> Column:
+    """Return whether the ``consume_kind`` of a row is one for which a condition holds."""
+    return F.col("consume_kind").isin([each.value for each in Kind if kinds(each)])
+
+
+def lag_is_bound() -> Column:
+    """Return whether lag is a lower bound by its ``consume_kind``; NULL for an unknown kind."""
+    bounds = {each: IS_BOUND[NUMBERS[each][Number.LAG].certainty] for each in Kind}
+    return _by_kind({each.value: F.lit(bound) for each, bound in bounds.items()})
+
+
+def offsets_show_inflight() -> Column:
+    """Return whether messages between commit and pull offset are those in flight.
+
+    Popped messages are acknowledged one by one, in any order: only what clients report counts. With
+    the key-value store pops move the pull offset, whatever is known of the group.
+    """
+    shown = is_any(SHOWN_BY_OFFSETS.__contains__)
+    is_sure = (F.col("consume_kind") == Kind.PULL.value) | ~F.coalesce(
+        "pops_move_pulls", F.lit(False)
+    )
+    return (shown & is_sure) | F.col("pull_source").eqNullSafe("client_cache")
+
+
+def ready_offset() -> Column:
+    """Return the offset after which messages wait to be handed out; NULL where it is not known."""
+    columns = {each.value: F.col(each.value) for each in ReadyFrom}
+    return _by_kind(
+        {
+            each.value: columns[start] if (start := ready_from(each)) else F.lit(None)
+            for each in Kind
+        }
+    )
+
+
+def rates_by_kind(computed: Mapping[str, Column]) -> dict[str, Column]:
+    """Return rates under the names of what moves the offsets of each kind.
 
     Args:
-        set_mode: the mode that the broker is set to (402); NULL where nobody set one.
-        never_pops: whether the broker is older than POP.
+        computed: rates of ``max_offset``, ``consumer_offset`` and ``pull_offset``, by the names
+            that they have of a group that pulls.
     """
-    pops = (set_mode == POP) | (F.col("shown_mode") == POP)
-    pulls = never_pops | set_mode.isNotNull() | F.col("shown_mode").isNotNull()
-    return F.when(pops, POP).when(pulls, PULL)
+    by_commit, by_pull = computed["consume_tps"], computed["pull_tps"]
+    consumed = {each: NUMBERS[each][Number.CONSUME_TPS].certainty for each in Kind}
+    pulled = {each: NUMBERS[each][Number.PULL_TPS] for each in Kind}
+    return {
+        **computed,
+        "consume_tps": F.when(is_any(lambda each: consumed[each] is Certainty.FACT), by_commit),
+        "pull_tps": F.when(is_any(lambda each: PULLS in pulled[each].requests), by_pull).when(
+            is_any(lambda each: pulled[each].certainty is Certainty.FACT), by_commit
+        ),
+    }
+
+
+def _by_kind(values: Mapping[str, Column]) -> Column:
+    chosen = F.lit(None)
+    for name, value in values.items():
+        chosen = F.when(F.col("consume_kind") == name, value).otherwise(chosen)
+    return chosen
 
 
 def is_lite() -> Column:
@@ -87,8 +229,7 @@ def _of_members(clients: DataFrame) -> DataFrame:
         .when(F.col("client_id").rlike(GRPC_CLIENT_ID) | ~polls, POP)
     )
     return clients.where(F.size("subscriptions") > 0).select(
-        "snapshot_id",
-        "consumer_group",
+        *("observed_at", "cluster", "consumer_group"),
         F.explode("subscriptions.topic").alias("topic"),
         mode.alias("mode"),
     )
@@ -97,10 +238,14 @@ def _of_members(clients: DataFrame) -> DataFrame:
 def _of_pop_retry_topics(topics: DataFrame) -> list[DataFrame]:
     """Return signs for the groups and topics whose popped messages a POP retry topic takes."""
     named = topics.where("kind = 'pop_retry'").select(
-        "snapshot_id", F.col("topic").alias("retry"), F.explode(pop_retry_readings()).alias("read")
+        *("observed_at", "cluster"),
+        F.col("topic").alias("retry"),
+        F.explode(pop_retry_readings()).alias("read"),
     )
     mode = F.lit(POP).alias("mode")
     return [
-        named.select("snapshot_id", "read.*", mode),
-        named.select("snapshot_id", "read.consumer_group", F.col("retry").alias("topic"), mode),
+        named.select("observed_at", "cluster", "read.*", mode),
+        named.select(
+            *("observed_at", "cluster", "read.consumer_group"), F.col("retry").alias("topic"), mode
+        ),
     ]

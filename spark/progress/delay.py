@@ -67,7 +67,7 @@ def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
         F.col("source").alias("read_from"),
         F.lit(0).cast("bigint").alias("run"),
         F.when(is_waiting, first).alias("first"),
-        F.when(is_available, F.col("pull_offset")).alias("next"),
+        F.when(is_available, F.col("max_offset") - F.col("available")).alias("next"),
         F.when(is_waiting, known_first).alias("earlier_first"),
         F.when(is_available, known_next).alias("earlier_next"),
         F.lit(True).alias("is_earlier"),
@@ -114,7 +114,7 @@ def _offsets_to_date() -> dict[str, Column]:
     first = F.greatest("consumer_offset", "min_offset")
     return {
         "first": F.when(F.col("readable_lag") > 0, first),
-        "next": F.when(F.col("available") > 0, F.col("pull_offset")),
+        "next": F.when(F.col("available") > 0, F.col("ready_offset")),
     }
 
 
@@ -242,14 +242,22 @@ def _is_consumed() -> Column:
 
 
 def _delay() -> dict[str, Column]:
-    """Return the age of the first readable message, 0 where there is none, and how it is known."""
+    """Return the age of the first readable message, 0 where there is none, and how it is known.
+
+    Where lag is a lower bound, the first message that was not popped is known. An older one may be
+    in flight.
+    """
     zero, known = F.lit(0).cast("bigint"), F.col("known_first")
+    is_bound = F.coalesce("lag_is_lower_bound", F.lit(False))
+    is_known = _is_consumed() | known["source"].isNotNull()
+    source = F.when(_is_consumed(), F.lit("exact")).otherwise(known["source"])
+    error = F.when(_is_consumed(), zero).otherwise(known["error_ms"])
     return {
         "delay_ms": F.when(_is_consumed(), zero).otherwise(
             milliseconds("known_first.at", "observed_at")
         ),
-        "delay_source": F.when(_is_consumed(), F.lit("exact")).otherwise(known["source"]),
-        "delay_error_ms": F.when(_is_consumed(), zero).otherwise(known["error_ms"]),
+        "delay_source": F.when(is_bound & is_known, F.lit("at_least")).otherwise(source),
+        "delay_error_ms": F.when(~is_bound, error),
     }
 
 

@@ -16,7 +16,7 @@ OF_WORST_CLIENT = (
     *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
     *("max_queue_lag", "skew"),
     *("worst_broker", "worst_queue_id", "loss_in_seconds", "drain_seconds", "broadcast"),
-    *("consume_mode", "lag_is_lower_bound", "moved"),
+    *("consume_mode", "consume_kind", "lag_is_lower_bound", "inflight_source", "moved"),
     *("delay_is_lower_bound", "ready_delay_is_lower_bound"),
 )
 """Aggregates over the queues of a group on a topic, or of its worst broadcasting client."""
@@ -43,6 +43,9 @@ def _sums(known: DataFrame) -> DataFrame:
     known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
     # Queues of lower priority wait by design while those of the highest are consumed.
     is_first = F.coalesce(F.col("priority_rank") == 0, F.lit(True))
+    # The broker's shadow of a broadcasting group is a pull position: what clients consumed is not
+    # known, and its lag is a lower bound.
+    is_shadow = F.col("offset_store") == "broker_broadcast"
     # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
     lag = at_least_zero(F.col("lag"))
     worst = F.struct(
@@ -57,8 +60,8 @@ def _sums(known: DataFrame) -> DataFrame:
             *(F.max(F.when(is_first, F.col(name))).alias(name) for name in SPANS),
             *(F.sum(name).alias(name) for name in RATES),
             F.min("loss_in_seconds").alias("loss_in_seconds"),
-            F.count_if(measured).alias("queues_known"),
-            F.count_if(~measured).alias("queues_unmeasured"),
+            F.count_if(measured & ~is_shadow).alias("queues_known"),
+            F.count_if(~measured | is_shadow).alias("queues_unmeasured"),
             F.count_if(measured & F.col("consumer_offset").isNull()).alias(
                 "queues_never_committed"
             ),
@@ -69,7 +72,10 @@ def _sums(known: DataFrame) -> DataFrame:
             F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
+            # Of kinds in which the brokers of a group can differ, the last one knows least.
+            F.max("consume_kind").alias("consume_kind"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
+            F.min("inflight_source").alias("inflight_source"),
             F.max(F.col("priority_rank").isNotNull()).alias("has_priorities"),
             F.max(measured & is_first & _may_be_older()).alias("may_be_older"),
             F.max(measured & is_first & _may_be_ready_longer()).alias("may_be_ready_longer"),

@@ -25,6 +25,12 @@ from spark.progress.group_members import (
 )
 from spark.progress.group_sums import OF_WORST_CLIENT, sums_of_worst_clients
 from spark.progress.keys import GROUP_ID, GROUP_QUEUE, GROUP_TOPIC, GROUP_TOPIC_ID
+from spark.progress.popped import (
+    NO_WITNESSES,
+    Witnesses,
+    with_acknowledgements,
+    with_inflight,
+)
 from spark.progress.queues import RawFrames
 from spark.progress.retry_topics import belongs_to_group, topics_of_groups
 from spark.progress.unknown_queues import (
@@ -34,9 +40,6 @@ from spark.progress.unknown_queues import (
 )
 from spark.progress.unreachable_queues import unreachable_messages
 from spark.progress.users_own import of_users
-
-ACKNOWLEDGED = "GROUP_ACK_NUMS"
-"""Counter of the messages that a group acknowledged after POP."""
 
 HEALTH = {column.name for column in progress.HEALTH}
 """Columns that need several observations; `spark.progress.health` adds them."""
@@ -54,6 +57,7 @@ def groups(
     listed: DataFrame | None = None,
     system_topics: NamedTopics = (),
     committed: DataFrame | None = None,
+    witnesses: Witnesses = NO_WITNESSES,
 ) -> DataFrame:
     """Compute ``progress.groups`` of a window, without health.
 
@@ -71,6 +75,7 @@ def groups(
             ``consumer_offsets`` is in `queues`, and those of `raw` are all.
         system_topics: those that no name shows, by cluster.
         committed: ``raw.consumer_offsets`` of the window; None where those of `raw` are all.
+        witnesses: who else knows of messages in flight.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`
@@ -116,7 +121,8 @@ def groups(
         _group_topics(
             sums_of_worst_clients(known), unknown, members.where(users_own & _is_consumed())
         )
-        .transform(_with_acknowledgements, evidence.throughput)
+        .transform(with_acknowledgements, evidence.throughput)
+        .transform(with_inflight, raw.clients.where(inside(window)), witnesses)
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")
@@ -249,15 +255,6 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
     return with_new(found, {"members_unknown": F.lit(True)})
 
 
-def _with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
-    """Add ``ack_tps``, NULL where no broker counts acknowledgements of the snapshot's minute."""
-    if throughput is None:
-        return with_new(groups, {"ack_tps": F.lit(None).cast("double")})
-    of_minute = (F.col("stats_name") == ACKNOWLEDGED) & (F.col("stats_window") == "minute")
-    counted = throughput.where(of_minute).select(*GROUP_TOPIC_ID, F.col("tps").alias("ack_tps"))
-    return groups.join(F.broadcast(counted), on=list(GROUP_TOPIC_ID), how="left")
-
-
 def _over_topics() -> dict[str, Column]:
     """Return what is known of each group from all its topics.
 
@@ -281,7 +278,7 @@ def _over_topics() -> dict[str, Column]:
         ),
         "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
         "progressed": F.max(
-            F.coalesce("moved", F.lit(False)) | F.coalesce(F.col("ack_tps") > 0, F.lit(False))
+            F.coalesce("moved", F.lit(False)) | F.coalesce("acknowledged", F.lit(False))
         ).over(group),
     }
 

@@ -218,7 +218,8 @@ def _trouble(threshold: Threshold) -> Column:
     value, online = F.col("value"), F.col("online")
     last = F.col("last.value")
     stopped = (~_progressed() | (~F.col("was_online") & ~_stepped_offline())) & ~_acknowledges()
-    acknowledged = F.col("pops") & _acknowledges()
+    # Brokers count acknowledgements of lite topics at the topic that these belong to.
+    acknowledged = (F.col("pops") | is_lite()) & _acknowledges()
     blocked = F.filter("unhealthy", is_blocked)
     stalled = F.filter("unhealthy", lambda queue: ~is_blocked(queue))
     rise, rise_seconds = last - F.col("first.value"), threshold("rise_seconds")

@@ -14,6 +14,7 @@ from lake.system_topics import NamedTopics
 from lake.tables import progress
 from lake.tables import raw as raw_tables
 from lake.window import Window
+from rocketmq.consume_modes import Witness
 from settings.history import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     HASHED,
@@ -26,9 +27,25 @@ from spark.columns import (
     with_new,
     with_previous,
 )
-from spark.progress.consume_modes import POP, consume_mode, is_lite, signs_of_modes
+from spark.progress.consume_modes import (
+    POP,
+    consume_kind,
+    consume_mode,
+    lag_is_bound,
+    last_sign,
+    offsets_show_inflight,
+    rates_by_kind,
+    ready_offset,
+    sign_now,
+    signs_of_modes,
+)
 from spark.progress.delay import learned_before, with_times
-from spark.progress.keys import CONSUMED_QUEUE, GROUP_TOPIC_ID, QUEUE_ID
+from spark.progress.keys import (
+    CONSUMED_QUEUE,
+    GROUP_ID,
+    GROUP_TOPIC_HISTORY,
+    QUEUE_ID,
+)
 from spark.progress.observed import (
     CLOCK,
     OBSERVED_QUEUE,
@@ -110,8 +127,8 @@ def queues(
             offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
         system_topics: those that no name shows, by cluster.
-        earlier: ``progress.queues`` of the previous observations, whose store times stay; None
-            where there are none.
+        earlier: ``progress.queues`` of the previous observations, whose store times and consume
+            modes stay; None where there are none.
 
     Returns:
         One row per snapshot of the window, queue, group and broadcasting client, with the columns
@@ -136,13 +153,14 @@ def queues(
     consumers = read.where(inside(window) & of_users(system_topics)).select(*_of_consumers())
     beyond = unreachable_queues(raw.queue_offsets.where(inside(window)), raw.topics)
     reachable = consumers.join(F.broadcast(beyond), on=[*SNAPSHOT_QUEUE], how="left_anti")
-    modes = signs_of_modes(
-        raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats
+    signs = signs_of_modes(
+        raw.clients.where(inside(window)), raw.topics.where(inside(window)), broker_stats, earlier
     )
     joined = (
         _with_queues(reachable, written, window, nearest)
         .join(F.broadcast(_about_brokers(raw.brokers)), on=["snapshot_id", "broker"], how="left")
-        .join(F.broadcast(modes), on=list(GROUP_TOPIC_ID), how="left")
+        .join(F.broadcast(signs), on=list(GROUP_TOPIC_HISTORY), how="left")
+        .join(F.broadcast(_orderly_groups(raw, window)), on=list(GROUP_ID), how="left")
         .join(
             F.broadcast(_with_priorities(raw.topics.where(inside(window)))),
             on=["snapshot_id", "broker", "topic"],
@@ -151,17 +169,24 @@ def queues(
         .transform(
             with_new,
             {
-                "consume_mode": consume_mode(F.col("request_mode"), F.col("never_pops")),
+                "sign_now": sign_now(),
+                "last_sign": last_sign(),
                 "first_unconsumed_at": without_skew("reported_unconsumed_at"),
             },
         )
+        .transform(
+            with_new,
+            {"consume_mode": consume_mode(), "consume_mode_at": F.col("last_sign.at")},
+        )
+        .transform(with_new, {"consume_kind": consume_kind()})
+        .transform(with_new, {"ready_offset": ready_offset()})
     )
     counted = resolved(joined).transform(with_new, _counts()).transform(with_new, _more_counts())
     now = raw.consumer_offsets.where(inside(window) & of_users(system_topics))
     grown = steps(ends, timeline, now, window)
     learned = None if earlier is None else learned_before(with_source(earlier, sources), window)
     timed = with_times(resolved(counted), grown, learned)
-    rated = with_new(resolved(timed), rates(settings.longest_gap))
+    rated = with_new(resolved(timed), rates_by_kind(rates(settings.longest_gap)))
     return with_new(
         rated,
         {
@@ -303,24 +328,21 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     )
 
 
+def _orderly_groups(raw: RawFrames, window: Window) -> DataFrame:
+    """Return one row per snapshot and group with whether its gRPC members consume in order."""
+    is_orderly = F.max("consume_orderly").alias("is_orderly")
+    return raw.consumer_groups.where(inside(window)).groupBy(*GROUP_ID).agg(is_orderly)
+
+
 def _counts() -> dict[str, Column]:
     maximum, minimum = F.col("max_offset"), F.col("min_offset")
     committed, pulled = F.col("consumer_offset"), F.col("pull_offset")
     return {
         "lag": maximum - committed,
-        "inflight": F.when(_offsets_show_inflight(), pulled - committed),
-        "available": maximum - pulled,
+        "inflight": F.when(offsets_show_inflight(), pulled - committed),
+        "available": maximum - F.col("ready_offset"),
         "lost": at_least_zero(minimum - committed),
     }
-
-
-def _offsets_show_inflight() -> Column:
-    """Return whether messages between commit and pull offset are those in flight.
-
-    Popped messages are acknowledged one by one, in any order: only what clients report counts.
-    """
-    moved = F.coalesce(F.col("consume_mode") == POP, F.col("pops_move_pulls"), F.lit(False))
-    return ~moved | F.col("pull_source").eqNullSafe("client_cache")
 
 
 def _more_counts() -> dict[str, Column]:
@@ -330,8 +352,13 @@ def _more_counts() -> dict[str, Column]:
         "readable_lag": readable,
         "lag_upper": F.when(F.col("consumer_offset").isNull(), stored).otherwise(readable),
         "lag_is_lower_bound": F.when(
-            F.col("consume_mode").isNotNull(),
-            (F.col("consume_mode") == POP) & F.col("inflight").isNull() & ~is_lite(),
+            lag_is_bound().isNotNull(), lag_is_bound() & F.col("inflight").isNull()
+        ),
+        "inflight_source": F.when(
+            F.col("inflight").isNotNull(),
+            F.when(F.col("pull_source") == "client_cache", Witness.CLIENT_CACHE.value).otherwise(
+                Witness.OFFSETS.value
+            ),
         ),
     }
 

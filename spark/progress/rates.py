@@ -48,10 +48,12 @@ def drain_seconds() -> Column:
     """Return the seconds until no readable lag is left at current rates; NULL when never.
 
     NULL too where the lag is at most what is written in `RIPPLE_SECONDS`: a group that keeps up
-    always has some, and the difference of its rates is chance.
+    always has some, and the difference of its rates is chance. And NULL where
+    ``lag_is_lower_bound``: the rest of the work is not known.
     """
     readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
     noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE
     is_backlog = readable > F.col("produce_tps") * RIPPLE_SECONDS
     drains = is_backlog & (gain > 0) & (gain >= noise)
-    return F.when(readable == 0, F.lit(0.0)).when(drains, readable / gain)
+    seconds = F.when(readable == 0, F.lit(0.0)).when(drains, readable / gain)
+    return F.when(~F.coalesce("lag_is_lower_bound", F.lit(False)), seconds)

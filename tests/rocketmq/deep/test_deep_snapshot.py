@@ -17,7 +17,7 @@ from rocketmq.admin.client_responses import (
 )
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.deep.client_caches import ClientPullOffset, client_pull_offsets, fill_pull_offsets
-from rocketmq.deep.client_reports import GroupLags, reporting_groups
+from rocketmq.deep.client_reports import GroupLags, popping_groups, reporting_groups
 from rocketmq.deep.queue_ends import advance_ends, overtaken_queues
 from rocketmq.deep.statistics import CounterSubjects
 from rocketmq.deep.tags import filtered_ranges
@@ -135,6 +135,16 @@ def test_an_uncommitted_group_reports_only_when_named():
         "slow",
         "calm",
     ]
+
+
+def test_popping_groups_report_without_a_lag():
+    """All is popped, so the lag is 0, and only members know what they did not acknowledge."""
+    snapshot = snapshot_of([("slow", 0, 50), ("pops", 0, 100), ("pulls", 0, 100), ("lite", 0, 100)])
+    for row in snapshot.consumer_offsets:
+        row.request_mode = "pop" if row.consumer_group in ("pops", "lite") else None
+    snapshot.consumer_offsets[-1].topic = "%LMQ%$sessions$alice"
+    lags = GroupLags.of(unconsumed(snapshot))
+    assert reporting_groups(lags, popping=popping_groups(snapshot)) == ["slow", "pops"]
 
 
 def test_an_uncommitted_empty_queue_excludes_no_group():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lake.tables import raw
+from lake.tables import progress, raw
 from live.lag import group_rows
 from rocketmq.records import (
     Broker,
@@ -138,20 +138,42 @@ def rows(spark):
     return {group: row for (group, _), row in found.items()}
 
 
+@pytest.fixture(scope="module")
+def finished(spark):
+    done = {"consumer_offset": 100, "pull_offset": 100}
+    found = computed(spark, [read(group, **done) for group in SIGNS])
+    return {group: row for (group, _), row in found.items()}
+
+
+KINDS = {"both": "mixed"}
+
+
 @pytest.mark.parametrize("group", SIGNS)
 def test_signs_of_consume_modes(rows, group):
     row, mode = rows[group], SIGNS[group]
     assert row.consume_mode == mode
+    assert row.consume_kind == KINDS.get(group, mode or "unknown")
     assert row.lag_is_lower_bound is (None if mode is None else mode == "pop")
 
 
 @pytest.mark.parametrize("group", SIGNS)
 def test_pop_is_never_in_flight_by_offsets(rows, group):
     """0 would be an invention, and so would be any other difference of offsets."""
-    row = rows[group]
-    assert row.inflight == (None if SIGNS[group] == "pop" else 30)
-    assert (row.lag, row.available) == (40, 10)
-    assert (row.inflight_span_ms is None) or SIGNS[group] != "pop"
+    row, pops = rows[group], SIGNS[group] == "pop"
+    assert (row.inflight, row.inflight_source) == ((None, None) if pops else (30, "offsets"))
+    # What was not popped is ready, unless members that pull move the same commit.
+    assert (row.lag, row.available) == (40, None if group == "both" else 40 if pops else 10)
+    assert (row.inflight_span_ms is None) or not pops
+
+
+@pytest.mark.parametrize("group", SIGNS)
+def test_nothing_left_to_pop_is_no_fact(spark, finished, group):
+    """0 unconsumed of a group that pops: a bound, with no drain; of others a fact."""
+    row, pops = finished[group], SIGNS[group] == "pop"
+    assert (row.lag, row.delay_ms) == (0, 0)
+    expected = ("at_least", None, None) if pops else ("exact", 0, 0.0)
+    assert (row.delay_source, row.delay_error_ms, row.drain_seconds) == expected
+    assert row.ready_delay_ms == (None if group == "both" else 0)
 
 
 def test_a_client_reports_what_is_in_flight(spark):
@@ -215,7 +237,75 @@ def test_lag_without_spark_shows_the_same(rows):
         )
         taken.broker_stats.append(replace(counter, sum=count))
     live = {row["consumer_group"]: row for row in group_rows(taken) if row["topic"] == "orders"}
-    names = ("consume_mode", "lag_is_lower_bound", "inflight", "available")
+    names = ("consume_mode", "consume_kind", "lag_is_lower_bound", "inflight", "available")
     assert {group: [live[group][name] for name in names] for group in groups} == {
         group: [rows[group][name] for name in names] for group in groups
     }
+
+
+def times_of_modes(spark, reads, window, clients=(), earlier=None):
+    """Mode, bound and instant of the last sign of each row: by group and instant."""
+    frames = raw_frames(
+        spark,
+        queue_offsets=[written(at=at) for at in sorted({row["at"] for row in reads})],
+        consumer_offsets=reads,
+        clients=clients,
+    )
+    before = None if earlier is None else frame(spark, progress.QUEUES, earlier)
+    rows = queues(frames, minutes(*window), earlier=before).collect()
+    return {
+        (row.consumer_group, row.observed_at): (
+            row.consume_mode,
+            row.lag_is_lower_bound,
+            row.consume_mode_at,
+        )
+        for row in rows
+    }
+
+
+def test_a_mode_is_remembered_when_members_leave(spark):
+    """For a day, and the same by one run over both snapshots and by a run for each."""
+    group, day = "grpc-push", 24 * 60
+    reads = [read(group, at=at) for at in (0, 1, day + 1)]
+    (online,) = [row for row in CLIENTS if row["consumer_group"] == group]
+    popped = ("pop", True, minute(0))
+    whole = times_of_modes(spark, reads, (0, 2 * day), [online])
+    assert whole == {
+        (group, minute(0)): popped,
+        (group, minute(1)): popped,
+        (group, minute(day + 1)): (None, None, None),
+    }
+    stored = {"at": 0, "topic": "orders", "queue_id": 0, "consumer_group": group}
+    stored |= {"consume_mode": "pop", "consume_mode_at": minute(0)}
+    assert times_of_modes(spark, reads[1:], (1, 2 * day), earlier=[stored]) == {
+        key: value for key, value in whole.items() if key[1] > minute(0)
+    }
+
+
+def test_pop_in_order_has_a_lag_and_nothing_ready(spark):
+    """The commit follows acknowledgements: it is no pull offset, whatever 208 reports."""
+    orderly = [{"at": 0, "consumer_group": "grpc-push", "consume_orderly": True}]
+    frames = raw_frames(
+        spark,
+        queue_offsets=[written()],
+        consumer_offsets=[read("grpc-push")],
+        clients=CLIENTS,
+        consumer_groups=orderly,
+    )
+    (row,) = queues(frames, minutes(0, 60)).collect()
+    assert (row.consume_kind, row.lag, row.lag_is_lower_bound) == ("pop_fifo", 40, False)
+    assert (row.inflight, row.available, row.ready_delay_ms) == (None, None, None)
+
+
+def test_the_key_value_store_moves_pull_offsets(spark):
+    rows = computed(spark, [read("grpc-push")], config={"popConsumerKVServiceEnable": "true"})
+    row = rows["grpc-push", "orders"]
+    assert (row.consume_kind, row.lag, row.lag_is_lower_bound) == ("pop_kv", 40, True)
+    assert (row.inflight, row.available) == (None, 10)
+
+
+def test_what_a_broker_keeps_of_broadcasting_clients_is_a_pull_position(spark):
+    shadow = read("broadcast", offset_store="broker_broadcast", pull_offset=None)
+    row = computed(spark, [shadow])["broadcast", "orders"]
+    assert (row.consume_kind, row.lag, row.lag_is_lower_bound) == ("broadcast_broker", 40, True)
+    assert (row.available, row.delay_source) in ((40, None), (40, "at_least"))

@@ -784,11 +784,17 @@ def test_unknown_values_of_the_worst_client_stay_unknown(spark):
             read(90, client_id="c2", offset_store="client_file"),
             read(95, client_id="c2", offset_store="client_file", queue_id=1),
             read(70, consumer_group="audit", offset_store="broker_broadcast"),
+            read(100, consumer_group="away", offset_store="broker_broadcast"),
         ],
     )
     names = ("lag", "queues", "queues_unknown", "complete")
     assert [rows["billing", "orders"][name] for name in names] == [90, 2, 1, False]
-    assert [rows["audit", "orders"][name] for name in names] == [30, 2, 1, False]
+    # The smallest pull position: nothing is known of what a client consumed.
+    assert [rows["audit", "orders"][name] for name in names] == [30, 2, 2, False]
+    away = rows["away", "orders"]
+    assert [away[name] for name in names] == [0, 1, 1, False]
+    assert (away["lag_is_lower_bound"], away["drain_seconds"]) == (True, None)
+    assert (away["delay_ms"], away["delay_is_lower_bound"]) == (0, True)
 
 
 def test_the_lowest_version_follows_the_order_of_versions(spark):

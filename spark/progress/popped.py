@@ -1,0 +1,173 @@
+"""What is known of popped messages: whether they are acknowledged, and how many are in flight.
+
+Offsets of POP show neither. Brokers count both for the last minute, remoting clients report what
+they have not acknowledged, and brokers with an endpoint for Prometheus what is in flight there.
+What each of these is worth stands in `rocketmq.consume_modes`.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rocketmq import names
+from rocketmq.consume_modes import NUMBERS, REPORTS, Kind, Number, Witness
+from spark.columns import at_least_zero, with_new
+from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
+from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
+
+ACKNOWLEDGED, CHECKPOINTS, SERVED = "GROUP_ACK_NUMS", "GROUP_CK_NUMS", "GROUP_GET_NUMS"
+"""Counters of acknowledgements and renewals, of pops and renewals, and of messages handed out.
+
+A renewal is a change of a message's invisible time. `ChangeInvisibleTimeProcessor` counts it once
+as a checkpoint and once as an acknowledgement; `PopMessageProcessor` counts one checkpoint for each
+queue that a pop took messages of."""
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """Who else than offsets knows of messages in flight.
+
+    Attributes:
+        metrics: ``raw.broker_metrics``; None where no endpoint was read.
+        reports: ``raw.client_queues``; None where no client was requested.
+    """
+
+    metrics: DataFrame | None = None
+    reports: DataFrame | None = None
+
+
+NO_WITNESSES = Witnesses()
+
+
+def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> DataFrame:
+    """Add ``ack_tps`` and ``acknowledged``, from the brokers' counters of the snapshot's minute.
+
+    Brokers count acknowledgements of lite topics at the topic that these belong to, so its lite
+    topics share them.
+
+    Args:
+        groups: one row per snapshot, group and topic.
+        throughput: ``progress.throughput``; None where there is none.
+
+    Returns:
+        The rows with both columns: NULL where no broker counts them.
+    """
+    if throughput is None:
+        nothing = F.lit(None)
+        return with_new(
+            groups, {"ack_tps": nothing.cast("double"), "acknowledged": nothing.cast("boolean")}
+        )
+    of_minute = throughput.where(F.col("stats_window") == "minute")
+    retry = F.concat(F.lit(names.RETRY_PREFIX), F.col("consumer_group"))
+
+    def counted(name: str, column: str) -> Column:
+        return F.max(F.when(F.col("stats_name") == name, F.col(column)))
+
+    by_topic = of_minute.groupBy(*GROUP_ID, F.col("topic").alias("counted_at")).agg(
+        counted(ACKNOWLEDGED, "tps").alias("acks"),
+        counted(CHECKPOINTS, "tps").alias("checkpoints"),
+        counted(SERVED, "tps").alias("served"),
+    )
+    # Brokers count pops of retry topics as checkpoints of the topic itself.
+    of_retries = (
+        of_minute.where(
+            (F.col("stats_name") == SERVED) & F.col("topic").startswith(retry) & (F.col("tps") > 0)
+        )
+        .groupBy(*GROUP_ID)
+        .agg(F.lit(True).alias("served_retries"))
+    )
+    parent = F.element_at(F.split("topic", r"\$"), 2)
+    least = F.greatest(F.col("acks") - F.coalesce("checkpoints", F.lit(0.0)), F.lit(0.0))
+    handed_out_none = (F.col("served") == 0) & F.col("served_retries").isNull()
+    is_none = (F.col("acks") == 0) | ((least == 0) & handed_out_none)
+    found = (
+        with_new(groups, {"counted_at": F.when(is_lite(), parent).otherwise(F.col("topic"))})
+        .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
+        .join(F.broadcast(of_retries), on=list(GROUP_ID), how="left")
+    )
+    return with_new(
+        found,
+        {
+            "ack_tps": F.when(F.col("acks").isNotNull(), least),
+            "acknowledged": F.when(least > 0, F.lit(True)).when(is_none, F.lit(False)),
+        },
+    )
+
+
+def with_inflight(groups: DataFrame, clients: DataFrame, witnesses: Witnesses) -> DataFrame:
+    """Fill ``inflight`` of popped messages where somebody knows it.
+
+    Args:
+        groups: one row per snapshot, group and topic, with the columns of `group_sums`.
+        clients: ``raw.clients`` of the window.
+        witnesses: who knows of messages in flight.
+
+    Returns:
+        The rows with ``inflight``, ``inflight_source`` and ``inflight_witness``.
+    """
+    rows = groups.withColumnsRenamed(
+        {"inflight": "inflight_by_offsets", "inflight_source": "source_by_offsets"}
+    )
+    rows = _joined(rows, _of_metrics(witnesses.metrics))
+    rows = _joined(rows, _of_reports(witnesses.reports, clients))
+    members = clients.groupBy(*GROUP_ID).agg(
+        F.bool_and(F.col("client_id").rlike(GRPC_CLIENT_ID)).alias("speak_grpc")
+    )
+    cells = {kind: NUMBERS[kind][Number.INFLIGHT] for kind in Kind}
+    by_clients = is_any(lambda kind: cells[kind].requests == (REPORTS,))
+    by_metrics = is_any(lambda kind: cells[kind].metrics) & F.col("speak_grpc")
+    reported = F.when(by_clients, F.col("unacknowledged"))
+    # Of remoting members, and of a group whose pops have expired, an endpoint counts 0.
+    measured = F.when(by_metrics & (F.col("witnessed") > 0), F.col("witnessed"))
+    named = (
+        (F.col("inflight_by_offsets"), F.col("source_by_offsets")),
+        (reported, F.lit(Witness.CLIENT_CACHE.value)),
+        (measured, F.lit(Witness.BROKER_METRICS.value)),
+    )
+    return with_new(
+        rows.join(F.broadcast(members), on=list(GROUP_ID), how="left"),
+        {
+            "inflight": F.coalesce(*(count for count, _ in named)),
+            "inflight_source": F.coalesce(
+                *(F.when(count.isNotNull(), source) for count, source in named)
+            ),
+            "inflight_witness": F.col("witnessed"),
+        },
+    )
+
+
+def _joined(groups: DataFrame, found: DataFrame | str) -> DataFrame:
+    """Join what a witness knows of each group and topic; its name stands for no witness at all."""
+    if isinstance(found, str):
+        return with_new(groups, {found: F.lit(None).cast("bigint")})
+    return groups.join(F.broadcast(found), on=list(GROUP_TOPIC_ID), how="left")
+
+
+def _of_metrics(metrics: DataFrame | None) -> DataFrame | str:
+    if metrics is None:
+        return "witnessed"
+    counted = F.try_sum(at_least_zero(F.col("inflight")))
+    return metrics.groupBy(*GROUP_TOPIC_ID).agg(counted.alias("witnessed"))
+
+
+def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:
+    """Return ``unacknowledged`` of groups whose members all reported in the snapshot."""
+    if reports is None:
+        return "unacknowledged"
+    popped = reports.where(F.col("popped") & ~F.coalesce("dropped", F.lit(False)))
+    online = clients.groupBy(*GROUP_ID).agg(F.count(F.lit(1)).alias("members"))
+    return (
+        popped.groupBy(*GROUP_TOPIC_ID)
+        .agg(
+            F.try_sum("cached_messages").alias("counted"),
+            F.size(F.collect_set("client_id")).alias("reporting"),
+        )
+        .join(online, on=list(GROUP_ID))
+        .select(
+            *GROUP_TOPIC_ID,
+            F.when(F.col("reporting") == F.col("members"), F.col("counted")).alias(
+                "unacknowledged"
+            ),
+        )
+    )
