@@ -7,6 +7,7 @@ computes with the ready-made rules as they are.
 """
 
 import argparse
+import signal
 import tempfile
 import threading
 import time
@@ -49,6 +50,8 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=15, help="seconds between two snapshots")
     parser.add_argument("--keep", type=Path, help="a folder for homes and logs, which stay")
     options = parser.parse_args()
+    # As after Ctrl-C: brokers and clients run in sessions of their own and would stay behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory()
     with folder as name:
         root = Path(name).absolute()

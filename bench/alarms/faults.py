@@ -43,7 +43,7 @@ class Fault:
 
 DEAD = ("nobody-online", "stopped")
 STANDING = ("blocked", "stalled")
-FAILING = ("redelivering", "retries-growing", "dead-letters")
+FAILING = ("redeliveries", "retries-growing", "dead-letters")
 BEHIND = ("falling-behind",)
 
 
@@ -122,14 +122,14 @@ FAULTS = (
     Fault(
         consumer=Consumer(name="twins", mode=Mode.PUSH, options={"as": "twin"}),
         text="a second process has the same client id",
-        rules=("client-ids-duplicate", "duplicate-client-ids", "queues-contested"),
+        rules=("client-ids-duplicated", "queues-contested"),
         joined_by=Mode.PUSH,
         joined_with={"as": "twin"},
     ),
     Fault(
         consumer=Consumer(name="mixed", mode=Mode.PUSH),
         text="a gRPC member joins remoting ones",
-        rules=("members-mixed", "mixed-members"),
+        rules=("members-mixed",),
         joined_by=Mode.GRPC_PUSH,
     ),
     Fault(
@@ -142,7 +142,7 @@ FAULTS = (
     Fault(
         consumer=Consumer(name="unreadable", mode=Mode.PUSH),
         text="the topic has more write queues than read queues",
-        rules=("messages-unreadable", "unreadable-messages"),
+        rules=("messages-unreadable",),
         write_queues=8,
     ),
     Fault(

@@ -14,8 +14,6 @@ from bench.alarms.faults import Fault
 SETTLED = timedelta(minutes=2)
 """How long after an event an incident may rightly fire about it."""
 
-RETRY = "%RETRY%"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Firing:
@@ -24,12 +22,12 @@ class Firing:
     Attributes:
         rule: which.
         cluster: of the subject; empty where the subject is Tidemark itself.
-        group: of the subject; empty where it is no group's.
+        group: that it is about, or the topic; empty where it is about neither.
         subject: of the incident.
         at: the observation at which it fired.
         until: when it resolved; None if it still fires.
         value: the newest value of the rule.
-        evidence: the newest row for which the rule was true.
+        evidence: the newest row for which the rule was true; empty where it has none.
     """
 
     rule: str
@@ -47,9 +45,8 @@ def firings(incidents: Iterable[Mapping[str, Any]]) -> list[Firing]:
     found = []
     for row in incidents:
         cluster = row["cluster"] or ""
-        parts = row["subject"].split("/")
-        # The topic is the group's own, or its retry topic.
-        group = parts[1] if cluster and len(parts) == 3 else ""
+        # A subject does not tell: a broker's has as many parts as a group's.
+        evidence = json.loads(row["evidence"] or "{}").get("row") or {}
         ends = [each["at"] for each in row["transitions"] if "RESOLVED" in each["transition"]]
         for each in row["transitions"]:
             if not each["transition"].startswith("FIRING"):
@@ -58,12 +55,12 @@ def firings(incidents: Iterable[Mapping[str, Any]]) -> list[Firing]:
                 Firing(
                     rule=row["rule"],
                     cluster=cluster,
-                    group=group,
+                    group=evidence.get("consumer_group") or evidence.get("topic") or "",
                     subject=row["subject"],
                     at=each["at"],
                     until=min((end for end in ends if end >= each["at"]), default=None),
                     value=row["last_value"],
-                    evidence=json.loads(row["evidence"] or "{}"),
+                    evidence=evidence,
                 )
             )
     return sorted(found, key=lambda firing: firing.at)
@@ -150,7 +147,7 @@ def judge(
         mine = [
             firing
             for firing in fired
-            if (firing.cluster, firing.group or _topic(firing)) == (SICK_CLUSTER, name)
+            if (firing.cluster, firing.group) == (SICK_CLUSTER, name)
             and (firing.until is None or firing.until > began[name])
         ]
         right = tuple(firing for firing in mine if firing.rule in fault.rules)
@@ -178,12 +175,6 @@ def sick_table(verdicts: Iterable[Verdict], rules: Set[str]) -> str:
         name = f"`{fault.consumer.name}`"
         rows.append([name, _modes(fault), fault.text, first, late, ", ".join(others)])
     return report.table(["group", "mode", "fault", "fired", "late, s", "also fired, s"], rows)
-
-
-def _topic(firing: Firing) -> str:
-    """Return the topic of a subject ``cluster/topic``."""
-    parts = firing.subject.split("/")
-    return parts[1] if len(parts) == 2 else ""
 
 
 def _modes(fault: Fault) -> str:

@@ -1,5 +1,6 @@
 """Which firings of rules count as false, and which faults as missed: rows as a tick writes them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,16 +17,23 @@ def minute(number):
     return START + timedelta(minutes=number)
 
 
-def incident(rule, subject, *transitions, cluster="healthy"):
+def incident(rule, subject, *transitions, cluster="healthy", **row):
     """One row of `alerting.incidents`; transitions are (name, minute)."""
+    row |= {"health": "STALLED", "lag": 7, "health_reason": "queue 3 | stands"}
     return {
         "rule": rule,
         "subject": subject,
         "cluster": cluster,
         "last_value": 7.0,
-        "evidence": '{"health": "STALLED", "lag": 7, "health_reason": "queue 3 | stands"}',
+        "evidence": json.dumps({"kind": rule, "row": row}),
         "transitions": [{"transition": name, "at": minute(at)} for name, at in transitions],
     }
+
+
+def of_group(rule, group, *transitions, cluster="healthy", topic=""):
+    """Such a row about a group, on the topic of its name."""
+    subject = f"{cluster}/{group}/{topic or group}"
+    return incident(rule, subject, *transitions, cluster=cluster, consumer_group=group)
 
 
 def dead(name="dead", rules=("nobody-online",)):
@@ -33,14 +41,22 @@ def dead(name="dead", rules=("nobody-online",)):
 
 
 def test_an_incident_that_reopens_fires_twice():
-    row = incident("stalled", "healthy/g/t", ("FIRING", 1), ("RESOLVED", 3), ("FIRING_2", 5))
+    row = of_group("stalled", "g", ("FIRING", 1), ("RESOLVED", 3), ("FIRING_2", 5))
     first, second = verdicts.firings([row])
     assert (first.group, first.at, first.until) == ("g", minute(1), minute(3))
     assert (second.at, second.until) == (minute(5), None)
 
 
+def test_an_incident_of_a_broker_is_no_groups():
+    """Its subject has three parts, as that of a group has."""
+    row = incident("broker-down", "healthy/broker-a/127.0.0.1:1", ("FIRING", 1), broker="broker-a")
+    (fired,) = verdicts.firings([row])
+    assert fired.group == ""
+    assert verdicts.healthy_table([], [fired]).endswith("Tidemark itself | 1 |")
+
+
 def test_a_pending_incident_has_not_fired():
-    assert verdicts.firings([incident("stalled", "healthy/g/t")]) == []
+    assert verdicts.firings([of_group("stalled", "g")]) == []
 
 
 def test_a_group_that_resolved_after_a_restart_is_still_false():
@@ -49,15 +65,15 @@ def test_a_group_that_resolved_after_a_restart_is_still_false():
     fired = verdicts.firings(
         [
             incident("broker-down", "healthy/broker-a", ("FIRING", 4), ("RESOLVED", 6)),
-            incident("stalled", "healthy/g/t", ("FIRING", 4), ("RESOLVED", 6)),
+            of_group("stalled", "g", ("FIRING", 4), ("RESOLVED", 6)),
             incident("broker-down", "healthy/broker-b", ("FIRING", 12)),
-            incident("stalled", "sick/g/t", ("FIRING", 4), cluster="sick"),
+            of_group("stalled", "g", ("FIRING", 4), cluster="sick"),
             incident("runs-failing", "tidemark/tick", ("FIRING", 9), cluster=None),
         ]
     )
     false = verdicts.false_alarms(fired, [restart])
     assert [(each.rule, each.subject) for each in false] == [
-        ("stalled", "healthy/g/t"),
+        ("stalled", "healthy/g/g"),
         ("runs-failing", "tidemark/tick"),
         ("broker-down", "healthy/broker-b"),
     ]
@@ -66,9 +82,9 @@ def test_a_group_that_resolved_after_a_restart_is_still_false():
 def test_a_fault_is_named_by_the_first_of_its_rules():
     fired = verdicts.firings(
         [
-            incident("delay-high", "sick/dead/dead", ("FIRING", 3), cluster="sick"),
-            incident("nobody-online", "sick/dead/%RETRY%dead", ("FIRING", 4), cluster="sick"),
-            incident("nobody-online", "sick/other/other", ("FIRING", 2), cluster="sick"),
+            of_group("delay-high", "dead", ("FIRING", 3), cluster="sick"),
+            of_group("nobody-online", "dead", ("FIRING", 4), cluster="sick", topic="%RETRY%dead"),
+            of_group("nobody-online", "other", ("FIRING", 2), cluster="sick"),
         ]
     )
     (verdict,) = verdicts.judge([dead()], {"dead": minute(2)}, fired)
@@ -79,9 +95,9 @@ def test_a_fault_is_named_by_the_first_of_its_rules():
 def test_what_resolved_before_the_fault_is_no_alarm_of_it():
     fired = verdicts.firings(
         [
-            incident(
+            of_group(
                 "nobody-online",
-                "sick/dead/dead",
+                "dead",
                 ("FIRING", 0),
                 ("RESOLVED", 1),
                 cluster="sick",
@@ -98,14 +114,22 @@ def test_what_resolved_before_the_fault_is_no_alarm_of_it():
 def test_a_fault_about_a_topic_is_found_by_its_topic():
     fault = dead("unreadable", ("messages-unreadable",))
     fired = verdicts.firings(
-        [incident("messages-unreadable", "sick/unreadable", ("FIRING", 3), cluster="sick")]
+        [
+            incident(
+                "messages-unreadable",
+                "sick/unreadable",
+                ("FIRING", 3),
+                cluster="sick",
+                topic="unreadable",
+            )
+        ]
     )
     (verdict,) = verdicts.judge([fault], {"unreadable": minute(2)}, fired)
     assert not verdict.missed
 
 
 def test_why_does_not_break_the_table():
-    fired = verdicts.firings([incident("stalled", "healthy/g/t", ("FIRING", 1))])
+    fired = verdicts.firings([of_group("stalled", "g", ("FIRING", 1))])
     (*_, row) = verdicts.false_table(fired, [], START).splitlines()
     assert row.count("|") == 6 and "queue 3 / stands" in row
 
