@@ -4,6 +4,7 @@ Every group of `SIGNS` is on a topic of its own in one snapshot, so one computat
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -268,17 +269,18 @@ def test_a_mode_is_remembered_when_members_leave(spark):
     group, day = "grpc-push", 24 * 60
     reads = [read(group, at=at) for at in (0, 1, day + 1)]
     (online,) = [row for row in CLIENTS if row["consumer_group"] == group]
-    popped = ("pop", True, minute(0))
+    start = minute(0).replace(tzinfo=None)  # as rows of Spark have instants
+    popped = ("pop", True, start)
     whole = times_of_modes(spark, reads, (0, 2 * day), [online])
     assert whole == {
-        (group, minute(0)): popped,
-        (group, minute(1)): popped,
-        (group, minute(day + 1)): (None, None, None),
+        (group, start): popped,
+        (group, start + timedelta(minutes=1)): popped,
+        (group, start + timedelta(days=1, minutes=1)): (None, None, None),
     }
     stored = {"at": 0, "topic": "orders", "queue_id": 0, "consumer_group": group}
     stored |= {"consume_mode": "pop", "consume_mode_at": minute(0)}
     assert times_of_modes(spark, reads[1:], (1, 2 * day), earlier=[stored]) == {
-        key: value for key, value in whole.items() if key[1] > minute(0)
+        key: value for key, value in whole.items() if key[1] > start
     }
 
 
