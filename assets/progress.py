@@ -203,7 +203,7 @@ def progress_topics(run: CurrentRun) -> dg.MaterializeResult:
         session.createDataFrame(list(before), "snapshot_id string, broker string"),
         unreachable_frame(session, plan.unreachable),
         plan.window,
-        plan.settings.longest_gap,
+        plan.settings,
         sources_frame(session, plan),
         plan.system_topics,
         read_valid(session, raw.TOPIC_METRICS, plan) if plan.has_rows(raw.TOPIC_METRICS) else None,

@@ -16,7 +16,7 @@ from lake.tables import raw as raw_tables
 from lake.tables.progress import UnreadableReason
 from lake.window import HOUR, Window
 from rocketmq import names
-from settings.history import DEFAULT_HISTORY
+from settings.history import DEFAULT_HISTORY, HistorySettings
 from spark.columns import (
     KEY_HASH,
     QUEUE,
@@ -24,6 +24,7 @@ from spark.columns import (
     inside,
     reaching_back,
     steady_sum,
+    with_base,
     with_key_hash,
     with_new,
     with_previous,
@@ -49,7 +50,7 @@ def topics(
     hour_before: DataFrame,
     unreachable: DataFrame,
     window: Window,
-    longest_gap: timedelta = DEFAULT_HISTORY.longest_gap,
+    settings: HistorySettings = DEFAULT_HISTORY,
     sources: DataFrame | None = None,
     system_topics: NamedTopics = (),
     metrics: DataFrame | None = None,
@@ -66,7 +67,7 @@ def topics(
         unreachable: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that
             it should hold and does not.
         window: the window to compute.
-        longest_gap: the longest time between two observations over which a rate is computed.
+        settings: over which times rates are computed.
         sources: as for `spark.progress.observed.with_source`.
         system_topics: those that no name shows, by cluster.
         metrics: ``raw.topic_metrics`` of the window; None where there are none.
@@ -82,8 +83,8 @@ def topics(
     ends = with_source(ours.where(topic_of_users(system_topics)), sources).select(
         *raw_tables.QUEUE_OFFSETS.column_names, "source", "staleness_ms", KEY_HASH
     )
-    measured = _queues(ends, window, longest_gap)
-    of_groups = _queues_of_groups(ends, timeline, hour_before, window, longest_gap)
+    measured = _queues(ends, window, settings)
+    of_groups = _queues_of_groups(ends, timeline, hour_before, window, settings.longest_gap)
     return (
         configured.join(measured, on=list(BROKER_TOPIC), how="full")
         .transform(with_new, _unreadable())
@@ -99,19 +100,23 @@ def topics(
     )
 
 
-def _queues(ends: DataFrame, window: Window, longest_gap: timedelta) -> DataFrame:
+def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataFrame:
     """Return the queues of a window: `BROKER_TOPIC`, ``queue_id``, offsets, rate and newest."""
-    observed = with_new(
+    stepped = with_base(
         with_previous(ends, OBSERVED_QUEUE, "max_offset"),
-        {"queue_offsets_at": F.col("observed_at")},
-    ).where(inside(window))
+        OBSERVED_QUEUE,
+        settings.shortest_step,
+        "written_base",
+        "max_offset",
+    )
+    observed = with_new(stepped, {"queue_offsets_at": F.col("observed_at")}).where(inside(window))
     newest = F.least("newest_stored_at", "observed_at")
     return observed.select(
         *BROKER_TOPIC,
         *("queue_id", "max_offset"),
         (F.col("max_offset") - F.col("min_offset")).alias("stored"),
         F.when(F.col("newest_stored_at").isNotNull(), newest).alias("newest_at"),
-        rates(longest_gap)["produce_tps"].alias("produce_tps"),
+        rates(settings.longest_gap)["produce_tps"].alias("produce_tps"),
     )
 
 
@@ -188,6 +193,11 @@ def _as_counts() -> dict[str, Column]:
         "available": none.cast("bigint"),
         "first_unconsumed_at": none.cast("timestamp"),
         "clock_error_ms": F.lit(0).cast("bigint"),
+        "ready_offset": none.cast("bigint"),
+        "lag_is_lower_bound": none.cast("boolean"),
+        "consumer_group": F.lit(""),
+        "client_id": none.cast("string"),
+        "read_from": F.col("source"),
     }
 
 

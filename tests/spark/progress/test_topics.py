@@ -5,8 +5,6 @@ adding what nobody can read to what waits, and taking a broker that did not resp
 messages.
 """
 
-from datetime import timedelta
-
 import pytest
 
 from lake.tables import progress, raw
@@ -67,7 +65,6 @@ def compute(
             f"{texts}, last_snapshot_id string",
         ),
         minutes(*window),
-        timedelta(minutes=10),
     )
     assert found.columns == list(progress.TOPICS.column_names)
     rows = found.toArrow().to_pylist()
