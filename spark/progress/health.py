@@ -110,7 +110,7 @@ def _over_observations() -> dict[str, Column]:
 
     ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
     those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
-    online; ``produced_tps``: mean rate of production; ``acknowledged``: the largest rate of
+    online; ``produced_tps``: mean rate of production; ``largest_ack_tps``: the largest rate of
     acknowledgements, NULL where none is known; ``redelivered``: the largest rate of
     messages that came back; ``in_flight``: the known numbers of messages in
     flight, oldest first; ``was_worse_earlier``: whether an observation before the window was in one
@@ -130,7 +130,7 @@ def _over_observations() -> dict[str, Column]:
         "since": F.min("observed_at").over(all_of_them),
         "known": F.collect_list(known).over(all_of_them),
         "offline": F.collect_list(F.when(offline, F.col("number"))).over(steps),
-        "acknowledged": F.max("ack_tps").over(all_of_them),
+        "largest_ack_tps": F.max("ack_tps").over(all_of_them),
         "redelivered": F.max("redelivered_tps").over(all_of_them),
         "in_flight": F.collect_list("inflight").over(all_of_them),
         "was_worse_earlier": F.max(F.col("earlier_health").isin(*WORSE_THAN_CATCHING_UP)).over(
@@ -176,7 +176,7 @@ def _acknowledges() -> Column:
 
     Its commits move when messages are popped.
     """
-    return F.coalesce(F.col("acknowledged") > 0, F.lit(False))
+    return F.coalesce(F.col("largest_ack_tps") > 0, F.lit(False))
 
 
 def _holds_popped() -> Column:

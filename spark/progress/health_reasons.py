@@ -129,7 +129,7 @@ def standing(queues: Column, text: Callable[[Column], Column]) -> Column:
         .when(~online, F.lit("standing, no member online: "))
         .otherwise("")
     )
-    uncounted = F.when(pops & F.col("acknowledged").isNull(), F.lit("acknowledgements unknown"))
+    uncounted = F.when(pops & F.col("largest_ack_tps").isNull(), F.lit("acknowledgements unknown"))
     return F.concat(members, joined(named_queues(queues, text), uncounted))
 
 
@@ -149,7 +149,9 @@ def may_hold_popped() -> Column:
 
 def _no_acknowledgement() -> Column:
     counted = F.lit("no acknowledgement counted")
-    return F.when(F.col("acknowledged").isNotNull(), counted).otherwise("acknowledgements unknown")
+    return F.when(F.col("largest_ack_tps").isNotNull(), counted).otherwise(
+        "acknowledgements unknown"
+    )
 
 
 def redelivered() -> Column:
