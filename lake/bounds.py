@@ -27,6 +27,7 @@ SUMS = frozenset(
         *("lag", "inflight", "available", "lost", "readable_lag", "lag_upper", "max_queue_lag"),
         *("queues", "queues_unknown", "queues_never_committed", "queues_flow_controlled"),
         *("clients", "duplicate_client_ids", "redelivered_tps"),
+        *("unreachable_messages", "inflight_witness"),
         *("delay_ms", "ready_delay_ms"),
         *("lag_span_ms", "inflight_span_ms", "available_span_ms"),
         *("produce_tps", "consume_tps", "pull_tps", "ack_tps"),
@@ -65,6 +66,9 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
 
 MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
 """The boolean columns."""
+
+SETTLED: Mapping[str, str] = {"lag_is_lower_bound": "acknowledged"}
+"""Marks to the boolean column that lets a rule be untrue in spite of them."""
 
 INCOMPLETE = "queues_unknown"
 """The column that is above 0 where a part of the row is unknown."""
@@ -106,8 +110,13 @@ def columns_with_marks(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def certain(condition: str) -> str:
-    """Return SQL of whether all numbers in an SQL condition about groups are the truth."""
-    return f"complete AND {_without_marks(condition)}"
+    """Return SQL of whether an SQL condition about groups may be judged untrue.
+
+    All its numbers are the truth. The lag of a group that acknowledges what it pops counts as the
+    truth too: a message that is not acknowledged is back in a retry topic after its invisible time,
+    so such a group hides no lag for long. Without this no incident of it would ever resolve.
+    """
+    return f"complete AND {_without_marks(condition, SETTLED)}"
 
 
 def bound_in_sql(value: str) -> str:
@@ -117,7 +126,8 @@ def bound_in_sql(value: str) -> str:
     if not names & MARKED_BY.keys() and not partial:
         return "CAST(NULL AS STRING)"
     bound = Bound.UPPER if names & MINIMA else Bound.LOWER
-    known = certain(value) if partial else _without_marks(value)
+    exact = _without_marks(value)
+    known = f"complete AND {exact}" if partial else exact
     return f"CASE WHEN ({value}) IS NOT NULL AND NOT ({known}) THEN '{bound}' END"
 
 
@@ -137,10 +147,20 @@ def _is_marked(mark: str, row: Mapping[str, Any]) -> bool:
     return bool(row.get(mark))
 
 
-def _without_marks(sql: str) -> str:
-    """Return SQL of whether no mark makes a number of an SQL expression a bound."""
+def _without_marks(sql: str, settled: Mapping[str, str] | None = None) -> str:
+    """Return SQL of whether no mark makes a number of an SQL expression a bound.
+
+    Args:
+        sql: the expression.
+        settled: marks to columns that overrule them where they are true.
+    """
     marks = sorted({mark for name in _columns_in(sql) for mark in MARKED_BY.get(name, ())})
-    return " AND ".join(f"NOT coalesce({mark}, false)" for mark in marks) or "true"
+
+    def unmarked(mark: str) -> str:
+        overruled = (settled or {}).get(mark, "false")
+        return f"(NOT coalesce({mark}, false) OR coalesce({overruled}, false))"
+
+    return " AND ".join(map(unmarked, marks)) or "true"
 
 
 def _columns_in(sql: str) -> frozenset[str]:

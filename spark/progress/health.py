@@ -190,7 +190,9 @@ def _holds_popped() -> Column:
 def _may_hold_popped() -> Column:
     """Return whether nothing shows that a POP group finishes what it popped, or has nothing."""
     is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
-    return F.col("pops") & is_bound & ~_acknowledges()
+    # An endpoint's number may be wrong, and 0 shows nothing; above 0 it forbids to call all done.
+    is_witnessed = F.coalesce(F.col("inflight_witness") > 0, F.lit(False))
+    return F.col("pops") & (is_bound | is_witnessed) & ~_acknowledges()
 
 
 def _progressed() -> Column:
@@ -259,8 +261,9 @@ def _calm(threshold: Threshold) -> list[Column]:
     ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
     had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
     traffic = _progressed() | F.coalesce("written", F.lit(False))
-    unfinished = (F.col("inflight") > 0) | (F.col("redelivered") > 0)
-    busy = traffic | _acknowledges() | F.coalesce(unfinished, F.lit(False))
+    signs = ("inflight", "inflight_witness", "redelivered")
+    unfinished = F.greatest(*(F.coalesce(F.col(name) > 0, F.lit(False)) for name in signs))
+    busy = traffic | _acknowledges() | unfinished
     return [
         _of_state("CATCHING_UP", (last < first) & (last > 0) & had_trouble, _lag()),
         _of_state("IDLE", (F.col("value") == 0) & ~busy, reasons.idle()),

@@ -81,6 +81,14 @@ def test_an_expectation_of_a_whole_column_counts_no_rows(value, words):
     assert f"Observed: {words}" in text(notification(fires)).split("\n")
 
 
+@pytest.mark.parametrize("kind", ["contested_queues", "unowned_queues", "lag"])
+def test_shared_client_ids_are_a_cause(kind):
+    row = {"duplicate_client_ids": 2, "health": "OK"}
+    fires = incident(("FIRING", 0), kind=kind, threshold=0.0, evidence=json.dumps({"row": row}))
+    cause = "Likely cause: 2 client ids are used by several processes"
+    assert cause in text(notification(fires)).split("\n")
+
+
 def test_many_notifications_are_one_message_worst_first():
     many = [
         notification(incident(("FIRING", 0), group=f"g-{n}", severity="warning")) for n in range(30)

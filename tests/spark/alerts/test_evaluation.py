@@ -272,11 +272,31 @@ def test_a_bound_makes_no_rule_untrue(spark: SparkSession) -> None:
     found = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
     assert {(row.snapshot_id, row.rule): row.holds for row in found} == expected
     alerts = evaluate(rules, frames, minutes(0, 60)).collect()
-    assert {(row.observed_at.minute, row.rule): row.value_bound for row in alerts} == {
+    own = [row for row in alerts if row.subject == f"lab/billing/{row.rule}"]
+    assert {(row.observed_at.minute, row.rule): row.value_bound for row in own} == {
         (at, name): bound
         for name, (*_, of_value) in BOUNDS.items()
         for at, bound in ((0, None), (2, of_value))
     }
+
+
+def test_a_group_that_acknowledges_ends_what_its_lag_began(spark: SparkSession) -> None:
+    """What it popped and did not acknowledge comes back, so it hides no lag for long."""
+    rules = named("lag", 10, name="lag")
+    bound = {"lag_is_lower_bound": True, "topic": "popped"}
+    states = ((20, None), (0, None), (0, False), (0, True))
+    rows = [
+        group(at, lag) | bound | {"acknowledged": acknowledged}
+        for at, (lag, acknowledged) in enumerate(states)
+    ]
+    subjects = spark.createDataFrame([("lag", "lab/billing/popped")], _SUBJECTS)
+    outcomes = evaluate_subjects(rules, groups(spark, rows), minutes(0, 60), subjects).collect()
+    assert [row.holds for row in sorted(outcomes, key=lambda row: row.snapshot_id)] == [
+        True,
+        None,
+        None,
+        False,
+    ]
 
 
 def test_evidence_holds_the_marks_of_its_numbers() -> None:

@@ -67,6 +67,7 @@ class Seen:
     bound: bool | None = None
     inflight: int | None = None
     redelivered_tps: float | None = 0.0
+    witness: int | None = None
 
 
 def popped(observations, *ack_tps):
@@ -235,6 +236,11 @@ CASES = {
     "pops on and acknowledges nothing": (popped(lags(*[5] * 10), 0.0, None), "UNKNOWN", None),
     "pops on and acknowledges": (popped(lags(*[5] * 10), 0.5, None), "OK", None),
     "popped and idle": (flying(popped(stands(*[50] * 10), 0.0), 0, 0), "IDLE", None),
+    "popped in order, and an endpoint knows of messages in flight": (
+        [replace(seen, bound=False, witness=7) for seen in popped(stands(*[50] * 10), 0.0)],
+        "UNKNOWN",
+        None,
+    ),
     "popped and in flight": (flying(popped(stands(*[50] * 10), 0.0), 0, 9), "OK", None),
     "holds what it popped": (
         flying(popped(stands(*[50] * 10), 0.0), 144, 144),
@@ -539,6 +545,7 @@ def rows_of(group, observations, last=LAST):
                 "ack_tps": seen.ack_tps,
                 "lag_is_lower_bound": seen.bound,
                 "inflight": seen.inflight,
+                "inflight_witness": seen.witness,
                 "redelivered_tps": seen.redelivered_tps,
                 "worst_broker": "broker-a",
                 "worst_queue_id": worst,
