@@ -1,4 +1,4 @@
-"""Which brokers were observed an hour before a snapshot: what was added since is then known."""
+"""The brokers that were observed an hour before a snapshot, so that the growth since is known."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta

@@ -30,7 +30,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Consumed:
-    """What the offsets of one queue show of a group, by its kind of consumption.
+    """The numbers that the offsets of one queue show of a group, by its kind of consumption.
 
     Attributes:
         mode: ``pop``, ``pull`` or None.

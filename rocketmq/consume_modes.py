@@ -49,7 +49,7 @@ COVERS: Mapping[Kind, str] = {
     Kind.UNKNOWN: "assigned, lite pull and pull consumers, and groups of which nothing shows a "
     "mode: their numbers are those of a group that pulls, and hold as far as it does",
 }
-"""Which consumers a kind stands for."""
+"""The consumers that a kind stands for."""
 
 
 class Number(StrEnum):
@@ -70,7 +70,7 @@ class Number(StrEnum):
 
 
 class Certainty(StrEnum):
-    """What a number states of the truth."""
+    """How a number relates to the truth."""
 
     FACT = "fact"
     LOWER_BOUND = "lower bound"
@@ -96,7 +96,7 @@ class ReadyFrom(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What one number is of one kind of consumption.
+    """The meaning of one number for one kind of consumption.
 
     Attributes:
         certainty: what the number states.

@@ -302,7 +302,7 @@ class BrokerMetric:
 
 @dataclass(slots=True)
 class TopicMetric:
-    """What a broker's metrics endpoint reports of a topic.
+    """The report of a broker's metrics endpoint about a topic.
 
     Attributes:
         timing_messages: ``rocketmq_timing_messages``: stored, and waiting for their time.

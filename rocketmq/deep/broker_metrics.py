@@ -49,7 +49,7 @@ Groups = dict[tuple[str, str], dict[str, int]]
 
 @dataclass(slots=True)
 class Page:
-    """What one endpoint reports.
+    """The report of one endpoint.
 
     Attributes:
         groups: by consumer group and topic.
@@ -64,7 +64,7 @@ class Page:
 
 @dataclass(slots=True, frozen=True)
 class BrokerMetrics:
-    """What all endpoints report.
+    """The reports of all endpoints.
 
     Attributes:
         groups: one row per broker, group and topic, without the rows of retry topics.

@@ -40,8 +40,8 @@ MINUTE = 60
 """Seconds of consumption that a report covers (`ConsumerStatsManager.consumeStatus`)."""
 
 FINEST_MS = 1.0
-"""What clients resolve: they measure a call in whole milliseconds (`System.currentTimeMillis`), so
-a mean below 1 ms counts as 1 ms."""
+"""Clients measure a call in whole milliseconds (`System.currentTimeMillis`), so a mean below 1 ms
+counts as 1 ms."""
 
 
 class Reason(StrEnum):

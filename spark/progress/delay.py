@@ -41,7 +41,7 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
     )
 
 
-# What was learned stays.
+# Store times that were learned stay.
 
 
 def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
@@ -77,9 +77,9 @@ def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
 def _store_time(at: Column, source: Column, error_ms: Column) -> Column:
     """Return a store time as a struct, of which the least is the best; NULL where unknown.
 
-    A reported store time is better than an interpolated one, and that than a bound. Of two alike
+    A reported store time is better than an interpolated one, and that than a bound. Among two alike
     the one learned first stays, so that a delay grows with the clock; the history of a message gets
-    coarser with its age. Of bounds the earliest is the closest.
+    coarser with its age. The earliest bound is closest.
 
     Interpolation may give this very instant. A store time that a broker reports is cut at this
     instant where its clock runs ahead, and then shows nothing; nor does a bound of 0 ms.

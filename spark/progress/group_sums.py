@@ -72,7 +72,7 @@ def _sums(known: DataFrame) -> DataFrame:
             F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
-            # Of kinds in which the brokers of a group can differ, the last one knows least.
+            # Brokers of one group can differ in kind; the last kind by name knows least.
             F.max("consume_kind").alias("consume_kind"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
             F.min("inflight_source").alias("inflight_source"),

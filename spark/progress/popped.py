@@ -1,4 +1,4 @@
-"""What is known of popped messages: whether they are acknowledged, and how many are in flight.
+"""Knowledge of popped messages: whether they are acknowledged, and how many are in flight.
 
 Offsets of POP show neither. Brokers count both for the last minute, remoting clients report what
 they have not acknowledged, and brokers with an endpoint for Prometheus what is in flight there.
@@ -26,7 +26,7 @@ queue that a pop took messages of."""
 
 @dataclass(frozen=True)
 class Witnesses:
-    """Who else than offsets knows of messages in flight.
+    """The sources besides offsets that know of messages in flight.
 
     Attributes:
         metrics: ``raw.broker_metrics``; None where no endpoint was read.
@@ -118,7 +118,7 @@ def with_inflight(groups: DataFrame, clients: DataFrame, witnesses: Witnesses) -
     by_clients = is_any(lambda kind: cells[kind].requests == (REPORTS,))
     by_metrics = is_any(lambda kind: cells[kind].metrics) & F.col("speak_grpc")
     reported = F.when(by_clients, F.col("unacknowledged"))
-    # Of remoting members, and of a group whose pops have expired, an endpoint counts 0.
+    # An endpoint counts 0 for remoting members, and for a group whose pops have expired.
     measured = F.when(by_metrics & (F.col("witnessed") > 0), F.col("witnessed"))
     named = (
         (F.col("inflight_by_offsets"), F.col("source_by_offsets")),

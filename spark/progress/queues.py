@@ -71,7 +71,7 @@ TIERED_LEVEL = "tieredStorageLevel"
 TIERED_HOURS = "tieredStoreFileReservedTime"
 
 LOW_IDS_FIRST = "priorityOrderAsc"
-"""Of topics with priorities: with ``false`` the priority of queue 0 is the highest, else that of
+"""For topics with priorities: with ``false`` the priority of queue 0 is the highest, else that of
 the last queue. A message of priority p is in queue p (`SendMessageProcessor`, 5.4)."""
 
 POP_MOVES_PULLS = "popConsumerKVServiceEnable"
