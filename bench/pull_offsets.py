@@ -42,7 +42,7 @@ def main() -> None:
             rows.append([version, *_measured(large, version)])
     text = (
         f"## Requests for pull offsets\n\n{options.groups} groups online at one broker, with 100 "
-        "topics of 4 queues. Of 5.5.1 the response with all commits (43) has no pull offsets, so a "
+        "topics of 4 queues. In 5.5.1 the response with all commits (43) has no pull offsets, so a "
         "group that is behind takes a request of its own (208). Made by "
         "`python -m bench.pull_offsets`.\n\n"
     ) + report.table(

@@ -21,7 +21,7 @@ from lab.errors import LabError
 COMPANIONS = {"5.5.1": "5.5.0"}
 """By version whose broker alone is on Maven Central, the version of all else in its lab.
 
-Of 5.5.1 there are broker, common, controller, remoting, store and tiered-store.
+There are of 5.5.1: broker, common, controller, remoting, store and tiered-store.
 """
 
 VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0", *COMPANIONS)
@@ -36,7 +36,7 @@ GRPC_CLIENT = "grpc-client-5.2.0"
 _BROKER = "rocketmq-broker"
 _SERVERS = ("rocketmq-namesrv", _BROKER, "rocketmq-tools", "rocketmq-client")
 _OF_COMPANION = "rocketmq-(acl|auth|client|filter|srvutil)"
-"""What a broker needs and its own version lacks, as a regular expression."""
+"""Jars that a broker needs and its own version lacks, as a regular expression."""
 
 _DOWNLOAD_SECONDS = 900
 

@@ -85,7 +85,7 @@ class Program(ABC):
 
     @property
     def log(self) -> Path:
-        """What the program wrote to its standard error."""
+        """The text that the program wrote to its standard error."""
         return self._folder / "output.log"
 
     def behave(self, group: str, behaviour: str) -> None:

@@ -172,7 +172,7 @@ WHEN_BACK = {
     TICK.name: "the next tick goes on when it is back",
     RECOMPUTE.name: "give the same command again when it is back: parts that are done stay done",
 }
-"""What to do about a Spark Connect server that is gone, by job."""
+"""The remedy for a Spark Connect server that is gone, by job."""
 
 
 def with_remedy(reason: str, job: str) -> str:

@@ -104,7 +104,7 @@ class HealthyLife:
     """An hour of ordinary life in less time."""
 
     PROCESSES = 2
-    """Of each application, before one more joins."""
+    """Processes of each application, before one more joins."""
 
     def __init__(self, lab: Lab, version: str) -> None:
         """The processes of the applications; nothing is started."""

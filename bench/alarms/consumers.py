@@ -33,7 +33,7 @@ class Mode(StrEnum):
 
     @property
     def message_type(self) -> str:
-        """What a Proxy has to be told of its topics."""
+        """The message type of its topics, which a Proxy checks."""
         return _MESSAGE_TYPES.get(self, "NORMAL")
 
 

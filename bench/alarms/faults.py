@@ -8,7 +8,7 @@ from bench.alarms.consumers import Consumer, Mode
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens to a group that was healthy until then.
+    """An event that befalls a group that was healthy until then.
 
     Attributes:
         consumer: the group.

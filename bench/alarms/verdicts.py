@@ -1,4 +1,4 @@
-"""Which incidents fired, and whether they should have. Pure: from rows to tables in Markdown."""
+"""Verdicts on the incidents that fired. Pure: from rows to tables in Markdown."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -113,7 +113,7 @@ def false_table(false: Sequence[Firing], spans: Sequence[Span], begun: datetime)
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a fault.
+    """The outcome of a fault.
 
     Attributes:
         fault: the fault.

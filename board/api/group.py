@@ -171,17 +171,29 @@ def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
 
 
 def with_reports(
-    members: list[dict[str, Any]], capacity: list[dict[str, Any]], **_: Any
+    members: list[dict[str, Any]],
+    capacity: list[dict[str, Any]],
+    subscriptions: list[dict[str, Any]],
+    **_: Any,
 ) -> list[dict[str, Any]]:
-    """Return members with their threads as they last reported them, and when: ``reported_at``.
+    """Return members with what they last reported, and when: ``reported_at``.
 
-    Only deep snapshots ask members; between two of them the newest report stays.
+    That is their threads and their strategy. Only deep snapshots ask members; between two of them
+    the newest report stays.
     """
-    reports = {
-        member["client_id"]: {"thread_count": member["threads"], "reported_at": row["observed_at"]}
-        for row in sorted(capacity, key=itemgetter("observed_at"))
-        for member in row["members"] or ()
-    }
+    reports: dict[str, dict[str, Any]] = {}
+    for row in sorted(subscriptions, key=itemgetter("observed_at")):
+        for member in row["evidence"] or ():
+            if member["allocation_strategy"] is not None:
+                reports[member["client_id"]] = {
+                    "allocation_strategy": member["allocation_strategy"],
+                    "reported_at": row["observed_at"],
+                }
+    for row in sorted(capacity, key=itemgetter("observed_at")):
+        for member in row["members"] or ():
+            reports.setdefault(member["client_id"], {}).update(
+                thread_count=member["threads"], reported_at=row["observed_at"]
+            )
     own = ({"reported_at": None, **member} for member in members)
     return [
         member | {"reported_at": member["observed_at"]}

@@ -13,7 +13,7 @@ from lake.failures import essence
 _REMOVED = re.compile(
     "no such table|unable to open database|readonly database|disk image is malformed"
 )
-"""What SQLite reports of a file that was removed or replaced under an open connection."""
+"""Messages of SQLite about a file that was removed or replaced under an open connection."""
 
 
 class StorageError(RuntimeError):

@@ -142,22 +142,45 @@ def test_a_grpc_member_is_named_where_nothing_is_reported(client: TestClient, fi
     assert len(cells) == 2, "threads and strategy, of one of the two members"
 
 
-def test_threads_stay_between_deep_snapshots_with_the_time_of_their_report() -> None:
-    """A snapshot that asks no member has no threads; its own report is newer than an earlier."""
+def test_reports_stay_between_deep_snapshots_with_their_time() -> None:
+    """A snapshot that asks no member has no reports; its own report is newer than an earlier."""
     now, before = board_home.now(), board_home.now() - timedelta(minutes=4)
     members = [
-        {"client_id": "asked", "thread_count": 8, "observed_at": now},
-        {"client_id": "known", "thread_count": None, "observed_at": now},
-        {"client_id": "new", "thread_count": None, "observed_at": now},
+        {"client_id": "asked", "thread_count": 8, "allocation_strategy": "AVG", "observed_at": now},
+        {
+            "client_id": "known",
+            "thread_count": None,
+            "allocation_strategy": None,
+            "observed_at": now,
+        },
+        {"client_id": "new", "thread_count": None, "allocation_strategy": None, "observed_at": now},
     ]
     reports = [{"client_id": "asked", "threads": 4}, {"client_id": "known", "threads": 20}]
     capacity = [
         {"observed_at": before, "members": reports},
         {"observed_at": before, "members": None},
     ]
-    shown = with_reports(members, capacity)
-    assert [(row["thread_count"], row["reported_at"]) for row in shown] == [
-        (8, now),
-        (20, before),
-        (None, None),
+    evidence = [{"client_id": name, "allocation_strategy": "CIRCLE"} for name in ("asked", "known")]
+    evidence.append({"client_id": "new", "allocation_strategy": None})
+    subscriptions = [{"observed_at": before, "evidence": evidence}]
+    shown = with_reports(members, capacity, subscriptions)
+    names = ("thread_count", "allocation_strategy", "reported_at")
+    assert [tuple(row[name] for name in names) for row in shown] == [
+        (8, "AVG", now),
+        (20, "CIRCLE", before),
+        (None, None, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("pop", "Messages are popped"), ("broadcast_broker", "Brokers keep")]
+)
+def test_a_bound_is_explained_by_the_kind_of_consumption(
+    client: TestClient, filled: Lake, kind: str, reason: str
+) -> None:
+    row = group("bound", lag=1) | {"lag_is_lower_bound": True, "consume_kind": kind}
+    add_snapshot(filled, board_home.now() + timedelta(seconds=1), [row])
+    client.app.state.store.refresh()  # pyright: ignore
+    text = client.get(f"/group?cluster={CLUSTER}&group=bound", headers={"Accept": "text/html"}).text
+    (shown,) = re.findall(r'<p class="dim">(Messages are popped|Brokers keep)', text)
+    assert shown == reason
