@@ -49,7 +49,7 @@ def test_a_killed_engine_fails_its_tick_in_one_line(tmp_path):
     engines = runs_of(validated)
     own = runs_of(row for row in rows(lake, "quality.results") if row not in validated)
     assert own.items() >= engines.items()
-    assert {key for key, (success, _, _) in engines.items() if not success} == {
+    assert {key for key, (success, _, _) in engines.items() if success is False} == {
         ("raw.queue_offsets", "max_offset_ge_0"),
         ("raw.queue_offsets", "min_offset_le_max_offset"),
         ("raw.queue_offsets", "key_unique"),
