@@ -86,7 +86,7 @@ def test_a_repeated_key_is_counted_alike_whether_the_search_ran_or_not(
 
     assert counted == spared
     # Queue 1 is impossible, queue 2 is absent.
-    failed = {each.expectation: each.unexpected for each in spared if not each.success}
+    failed = {each.expectation: each.unexpected for each in spared if each.success is False}
     assert failed == {"queue_row_sound": 1, "queue_row_present": 1}
 
 
