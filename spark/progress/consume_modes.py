@@ -79,9 +79,12 @@ def signs_of_modes(
         .select(*GROUP_TOPIC_HISTORY, "sign")
     )
     if earlier is not None:
-        last = _sign(F.col("consume_mode_at"), F.col("consume_mode"), F.lit(False))
         known = earlier.where(F.col("consume_mode_at").isNotNull())
-        shown = shown.unionByName(known.select(*GROUP_TOPIC_HISTORY, last).distinct())
+        # Brokers older than POP hand out no message by it, whatever the group shows elsewhere.
+        last = known.groupBy(*GROUP_TOPIC_HISTORY, "consume_mode_at").agg(
+            _sign(F.col("consume_mode_at"), F.min("consume_mode"), F.lit(False))
+        )
+        shown = shown.unionByName(last.select(*GROUP_TOPIC_HISTORY, "sign"))
     in_order = F.array_sort(F.collect_list("sign"))
     return shown.groupBy(*GROUP_TOPIC_HISTORY).agg(in_order.alias("signs"))
 

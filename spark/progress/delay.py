@@ -57,7 +57,9 @@ def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
     first = F.greatest("consumer_offset", "min_offset")
     error, no_error = F.col("delay_error_ms"), F.lit(None).cast("bigint")
     known_first = _store_time(F.col("consumer_at"), F.col("delay_source"), error)
-    known_next = _store_time(F.col("pull_at"), F.col("ready_delay_source"), no_error)
+    # Rows of versions before 0.3 hold no source, so their instant proves no more than a bound.
+    source_of_next = F.coalesce("ready_delay_source", F.lit("at_least"))
+    known_next = _store_time(F.col("pull_at"), source_of_next, no_error)
     # Clients' files are compared with the queues of a snapshot of brokers.
     queue_source = F.when(F.col("source") == LOCAL_OFFSETS, REMOTE).otherwise(F.col("source"))
     is_waiting, is_available = F.col("readable_lag") > 0, F.col("available") > 0

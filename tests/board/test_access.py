@@ -22,7 +22,7 @@ from tests.support.lake_copies import copied
 from tidemark.commands.serve import address_of, login_of
 
 GROUPS = "/api/v1/groups"
-SILENCE = {"match": {"rule": ["*"]}, "duration": "1h"}
+SILENCE = {"match": {"rule": ["*"]}, "duration": "1h", "comment": "a test"}
 
 
 @pytest.fixture(scope="module")
