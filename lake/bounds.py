@@ -36,6 +36,9 @@ SUMS = frozenset(
 )
 """Columns of ``progress.groups`` that an unreachable broker could only raise: sums and maxima."""
 
+SUMS_OF_TOPICS = frozenset({"unreadable_messages"})
+"""The same of ``progress.topics``, as far as alert rules compare them."""
+
 MINIMA = frozenset({"loss_in_seconds"})
 """Columns that it could only lower."""
 
@@ -88,7 +91,7 @@ def bound_of(column: str, row: Mapping[str, Any]) -> Bound | None:
     if recorded := row.get(f"{column}_bound"):
         return Bound(recorded)
     is_upper = column in MINIMA
-    is_partial = (column in SUMS or is_upper) and column not in _COUNTED_AS_BEFORE
+    is_partial = (column in SUMS | SUMS_OF_TOPICS or is_upper) and column not in _COUNTED_AS_BEFORE
     if (is_partial and _is_incomplete(row)) or any(
         _is_marked(mark, row) for mark in MARKED_BY.get(column, ())
     ):
@@ -122,7 +125,7 @@ def certain(condition: str) -> str:
 def bound_in_sql(value: str) -> str:
     """Return SQL of the `Bound` of an SQL expression about groups; NULL where it is the truth."""
     names = _columns_in(value)
-    partial = (names & (SUMS | MINIMA)) - _COUNTED_AS_BEFORE
+    partial = (names & (SUMS | SUMS_OF_TOPICS | MINIMA)) - _COUNTED_AS_BEFORE
     if not names & MARKED_BY.keys() and not partial:
         return "CAST(NULL AS STRING)"
     bound = Bound.UPPER if names & MINIMA else Bound.LOWER
@@ -165,4 +168,5 @@ def _without_marks(sql: str, settled: Mapping[str, str] | None = None) -> str:
 
 def _columns_in(sql: str) -> frozenset[str]:
     """Return the columns with a bound that an SQL expression names."""
-    return frozenset(re.findall(r"[a-z_]+", sql)) & (SUMS | MINIMA | MARKED_BY.keys())
+    bounded = SUMS | SUMS_OF_TOPICS | MINIMA | MARKED_BY.keys()
+    return frozenset(re.findall(r"[a-z_]+", sql)) & bounded

@@ -17,6 +17,13 @@ class GroupMatch(Strict, frozen=True):
     topic: Globs = ("*",)
 
 
+class TopicMatch(Strict, frozen=True):
+    """Which topics a rule is about."""
+
+    cluster: Globs = ("*",)
+    topic: Globs = ("*",)
+
+
 class BrokerMatch(Strict, frozen=True):
     """Which brokers a rule is about, by default all, masters and slaves."""
 

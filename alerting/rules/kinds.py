@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from alerting.rules.partial_rows import known
 
 GROUPS = "groups"
+TOPICS = "topics"
 BROKERS = "brokers"
 SNAPSHOTS = "snapshots"
 PIPELINE = "pipeline"
@@ -21,8 +22,8 @@ class Kind:
     """What rules of a kind compare.
 
     Attributes:
-        source: the rows: `GROUPS` (``progress.groups``), `BROKERS` (``raw.brokers``), `SNAPSHOTS`
-            (``raw.snapshots``) or `PIPELINE`.
+        source: the rows: `GROUPS` (``progress.groups``), `TOPICS` (``progress.topics``), `BROKERS`
+            (``raw.brokers``), `SNAPSHOTS` (``raw.snapshots``) or `PIPELINE`.
         value: SQL of the number that is compared; NULL = unknown.
         unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
         words: what notifications state when a rule is true; ``{value}`` is the number and its unit.
@@ -324,6 +325,20 @@ KINDS = {
         for_observations=2,
     ),
     "column": Kind(GROUPS, "", "", "{value}", for_observations=3),
+    "unreadable_messages": Kind(
+        TOPICS,
+        "unreadable_messages",
+        "messages",
+        "{value} are in queues that no consumer can read",
+        # Brokers may create dead-letter topics without read permission.
+        condition="coalesce(kind, 'normal') = 'normal'",
+        for_observations=3,
+        about_backlog=False,
+        certain=True,
+        cause="unreadable_reason",
+        hint="The topic has fewer read queues than write queues, or no read permission: raise its "
+        "read queues or permission before the messages expire.",
+    ),
     "broker_down": Kind(
         BROKERS,
         "unreachable",

@@ -11,7 +11,7 @@ from lake.bounds import MINIMA, SUMS
 from lake.schema import BIGINT, DOUBLE, INT
 from lake.tables.progress import GROUPS
 from settings.fields import Count, Limit, Messages, Seconds, Share, Strict
-from settings.matching import BrokerMatch, ClusterMatch, TableMatch
+from settings.matching import BrokerMatch, ClusterMatch, TableMatch, TopicMatch
 
 NUMBERS = tuple(
     column.name
@@ -154,6 +154,17 @@ class ColumnRule(GroupRule[Limit], frozen=True):
         return limit if limit is not None else 0.0
 
 
+class UnreadableMessagesRule(BaseRule, frozen=True):
+    """More than `threshold` messages of a topic are where no consumer can read them.
+
+    Only topics that producers write: not retry and dead-letter topics, nor those of RocketMQ.
+    """
+
+    kind: Literal["unreadable_messages"]
+    threshold: Messages = 0.0
+    match: TopicMatch = TopicMatch()
+
+
 class BrokerDownRule(BaseRule, frozen=True):
     """A broker address did not respond."""
 
@@ -214,6 +225,7 @@ Rule = Annotated[
     | FactRule
     | ShareRule
     | ColumnRule
+    | UnreadableMessagesRule
     | BrokerDownRule
     | DiskRule
     | SlaveOffsetsRule

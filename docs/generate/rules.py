@@ -10,6 +10,7 @@ from docs.generate.markdown import code, page, table
 
 ROWS = {
     "groups": "each group on each topic (`progress.groups`)",
+    "topics": "each topic over all brokers (`progress.topics`)",
     "brokers": "each broker address (`raw.brokers`)",
     "snapshots": "each snapshot (`raw.snapshots`)",
     "pipeline": "Tidemark's own work, by the clock",

@@ -1,4 +1,4 @@
-"""The rows that alert rules are evaluated on: groups, brokers and snapshots."""
+"""The rows that alert rules are evaluated on: groups, topics, brokers and snapshots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake.schema import Table
-from lake.tables.progress import GROUPS
+from lake.tables.progress import GROUPS, TOPICS
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from spark.alerts.unreachable_brokers import is_unreachable, with_unreachable
 from spark.columns import with_new
@@ -42,6 +42,11 @@ def _with_group_columns(groups: DataFrame) -> DataFrame:
     """
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
     return with_new(groups, {"judgeable": ~is_broadcasting | F.col("online")})
+
+
+def _with_topic_columns(topics: DataFrame) -> DataFrame:
+    """Mark all topics: their numbers always mean something."""
+    return with_new(topics, {"judgeable": F.lit(True)})
 
 
 def _with_broker_columns(brokers: DataFrame) -> DataFrame:
@@ -82,6 +87,15 @@ SOURCES = {
             *("duplicate_client_ids", "registered"),
         ),
         _with_group_columns,
+    ),
+    "topics": Source(
+        TOPICS,
+        ("cluster", "topic"),
+        (
+            *("cluster", "topic", "unreadable_messages", "unreadable_reason", "messages"),
+            *("brokers", "queues", "complete", "read_queues", "write_queues", "perm"),
+        ),
+        _with_topic_columns,
     ),
     "brokers": Source(
         BROKERS,

@@ -23,6 +23,7 @@ from assets.rule_evaluation import evaluated_rule, evaluated_rules
 from lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
+from lake.tables.progress import TOPICS as TOPICS_TABLE
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
 from spark.alerts.evaluated_rule import EvaluatedRule
@@ -646,6 +647,51 @@ def test_never_committed_is_about_those_online(spark: SparkSession) -> None:
     ]
     found = evaluate(named("never_committed"), groups(spark, rows), minutes(0, 60))
     assert_alerts(found, [(0, "never_committed", "lab/billing/hung", 40.0)])
+
+
+def topic(at: float, unreadable: int | None, **other: Any) -> dict[str, Any]:
+    row = {"at": at, "topic": "orders", "kind": "normal", "complete": True}
+    return row | {"unreadable_messages": unreadable} | other
+
+
+def test_messages_that_no_consumer_can_read(spark: SparkSession) -> None:
+    rows = [
+        topic(0, 40, unreadable_reason="BEYOND_READ_QUEUES"),
+        topic(1, 0),
+        topic(2, None),
+        topic(3, None, complete=False),
+        topic(4, 0, complete=False),  # the unreachable broker may hold some
+        topic(5, 7, complete=False),  # at least 7
+        topic(6, 30, kind=None),
+        topic(7, 10),  # not above the other rule's threshold
+        topic(0, 50, topic="%DLQ%billing", kind="dlq"),
+        topic(0, 60, topic="%RETRY%billing", kind="retry"),
+        topic(0, 70, topic="payments"),
+    ]
+    rules = [
+        *named("unreadable_messages", match={"topic": "orders"}),
+        *named("unreadable_messages", 10.0, "many", match={"topic": ["orders", "%*"]}),
+    ]
+    frames, orders = {TOPICS_TABLE.name: frame(spark, TOPICS_TABLE, rows)}, "lab/orders"
+    found = evaluate(rules, frames, minutes(0, 60))
+    assert_alerts(
+        found,
+        [
+            *((at, "unreadable_messages", orders, n) for at, n in ((0, 40.0), (5, 7.0))),
+            *((at, "unreadable_messages", orders, n) for at, n in ((6, 30.0), (7, 10.0))),
+            *((at, "many", orders, n) for at, n in ((0, 40.0), (6, 30.0))),
+        ],
+    )
+    bounds = {tuple(row) for row in found.select("value", "value_bound").collect()}
+    assert bounds == {(40.0, None), (7.0, "lower"), (30.0, None), (10.0, None)}
+    (evidence,) = found.where("rule = 'many' AND value = 40").select("evidence").collect()
+    assert json.loads(evidence[0])["row"]["unreadable_reason"] == "BEYOND_READ_QUEUES"
+    subjects = spark.createDataFrame([("unreadable_messages", orders)], _SUBJECTS)
+    outcomes = evaluate_subjects(rules, frames, minutes(0, 60), subjects).collect()
+    expected = [True, False, None, None, None, True, True, True]
+    assert {each.snapshot_id: each.holds for each in outcomes} == {
+        snapshot_id(at): holds for at, holds in enumerate(expected)
+    }
 
 
 def broker(at: float, name: str, **reported: Any) -> dict[str, Any]:
