@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from live.consume_modes import Consumed
 from live.queue_lag import advanced, is_measurement, queue_row
 from live.store_times import StoreTime, StoreTimes, group_queue
+from rocketmq.consume_modes import Kind
 from rocketmq.records import ConsumerOffset, QueueOffset
 
 NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -21,7 +23,8 @@ def queue(minimum: int | None, maximum: int | None, age: float | None = None) ->
 
 
 def computed(row, ends, times=None, clock_error_ms=0):
-    return queue_row(row, ends, NOON, times or StoreTimes(), clock_error_ms, None)
+    consumed = Consumed(mode=None, kind=Kind.PULL, inflight=None, ready_offset=row.pull_offset)
+    return queue_row(row, ends, NOON, times or StoreTimes(), clock_error_ms, consumed)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from orchestration.instance.warming import usual_rows
 from orchestration.synthetic_snapshots import SyntheticCluster
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NEVER_SYNTHETIC = {raw.CONSUME_STATS.name, raw.BROKER_METRICS.name}
-"""What only the hourly audit reads."""
+NEVER_SYNTHETIC = {raw.CONSUME_STATS.name, raw.BROKER_METRICS.name, raw.TOPIC_METRICS.name}
+"""Tables that only the hourly audit reads, or that only clusters with ``broker_metrics`` fill."""
 
 
 def test_they_fill_every_table_of_a_tick(lake):

@@ -155,7 +155,8 @@ def test_rows_of_queues_are_brought_together_once(spark):
     # One exchange of consumers, two of their queues (for the rows and for their steps), which
     # Spark reuses; the others are of members, topics, brokers and offsets to date.
     found = nodes(of_queues(spark))
-    assert found["Exchange"] <= 8
+    # Two of them bring together the few rows of signs of consume modes.
+    assert found["Exchange"] <= 10
 
 
 @pytest.fixture
