@@ -58,7 +58,7 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
     "filtered_lag_low": _LAG,
     "filtered_lag_high": _LAG,
     "drain_seconds": _LAG,
-    # Of messages that were popped and not acknowledged the first may be older than the commit's.
+    # The first popped and unacknowledged message may be older than that at the commit.
     "delay_ms": _DELAY,
     "lag_span_ms": _DELAY,
     "loss_in_seconds": _DELAY,

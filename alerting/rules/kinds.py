@@ -174,7 +174,7 @@ KINDS = {
         "BLOCKED",
         "{value} wait and messages handed out are not finished",
         "Handling hangs or fails on one message: check the client's threads and its log.",
-        # Of POP all may be handed out, and nothing lags.
+        # All messages of a POP group may be handed out, and nothing lags.
         value="greatest(coalesce(lag_upper, readable_lag), inflight)",
     ),
     "stopped": _health(

@@ -150,7 +150,7 @@ def test_an_unreachable_broker_leaves_unknowns_and_no_row(ticked):
         groups = of(rows(ticked, "progress.groups", topic="orders"), minute)
         assert len(groups) == 5
         for row in groups:
-            # What a broker keeps of a broadcasting group are pulls, so none of its queues is known.
+            # A broker keeps pulls of a broadcasting group, so none of its queues is known.
             unknown = 6 if row["consumer_group"] == "g-broadcast" else 3
             assert (row["queues"], row["queues_unknown"], row["complete"]) == (6, unknown, False)
         # The sum is over what is known; g-hung's is not known anywhere.

@@ -162,7 +162,7 @@ def test_pop_is_never_in_flight_by_offsets(rows, group):
     """0 would be an invention, and so would be any other difference of offsets."""
     row, pops = rows[group], SIGNS[group] == "pop"
     assert (row.inflight, row.inflight_source) == ((None, None) if pops else (30, "offsets"))
-    # What was not popped is ready, unless members that pull move the same commit.
+    # Messages that were not popped are ready, unless pulling members move the commit.
     assert (row.lag, row.available) == (40, None if group == "both" else 40 if pops else 10)
     assert (row.inflight_span_ms is None) or not pops
 

@@ -471,7 +471,7 @@ def test_a_delay_is_within_its_error_and_grows(spark, thin):
     assert kinds == {"exact", "interpolated", "at_least"}
 
 
-# What was learned stays
+# Learned store times stay
 
 
 def by_ticks(

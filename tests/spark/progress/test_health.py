@@ -222,7 +222,7 @@ CASES = {
     ),
     # Acknowledgements are progress of a POP group, whose commit moves when it pops.
     "popped and acknowledged": (popped(stands(*[50] * 10), 0.5, None), "OK", None),
-    # Of POP a lag of 0 means that all is popped, not that all is finished.
+    # A lag of 0 of a POP group means that all is popped, not that all is finished.
     "popped, acknowledgements unknown": (
         popped(stands(*[50] * 10)),
         "UNKNOWN",
@@ -448,7 +448,7 @@ CASES = {
     "seven steps are enough": (lags(*range(0, 800, 100), tps=1.0), "FALLING_BEHIND", None),
     "six are all there are": (lags(*range(0, 700, 100), tps=1.0), "OK", None),
     "catches up": (lags(90, 99, 20, tps=1.0), "CATCHING_UP", "readable lag 20, was 90"),
-    # What a healthy group leaves between two commits.
+    # A healthy group leaves this between two commits.
     "ripples": (lags(6, 9, 3, 6, 2, tps=20.0), "OK", "readable lag 2, was 6"),
     "leaves a bit of a burst": (
         [*lags(6, 5, tps=20.0), *lags(3, tps=0.0, start=1300)],
