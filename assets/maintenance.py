@@ -147,6 +147,7 @@ def keep_small(
     session: SparkSession, lake: Lake, table: Table, retention: Retention, now: datetime
 ) -> None:
     """Remove the old rows of a table, join its small files and expire its old versions."""
+    lake.ready_for_spark(table)
     before, oldest = retention.before(table, now), lake.oldest_hour(table)
     if before and oldest and oldest < before:
         if table is raw.SNAPSHOTS:

@@ -12,7 +12,7 @@ from assets.partitions import BACKFILL, HOURLY, ON_WINDOWS, is_tick, partition_k
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from lake.history import pending_after
-from lake.landing import land
+from lake.landing import SET_ASIDE, land
 from lake.loading import load
 from lake.tables import raw
 from lake.window import HOUR
@@ -113,6 +113,11 @@ def raw_tables(
             f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "
             f"raw rows of their cluster: {loaded.too_old[0]} and others stay in the landing"
         )
+    for snapshot_id, reason in loaded.set_aside.items():
+        context.log.error(
+            f"{snapshot_id} is of a clock that was wrong, as {reason}: it is set aside in "
+            f"{run.lake.landing}/{SET_ASIDE} and never loaded"
+        )
     if later := pending_after(run.lake, run.plan.window):
         until = f"{run.plan.window.end:%Y-%m-%dT%H:%MZ}"
         context.log.info(
@@ -130,5 +135,6 @@ def raw_tables(
                 snapshots=len(loaded.snapshots),
                 rejected=len(loaded.rejected),
                 too_old=len(loaded.too_old) or None,
+                set_aside=len(loaded.set_aside) or None,
             ),
         )

@@ -27,7 +27,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     Returns:
         Rows of the window, as Iceberg counted them.
     """
-    lake.catalog  # noqa: B018  the tables must exist before Spark writes to them
+    lake.ready_for_spark(table)
     rows = frame.select(*table.column_names)
     if not lake.has_rows(table, window):
         _writer(rows, table).append()

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from lake import clocks
+
 STALE_AFTER = timedelta(minutes=5)
 """A cluster is collected every minute; after so long without a snapshot its rows are stale."""
 
@@ -12,5 +14,7 @@ def age_seconds(observed_at: datetime | None, now: datetime) -> float | None:
 
 
 def is_fresh(observed_at: datetime | None, now: datetime) -> bool:
-    """Return whether a snapshot is new enough to speak of now."""
-    return observed_at is not None and now - observed_at <= STALE_AFTER
+    """Return whether a snapshot is new enough to speak of now; one of a clock ahead is not."""
+    if observed_at is None or observed_at > clocks.latest(now):
+        return False
+    return now - observed_at <= STALE_AFTER

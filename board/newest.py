@@ -6,7 +6,7 @@ read, the newest rows of each group; and all rows of the last hours.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from pyiceberg.expressions import BooleanExpression, EqualTo
 
 from alerting.incidents.as_of import row_as_of
 from alerting.incidents.incident import OPEN
+from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import (
     all_of,
@@ -54,9 +55,6 @@ OF_GROUP = (
 RECENT = (progress.EVENTS, progress.THROUGHPUT, quality.RESULTS, quality.QUARANTINE)
 """Tables of which the rows of the last `REACH` are kept."""
 
-AHEAD = timedelta(minutes=1)
-"""How far in the future a snapshot may lie: clocks differ. One further ahead is shown nowhere."""
-
 REACH = {
     progress.EVENTS.name: timedelta(hours=24),
     progress.THROUGHPUT.name: timedelta(minutes=30),
@@ -86,7 +84,7 @@ class Newest:
         at: cluster -> instant of its newest computed snapshot that observed groups.
         rows: table name -> rows; every kept table is there, also without rows.
         versions: table name -> version of the table that the rows were read from.
-        ahead: rows of ``raw.snapshots`` that lay further in the future than `AHEAD`.
+        ahead: rows of ``raw.snapshots`` that lay later than counts (`lake.clocks`).
     """
 
     at: Mapping[str, datetime] = field(default_factory=dict)
@@ -129,7 +127,7 @@ def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: dat
     changed = {name for name, version in versions.items() if known.versions.get(name) != version}
     is_new = progress.SNAPSHOTS.name in changed
     before = known.at, known.of(raw.SNAPSHOTS)
-    at, snapshots = clusters_at(lake, now + AHEAD) if is_new else before
+    at, snapshots = clusters_at(lake, clocks.latest(now)) if is_new else before
     rows = {raw.SNAPSHOTS.name: snapshots}
     for table in (*OF_SNAPSHOT, *OF_GROUP, *RECENT, alerting.INCIDENTS):
         if at == known.at and table.name not in changed and table.name in known.rows:
@@ -197,7 +195,8 @@ def _is_of_later_snapshot(row: Mapping[str, Any], at: Mapping[str, datetime]) ->
 
 def _ahead(lake: Lake, now: datetime) -> list[dict[str, Any]]:
     columns = ("snapshot_id", "observed_at", "cluster")
-    return lake.read(raw.SNAPSHOTS, not_before("observed_at", now + AHEAD), columns).to_pylist()
+    later = not_before("observed_at", clocks.latest(now))
+    return lake.read(raw.SNAPSHOTS, later, columns).to_pylist()
 
 
 def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.Table]:
@@ -208,9 +207,9 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
 
     Args:
         lake: the tables.
-        instant: as of then; never of later than `AHEAD` from now, whatever clock wrote it.
+        instant: as of then; never of later than counts now, whatever clock wrote it.
     """
-    computed = _computed_until(lake, min(instant, datetime.now(UTC) + AHEAD))
+    computed = _computed_until(lake, min(instant, clocks.latest()))
     if not computed.num_rows:
         return {}, raw.SNAPSHOTS.arrow_schema().empty_table()
     schema = raw.SNAPSHOTS.arrow_schema()
@@ -246,7 +245,7 @@ def _computed_until(lake: Lake, instant: datetime) -> pa.Table:
     """Return the computed snapshots of `CLUSTER_REACH` before the newest one as of an instant."""
     columns = ("snapshot_id", "observed_at", "cluster")
     for hour in sorted(lake.rows_by_hour(progress.SNAPSHOTS), reverse=True):
-        if hour > instant:
+        if not clocks.EARLIEST <= hour <= instant:
             continue
         reach = not_before("observed_at", hour - CLUSTER_REACH)
         reach = all_of(reach, earlier_than("observed_at", instant + MICROSECOND))

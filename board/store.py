@@ -14,7 +14,8 @@ from board.as_of import History
 from board.data_files import DataFiles
 from board.group_copies import GroupCopies
 from board.group_history import GroupHistory
-from board.newest import AHEAD, Newest, read_newest
+from board.newest import Newest, read_newest
+from lake import clocks
 from lake.catalog import Lake
 from lake.failures import one_line
 from lake.versions import versions
@@ -71,7 +72,7 @@ class Store:
 
     def ahead(self, now: datetime) -> list[Mapping[str, Any]]:
         """Return the snapshots that lie in the future, by a clock that is ahead."""
-        return [row for row in self.newest.ahead if row["observed_at"] > now + AHEAD]
+        return [row for row in self.newest.ahead if row["observed_at"] > clocks.latest(now)]
 
     @property
     def is_empty(self) -> bool:

@@ -21,7 +21,7 @@ from lake.conditions import any_of, window_filter
 from lake.damaged_files import FREE, usable
 from lake.landing_places import Disk
 from lake.leases import TABLES
-from lake.pyiceberg_patches import keep_metadata, transaction
+from lake.pyiceberg_patches import keep_metadata, transaction, was_put_back
 from lake.schema import Table
 from lake.shared import Shared
 from lake.table_versions import OlderTablesError, all_exist, pending, require_present
@@ -30,6 +30,9 @@ from settings.home import Home
 
 NAME = "tidemark"
 """Name of the catalog; the SQLite and JDBC catalogs keep it in every row, so both sides agree."""
+
+CLOCK_PUT_BACK = "tidemark.clock-put-back"
+"""Property of a table: when a clock that was ahead was last found to have been put back."""
 
 COMMIT_ATTEMPTS = 10
 
@@ -113,6 +116,19 @@ class Lake:
             found = catalog.load_table(name)
         require_present(name, found)
         return found
+
+    def ready_for_spark(self, table: Table) -> None:
+        """Make a table one that Spark can commit to, also after a clock that was ahead.
+
+        Raises:
+            DamagedError: it cannot be read.
+        """
+        found = self.table(table.name)
+        if was_put_back(found.metadata_location):
+            # Any commit writes the instants as they were read; this one says when that was.
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            with usable(table.name), found.transaction() as commit:
+                commit.set_properties({CLOCK_PUT_BACK: now})
 
     def read(
         self,

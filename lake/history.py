@@ -6,11 +6,12 @@ Reading them takes milliseconds, so no run searches the large tables for what pr
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lake import clocks
 from lake.catalog import Lake
 from lake.parts import parts
 from lake.tables import progress, raw
@@ -25,11 +26,6 @@ LOCAL_OFFSETS = "local_offsets"
 
 WITHOUT_QUEUES = (LOCAL_OFFSETS, "stats_log")
 """Sources of snapshots that never hold queues."""
-
-_END = datetime(9999, 1, 1, tzinfo=UTC)
-
-AHEAD = HOUR
-"""By how much the clocks of the hosts of a deployment differ at most."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +85,8 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
 
     A snapshot that landed late changes the previous observation of later ones of its cluster, so
     the window reaches through the newest of these. It holds what other clusters observed meanwhile.
-    Computed ones of the future stay as they are: after a clock that was ahead is put back, each
-    tick would compute all of them again.
+    Those of a clock that is ahead are left out (`lake.clocks`): computed ones stay as they are, or
+    each tick would compute all of them again, and others wait until their time has come.
 
     Where much is missing, as after a long pause, the window is the first part of it (`lake.parts`):
     a run that takes all would take hours, and whatever ended it would end the next one too. What
@@ -101,21 +97,17 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
         since: the instant from which on a snapshot counts.
         now: the present, None = by the clock.
     """
-    future = (now or datetime.now(UTC)) + AHEAD
-    first = first_missing(lake, since)
+    first = first_missing(lake, since, now)
     if first is None:
         return None
-    reach = Window(first, _END)
+    reach = Window.through(first, clocks.latest(now))
     computed = computed_ids(lake, reach)
     newest: dict[str, datetime] = {}
     missing: dict[str, datetime] = {}
     settled: dict[str, datetime] = {}
     for snapshot in loaded_snapshots(lake, reach):
-        is_computed = snapshot.snapshot_id in computed
-        if is_computed and snapshot.observed_at > future:
-            continue
         newest[snapshot.cluster] = snapshot.observed_at
-        if is_computed:
+        if snapshot.snapshot_id in computed:
             settled[snapshot.cluster] = snapshot.observed_at
         else:
             missing.setdefault(snapshot.cluster, snapshot.observed_at)
@@ -123,20 +115,27 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
     return _first_part(lake, window, missing, settled)
 
 
-def first_missing(lake: Lake, since: datetime) -> datetime | None:
-    """Return the instant of the oldest loaded snapshot that is not computed; None without any.
+def first_missing(lake: Lake, since: datetime, now: datetime | None = None) -> datetime | None:
+    """Return the instant of the oldest loaded snapshot that is to be computed; None without any.
 
     Every computed snapshot is a loaded one, so an hour that has as many of both lacks none. How
     many it has stands in the tables' metadata: a history of months costs as much as one of hours.
+
+    Args:
+        lake: the tables.
+        since: the instant from which on a snapshot counts.
+        now: the present, None = by the clock.
     """
+    counting = Window.through(max(since, clocks.EARLIEST), clocks.latest(now))
     computed = lake.rows_by_hour(progress.SNAPSHOTS)
     for hour, loaded in sorted(lake.rows_by_hour(raw.SNAPSHOTS).items()):
-        window = Window(hour, hour + HOUR)
-        if window.end <= since or computed.get(hour) == loaded:
+        is_outside = hour < floor_hour(counting.start) or hour >= counting.end
+        if is_outside or computed.get(hour) == loaded:
             continue
+        window = Window(hour, hour + HOUR)
         known = computed_ids(lake, window)
         for snapshot in loaded_snapshots(lake, window):
-            if snapshot.observed_at >= since and snapshot.snapshot_id not in known:
+            if snapshot.observed_at in counting and snapshot.snapshot_id not in known:
                 return snapshot.observed_at
     return None
 
@@ -169,7 +168,7 @@ def pending_after(lake: Lake, window: Window) -> int:
     """
     if window.end != floor_hour(window.end):
         return 0
-    reach = Window(window.end, _END)
+    reach = Window.through(window.end, max(window.end, clocks.latest()))
     loaded = {snapshot.snapshot_id for snapshot in loaded_snapshots(lake, reach)}
     return len(loaded - computed_ids(lake, reach))
 

@@ -30,6 +30,9 @@ Place = Landing | Home
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
 
+SET_ASIDE = ".aside"
+"""The folder of what is never loaded; a dot in front hides it from everything that loads."""
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
@@ -169,6 +172,25 @@ def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
         yield from found
 
 
+def set_aside(item: Landed) -> None:
+    """Move a snapshot to where nothing loads it, so that a person can look at it.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    root = item.landing.root / SET_ASIDE
+    item.landing.move(item.path, root / folder_name(item.cluster) / item.path.name)
+
+
+def aside(place: Place) -> list[Landed]:
+    """Return the snapshots that were set aside, in the order of their instants."""
+    landing = landing_of(place)
+    clusters = _visible(landing, landing.root / SET_ASIDE)
+    return sorted(
+        item for each in clusters for item in _in_folder(landing, each, _named(each.name))
+    )
+
+
 def newest_landed(place: Place, until: datetime | None = None) -> dict[str, datetime]:
     """Return when the newest landed snapshot of each cluster started.
 
@@ -211,12 +233,16 @@ def _hours(landing: Landing, cluster: PurePath) -> list[PurePath]:
 
 
 def _snapshots(landing: Landing, hour: PurePath) -> list[Landed]:
-    cluster, found = _named(hour.parent.parent.name), []
-    for name in landing.folders(hour):
+    return _in_folder(landing, hour, _named(hour.parent.parent.name))
+
+
+def _in_folder(landing: Landing, parent: PurePath, cluster: str) -> list[Landed]:
+    found: list[Landed] = []
+    for name in landing.folders(parent):
         match = _SNAPSHOT_ID.fullmatch(name)
         observed_at = _instant(match[1]) if match else None
         if observed_at is not None:
-            found.append(Landed(observed_at, _named(name), cluster, hour / name, landing))
+            found.append(Landed(observed_at, _named(name), cluster, parent / name, landing))
     return found
 
 

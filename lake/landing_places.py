@@ -109,6 +109,14 @@ class Landing(ABC):
         """Remove a folder and what it holds."""
 
     @abstractmethod
+    def move(self, folder: PurePath, target: PurePath) -> None:
+        """Move a snapshot's folder to another place of this landing.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
+
+    @abstractmethod
     def remove_unfinished(self, hour: PurePath) -> None:
         """Remove what killed processes left hidden in the folder of an hour."""
 
@@ -174,6 +182,11 @@ class Disk(Landing):
     def remove(self, folder: PurePath) -> None:
         """See `Landing`."""
         shutil.rmtree(folder)
+
+    def move(self, folder: PurePath, target: PurePath) -> None:
+        """See `Landing`."""
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(folder).rename(target)
 
     def remove_unfinished(self, hour: PurePath) -> None:
         """See `Landing`."""
@@ -282,6 +295,13 @@ class Bucket(Landing):
             if self.is_finished(folder):
                 files.delete_file(str(folder / HEADER))
             files.delete_dir(str(folder))
+
+    def move(self, folder: PurePath, target: PurePath) -> None:
+        """See `Landing`: the header is copied last, and what makes it visible here goes first."""
+        with self._used() as files:
+            for name in sorted(self.files(folder), key=lambda name: name == HEADER):
+                files.copy_file(str(folder / name), str(target / name))
+        self.remove(folder)
 
     def remove_unfinished(self, hour: PurePath) -> None:
         """See `Landing`: here nothing is hidden, and who lists folders finds it."""

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.failures import RefusedError
 from lake.history import LOCAL_OFFSETS
-from lake.landing import Landed, folders
+from lake.landing import Landed, folders, set_aside
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
@@ -32,6 +33,9 @@ BATCH = 120
 
 BATCH_ROWS = 1_000_000
 """Rows that one commit per table loads, or a single snapshot; bounds memory after a long pause."""
+
+SLACK = timedelta(days=1)
+"""By how much the instant of a row may differ from the one in its folder's name."""
 
 OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
 """Consumer offsets that come from files of clients and not from a broker."""
@@ -52,23 +56,27 @@ class Loaded:
         rejected: ids of snapshots with a wrong structure, with the reason.
         rows: rows written, by full name of the table.
         too_old: ids of landed snapshots that are left out, because no tick may compute them.
+        set_aside: ids of landed snapshots whose instant no snapshot can be of, with the reason.
     """
 
     snapshots: list[str] = field(default_factory=list)
     rejected: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     too_old: list[str] = field(default_factory=list)
+    set_aside: dict[str, str] = field(default_factory=dict)
 
 
 def load(lake: Lake, since: datetime | None = None) -> Loaded:
     """Load every landed snapshot that ``raw.snapshots`` does not hold yet.
+
+    One whose instant is that of a wrong clock is set aside, so that no later step meets it.
 
     Args:
         lake: the tables.
         since: ticks compute snapshots from then on; earlier ones are left out.
     """
     report = Loaded(rows={table.name: 0 for table in raw.ALL})
-    pending = sorted(_pending(lake))
+    pending = sorted(_pending(lake, report))
     too_old = too_old_to_load(lake, pending, since)
     report.too_old += [item.snapshot_id for item in pending if item.snapshot_id in too_old]
     wanted = [item for item in pending if item.snapshot_id not in too_old]
@@ -101,8 +109,15 @@ def _rows(item: Landed) -> int:
     return rows
 
 
-def _pending(lake: Lake) -> Iterable[Landed]:
-    found = list(folders(lake.landing))
+def _pending(lake: Lake, report: Loaded) -> Iterable[Landed]:
+    now = datetime.now(UTC)
+    faults = {item: clocks.fault(item.observed_at, now) for item in folders(lake.landing)}
+    for item in (item for item, reason in faults.items() if reason and item.is_finished):
+        report.set_aside[item.snapshot_id] = faults[item] or ""
+        # Where it stays, the next load tries again: it is never loaded.
+        with suppress(OSError):
+            set_aside(item)
+    found = [item for item, reason in faults.items() if not reason]
     if not found:
         return []
     known = _present(lake, raw.SNAPSHOTS, found)
@@ -166,6 +181,8 @@ def read_landed(item: Landed) -> dict[str, pa.Table]:
         field_ = header.schema.field(position)
         header = header.set_column(position, field_, pa.array([value], type=field_.type))
     tables[raw.SNAPSHOTS.name] = header
+    for name, rows in tables.items():
+        _check_instants(item, rows, name)
     observed_at = header["observed_at"][0]
     instant = observed_at if observed_at.is_valid else pa.scalar(item.observed_at, observed_at.type)
     return {name: _with_instant(rows, instant) for name, rows in tables.items()}
@@ -232,6 +249,22 @@ def _check_identity(item: Landed, rows: pa.Table, file: str) -> None:
         raise StructureError(f"{file} holds rows of {foreign[0]}, its folder is {item.snapshot_id}")
 
 
+def _check_instants(item: Landed, rows: pa.Table, table: str) -> None:
+    """Reject rows of another time than their folder's: no window of this snapshot holds them."""
+    # Compared as Arrow's values: Python has no instant after the year 9999.
+    first, last = (
+        pa.scalar(item.observed_at + side * SLACK, rows["observed_at"].type) for side in (-1, 1)
+    )
+    is_outside = pc.or_(  # pyright: ignore
+        pc.less(rows["observed_at"], first),  # pyright: ignore
+        pc.greater(rows["observed_at"], last),  # pyright: ignore
+    )
+    if pc.any(is_outside).as_py():  # pyright: ignore
+        raise StructureError(
+            f"{table} has rows of another time than {item.observed_at:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
 def _brokers_read(header: pa.Table, tables: dict[str, pa.Table]) -> list[str]:
     """Return the broker groups whose offsets the snapshot holds.
 
@@ -289,8 +322,7 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
 def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
     """Return the ids of the snapshots that a table already holds rows of."""
     instants = [item.observed_at for item in items]
-    # One day of slack: the instant of a row may differ from the one in its folder's name.
-    window = Window(min(instants) - timedelta(days=1), max(instants) + timedelta(days=1))
+    window = Window(min(instants) - SLACK, max(instants) + SLACK)
     where = window_filter(table, window)
     if len(items) <= BATCH:
         where = all_of(where, one_of("snapshot_id", (item.snapshot_id for item in items)))

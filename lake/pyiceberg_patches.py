@@ -1,10 +1,14 @@
-"""Patches of PyIceberg that make reads and commits fast on tables with many versions.
+"""Patches of PyIceberg: fast reads and commits of tables with many versions, and clocks put back.
 
 All rest on private parts of PyIceberg. With another version than the tested one, tables work
-without them, only slower. A test fails when another version is installed.
+without them, only slower, and not after a clock was put back. A test fails when another version is
+installed.
 """
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyiceberg
@@ -14,12 +18,19 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.typedef import UTF8
 
+from lake import clocks
+
 TESTED_VERSION = "0.12.0"
 """Version of PyIceberg that the patches were tested with."""
+
+AHEAD_MS = int(clocks.AHEAD.total_seconds() * 1000)
+"""The tolerance of Iceberg's Java for instants of a log is the same minute."""
+
+Entry = TypeVar("Entry", SnapshotLogEntry, MetadataLogEntry)
 
 Frozen = TypeVar("Frozen", PartitionSpec, Schema, Snapshot)
 
@@ -27,6 +38,9 @@ _read = FromInputFile.table_metadata
 
 _kept: dict[str, tuple[str, TableMetadata]] = {}
 """Of each table's folder the metadata file that was read last, and what it holds."""
+
+_of_clock_ahead: dict[str, str] = {}
+"""Of each table's folder the metadata file whose instants were put back when it was read."""
 
 MOST_KEPT = 64
 """More than a catalog has tables; a process of many homes forgets the first ones."""
@@ -86,7 +100,73 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
         known = _kept[folder] = location, _completed(_read(input_file, encoding))
         for first in list(_kept)[:-MOST_KEPT]:
             _kept.pop(first, None)
-    return known[1]
+            _of_clock_ahead.pop(first, None)
+    # Also what is kept: the clock may have been put back since.
+    metadata = put_back(known[1], clocks.latest())
+    if metadata is not known[1]:
+        _kept[folder] = location, metadata
+        _of_clock_ahead[folder] = location
+    return metadata
+
+
+def was_put_back(location: str) -> bool:
+    """Return whether the instants of a metadata file were put back when it was read."""
+    return _of_clock_ahead.get(location.rpartition("/")[0]) == location
+
+
+def put_back(metadata: TableMetadata, latest: datetime) -> TableMetadata:
+    """Return metadata of which no instant lies after a later one, or after the latest that counts.
+
+    Iceberg's Java refuses to commit to a table whose last commit is a minute in the future, and to
+    read one whose log goes back by a minute. So a clock that was ahead would stop all ticks until
+    its time has come.
+
+    Args:
+        metadata: of a table.
+        latest: the latest instant that counts.
+    """
+    milliseconds = int(latest.timestamp() * 1000)
+    log, updates = metadata.snapshot_log, metadata.metadata_log
+    newest = max((each.timestamp_ms for each in metadata.snapshots), default=0)
+    if max(newest, metadata.last_updated_ms) <= milliseconds and not (
+        _goes_back(log) or _goes_back(updates)
+    ):
+        return metadata
+    now = milliseconds - AHEAD_MS
+    last = min(metadata.last_updated_ms, now)
+    put_back = {each.snapshot_id: each for each in _sorted(log, last)}
+    return metadata.model_copy(
+        update={
+            "last_updated_ms": last,
+            "snapshot_log": list(put_back.values()),
+            "metadata_log": _sorted(updates, last),
+            "snapshots": [
+                each.model_copy(
+                    update={
+                        "timestamp_ms": put_back[each.snapshot_id].timestamp_ms
+                        if each.snapshot_id in put_back
+                        else min(each.timestamp_ms, last)
+                    }
+                )
+                for each in metadata.snapshots
+            ],
+        }
+    )
+
+
+def _goes_back(log: Sequence[Entry]) -> bool:
+    return any(
+        later.timestamp_ms < earlier.timestamp_ms - AHEAD_MS for earlier, later in pairwise(log)
+    )
+
+
+def _sorted(log: Sequence[Entry], last: int) -> list[Entry]:
+    """Return a log without an entry that is later than the one after it, or than the last."""
+    kept: list[Entry] = []
+    for each in reversed(log):
+        last = min(last, each.timestamp_ms)
+        kept.append(each.model_copy(update={"timestamp_ms": last}))
+    return kept[::-1]
 
 
 def _completed(metadata: TableMetadata) -> TableMetadata:

@@ -6,11 +6,12 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, IsNull
 
+from lake import clocks
 from lake.catalog import Lake
-from lake.conditions import window_filter
+from lake.conditions import not_before, window_filter
 from lake.damaged_files import damaged
 from lake.schema import Table
-from lake.window import HOUR, Window
+from lake.window import HOUR, MICROSECOND, Window
 
 ISOLATED = (
     "SET TimeZone = 'UTC'",
@@ -57,13 +58,20 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
 
 
 def _newest_first(lake: Lake, table: Table) -> Iterator[BooleanExpression]:
-    """Yield conditions that divide a table by time: an hour, two, four, ..., rows without one."""
-    hours = sorted(lake.rows_by_hour(table), reverse=True)
+    """Yield conditions that divide a table by time: an hour, two, four, ..., rows without one.
+
+    Rows of a clock that is ahead come after all others: the newest rows are wanted.
+    """
+    end = clocks.latest() + MICROSECOND
+    known = sorted(lake.rows_by_hour(table), reverse=True)
+    hours = [hour for hour in known if hour < end]
     first, count = 0, 1
     while first < len(hours):
         part = hours[first : first + count]
-        yield window_filter(table, Window(part[-1], part[0] + HOUR))
+        yield window_filter(table, Window(part[-1], min(part[0] + HOUR, end)))
         first, count = first + count, 2 * count
+    if known and known[0] > end - HOUR:
+        yield not_before(table.instant, end)
     yield IsNull(table.instant)  # pyright: ignore
 
 

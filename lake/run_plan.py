@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from lake import clocks
 from lake.catalog import Lake
 from lake.counter_windows import CounterWindow, counter_windows
 from lake.decisions import Decision, decisions
@@ -137,7 +138,12 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     if window.empty:
         return RunPlan(window, settings=settings)
     reach, memory = _reach(window, settings), remembered(window)
-    loaded = loaded_snapshots(lake, reach, observed_in=window)
+    latest = max(window.start, clocks.latest())
+    loaded = [
+        each
+        for each in loaded_snapshots(lake, reach, observed_in=window)
+        if each.observed_at <= latest
+    ]
     known = [each for each in loaded if each.observed_at in memory]
     inside = [each for each in known if each.observed_at in window]
     before = [each for each in known if each.observed_at < window.start]
@@ -145,9 +151,9 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
     quarantined = read_quarantine(lake, Window(reach.start, window.start), decided)
     filled = frozenset(table.name for table in raw.ALL if lake.has_rows(table, window))
     counted = raw.BROKER_STATS.name in filled
-    # Not after now: a snapshot of a clock that was ahead would keep incidents where they are.
-    before_now = Window(window.start - MEMORY, max(window.start, datetime.now(UTC)))
-    computed = newest_computed(lake, before_now) if inside else {}
+    # A snapshot of a clock that was ahead would keep incidents where they are.
+    counting = Window.through(window.start - MEMORY, latest)
+    computed = newest_computed(lake, counting) if inside else {}
     return RunPlan(
         window,
         snapshots=tuple(inside),

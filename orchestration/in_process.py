@@ -11,6 +11,7 @@ import dagster as dg
 from assets.partitions import PARTITION, PENDING, first_hour, partition_key, range_tags
 from assets.raw import LANDING
 from assets.run_tags import process_tags
+from lake import clocks
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.failures import OURS, SERVER_GONE, essence
@@ -71,7 +72,7 @@ def tick(
 def _last_hour(settings: Settings) -> datetime:
     """Return an instant of the last hour that a tick has to compute if it does not collect."""
     now, landing = datetime.now(UTC), Landing.of(settings.home, settings.catalog)
-    newest = max(newest_landed(landing).values(), default=now)
+    newest = max(newest_landed(landing, clocks.latest(now)).values(), default=now)
     return newest if first_hour(settings.history_days) <= newest < now else now
 
 

@@ -14,6 +14,7 @@ from lake.catalog import NAME, Lake
 from lake.catalog_config import place_of
 from lake.damaged_files import usable
 from lake.failures import one_line
+from lake.landing import SET_ASIDE, aside
 from lake.landing_places import HEADER, Landing
 from lake.leases import TABLES, LeaseError
 from settings.environment import Settings
@@ -136,6 +137,11 @@ def check_landing(landing: Landing) -> str:
         landing.remove(place)
         landing.remove_empty(place.parent)
     _same(found, str(landing))
+    if left_out := aside(landing):
+        return (
+            f"{landing}; {len(left_out)} snapshots of a wrong clock are set aside in {SET_ASIDE}, "
+            f"the newest of {left_out[-1].observed_at:%Y-%m-%dT%H:%M:%SZ}"
+        )
     return str(landing)
 
 

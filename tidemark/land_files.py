@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from lake import clocks
 from lake.landing import has_landed, land
 from rocketmq.files.local_offsets import read_local_offsets
 from rocketmq.files.stats_log import read_stats_log
@@ -58,16 +59,21 @@ def land_stats_log(logs: Iterable[Path], cluster: str, broker: str, broker_id: i
 def land_all(snapshots: Iterable[Snapshot]) -> int:
     """Land snapshots and print a line for each; problems go to standard error.
 
-    A snapshot that has landed before, as instants of a log that is read again, stays as it is.
+    A snapshot that has landed before, as instants of a log that is read again, stays as it is. One
+    of an instant that no snapshot can be of, as a line of a wrong clock makes it, is left out.
 
     Returns:
         Number of snapshots.
 
     Raises:
-        CommandError: a snapshot holds nothing.
+        CommandError: a snapshot holds nothing, or all were left out.
     """
-    landing, count = invocation().landing, 0
+    landing, count, left_out = invocation().landing, 0, ""
     for snapshot in snapshots:
+        if reason := clocks.fault(snapshot.observed_at):
+            left_out = f"{printable(snapshot.snapshot_id)}: left out, because {reason}"
+            typer.echo(left_out, err=True)
+            continue
         count += 1
         lines = problem_lines(snapshot)
         if snapshot.status == "FAILED":
@@ -82,6 +88,8 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
         rows = [f"{len(getattr(snapshot, name))} {name}" for name in TABLES]
         rows = [text for text in rows if not text.startswith("0 ")]
         typer.echo(f"{name}: {snapshot.status}, {', '.join(rows) or 'no rows'}")
+    if left_out and not count:
+        raise CommandError(left_out)
     return count
 
 

@@ -23,12 +23,19 @@ from alerting.incidents.inhibition import HIDDEN, apply_inhibition
 from alerting.rules.base import AppliedRule, BaseRule
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
+from lake.window import MICROSECOND
 
 REOPEN_WITHIN = timedelta(hours=1)
 """A recurrence this soon after the resolution reopens the same incident."""
 
 MOST_SNAPSHOTS = 20
 """Snapshots that an incident names at most: the first ones, and the newest."""
+
+INSTANTS = (
+    *("opened_at", "fired_at", "acknowledged_at", "resolved_at"),
+    *("observed_at", "last_true_at", "streak_at"),
+)
+"""What of an incident has the time of an observation, or of a person's action."""
 
 PIPELINE_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == PIPELINE)
 """Kinds of rules about Tidemark's own work."""
@@ -41,6 +48,7 @@ def advance(
     *,
     all_rules: bool = True,
     inhibitions: Sequence[Inhibition] = HIDDEN,
+    latest: datetime | None = None,
 ) -> list[Incident]:
     """Advance incidents through evaluations.
 
@@ -50,35 +58,41 @@ def advance(
         rules: the present rules by name; incidents that no rule applies to resolve.
         all_rules: whether `rules` is complete; otherwise a missing rule resolves nothing.
         inhibitions: which incidents inhibit others.
+        latest: the latest instant that counts now. An incident with a later one was changed by a
+            clock that was ahead, and would wait for its time to come; see `put_back`.
 
     Returns:
         The incidents after the evaluations. Incidents that never fired may be missing.
     """
     applied_rules = {name: rule.applied_rules() for name, rule in rules.items()}
-    latest: dict[tuple[str, str], Incident] = {}
+    newest: dict[tuple[str, str], Incident] = {}
     for incident in sorted(current, key=lambda each: each.opened_at):
-        latest[incident.rule, incident.subject] = incident
-    superseded = [each for each in current if latest[each.rule, each.subject] is not each]
+        newest[incident.rule, incident.subject] = incident
+    superseded = [each for each in current if newest[each.rule, each.subject] is not each]
     for evaluation in evaluations:
+        if latest is not None and evaluation.observed_at <= latest:
+            for key, incident in list(newest.items()):
+                if _covers(evaluation, incident):
+                    newest[key] = put_back(incident, latest, evaluation.observed_at - MICROSECOND)
         for alert in evaluation.alerts:
             key = alert.rule, alert.subject
             applied = _applied_to(applied_rules, alert.rule, alert.row)
             if applied is not None:
-                before = latest.get(key)
-                latest[key] = after_true(before, alert, applied)
-                if before and before.incident_id != latest[key].incident_id:
+                before = newest.get(key)
+                newest[key] = after_true(before, alert, applied)
+                if before and before.incident_id != newest[key].incident_id:
                     superseded.append(before)
         true = {(alert.rule, alert.subject) for alert in evaluation.alerts}
-        for key, incident in list(latest.items()):
+        for key, incident in list(newest.items()):
             if key not in true and _covers(evaluation, incident):
                 if incident.rule not in rules and not all_rules:
                     continue
                 after = _after_no_alert(incident, evaluation, applied_rules)
                 if after is None:
-                    del latest[key]
+                    del newest[key]
                 else:
-                    latest[key] = after
-    return apply_inhibition([*superseded, *latest.values()], inhibitions)
+                    newest[key] = after
+    return apply_inhibition([*superseded, *newest.values()], inhibitions)
 
 
 def _covers(evaluation: Evaluation, incident: Incident) -> bool:
@@ -226,6 +240,25 @@ def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -
         acknowledged_by=by,
         acknowledge_reason=because or None,
     )
+
+
+def put_back(incident: Incident, latest: datetime, to: datetime) -> Incident:
+    """Return an incident without instants that do not count yet; they become an earlier one.
+
+    Args:
+        incident: the incident; without such instants it stays as it is.
+        latest: the latest instant that counts.
+        to: what later ones become.
+    """
+    later = {
+        name: to for name in INSTANTS if (at := getattr(incident, name)) is not None and at > latest
+    }
+    transitions = tuple(
+        replace(each, at=to) if each.at > latest else each for each in incident.transitions
+    )
+    if not later and transitions == incident.transitions:
+        return incident
+    return replace(incident, transitions=transitions, **later)
 
 
 def is_current(incident: Incident, now: datetime) -> bool:

@@ -14,6 +14,7 @@ from alerting.incidents.inhibition import HIDDEN
 from alerting.incidents.life_cycle import REOPEN_WITHIN, advance, closed, is_current
 from alerting.rules.base import BaseRule
 from alerting.rules.inhibitions import Inhibition
+from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import any_of, not_before, one_of
 from lake.leases import INCIDENTS as INCIDENTS_LEASE
@@ -99,7 +100,14 @@ def advance_incidents(
     by_name = {rule.name: rule for rule in rules}
     with incidents_lease(lake):
         before = current_incidents(lake, evaluations[0].observed_at, known).incidents
-        after = advance(before, evaluations, by_name, all_rules=all_rules, inhibitions=inhibitions)
+        after = advance(
+            before,
+            evaluations,
+            by_name,
+            all_rules=all_rules,
+            inhibitions=inhibitions,
+            latest=clocks.latest(),
+        )
         return after, save(lake, before, after)
 
 
@@ -132,8 +140,14 @@ def save(
     new = {each.incident_id: each for each in after}
     now = clock()
     changed = [replace(each, written_at=now) for each in after if old.get(each.incident_id) != each]
-    removed = plain_rows(old[each] for each in old.keys() - new.keys())
-    lake.upsert(INCIDENTS, plain_rows(changed), removed)
+    removed = [old[each] for each in old.keys() - new.keys()]
+    # A row lies in the hour in which its incident opened.
+    redated = [
+        old[each.incident_id]
+        for each in changed
+        if each.incident_id in old and old[each.incident_id].opened_at != each.opened_at
+    ]
+    lake.upsert(INCIDENTS, plain_rows(changed), plain_rows([*removed, *redated]))
     return len(changed) + len(removed)
 
 

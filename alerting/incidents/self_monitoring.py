@@ -13,9 +13,9 @@ import msgspec
 
 from alerting.incidents.incident import Alert, Evaluation
 from alerting.rules.model import BaseRule, Rule
+from lake import clocks
 from lake.catalog import Lake
 from lake.landing import newest_landed
-from lake.retention import TRUSTED
 from lake.tables.progress import SNAPSHOTS
 from lake.tables.quality import RESULTS
 from lake.window import HOUR, Window
@@ -56,7 +56,7 @@ def check_pipeline(
         without_success: jobs of which Dagster remembers no success: too few failures there show
             nothing, as its history may be gone.
     """
-    landed_at = newest_landed(lake.landing, now + TRUSTED) if at_work else {}
+    landed_at = newest_landed(lake.landing, clocks.latest(now)) if at_work else {}
     states = {
         "collection_late": lambda: _ages(
             lake, now, since, removed_clusters, landed_at, tick_took.total_seconds()

@@ -1,5 +1,6 @@
 """Topics, brokers, events and quality: one table each, in the same manner."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from board.pages.layout import ThePage
 from board.paging import containing, having
 from board.responses import ProblemError
 from board.topic_rows import topic_details, topic_rows
+from lake.landing import Landed, aside
+from lake.landing_places import Landing
 from lake.tables import quality, raw
 from lake.typed_rows import dict_rows
 from lake.window import MICROSECOND, Window
@@ -30,7 +33,7 @@ def topics(page: ThePage, cluster: str = "", q: str = "") -> Response:
                "produce_tps", "groups", "lag", "newest_stored_at")  # fmt: skip
     return page.render("table.html", title="Topics", columns=columns, rows=found[:MOST],
                        count=len(found), q=q, filters=True, quarantined=0,
-                       ahead=())  # fmt: skip
+                       ahead=(), aside=())  # fmt: skip
 
 
 def _users_first(row: dict[str, Any]) -> tuple[bool, bool, str]:
@@ -55,7 +58,7 @@ def brokers(page: ThePage) -> Response:
     rows = page.rows.of(raw.BROKERS).sort_by([("cluster", "ascending"), ("broker", "ascending")])
     return page.render("table.html", title="Brokers", columns=columns, rows=dict_rows(rows),
                        count=rows.num_rows, q="", filters=False, quarantined=0,
-                       ahead=())  # fmt: skip
+                       ahead=(), aside=())  # fmt: skip
 
 
 @router.get("/events")
@@ -71,7 +74,7 @@ def events(page: ThePage, hours: int = 24) -> Response:
     return page.render("table.html", title="Events", columns=columns,
                        rows=dict_rows(rows.slice(0, MOST)), count=rows.num_rows, q="",
                        filters=False, quarantined=0,
-                       ahead=())  # fmt: skip
+                       ahead=(), aside=())  # fmt: skip
 
 
 @router.get("/quality")
@@ -84,4 +87,12 @@ def results(page: ThePage) -> Response:
     return page.render("table.html", title="Quality", columns=columns, rows=rows[:MOST],
                        count=len(rows), q="", filters=False,
                        quarantined=page.rows.of(quality.QUARANTINE).num_rows,
-                       ahead=page.store.ahead(datetime.now(UTC)))  # fmt: skip
+                       ahead=page.store.ahead(datetime.now(UTC)),
+                       aside=_aside(page.store.lake.landing))  # fmt: skip
+
+
+def _aside(place: Landing) -> list[Landed]:
+    """Return the snapshots of wrong clocks; none where the landing cannot be read just now."""
+    with suppress(OSError):
+        return aside(place)
+    return []

@@ -466,3 +466,27 @@ def test_a_broker_missing_three_snapshots_is_notified_once(rules):
         *(at(n, untrue=[("down", BROKER)]) for n in range(5, 9)),
     ]
     assert notified(lived(evaluations, rules)) == [("FIRING", 2), ("RESOLVED", 6)]
+
+
+@pytest.mark.parametrize("by", [2, 60 * 24, 60 * 24 * 365 * 100])
+@pytest.mark.parametrize("is_true", [True, False])
+def test_a_clock_that_was_ahead_holds_no_incident(rules, by, is_true):
+    """It changed the incident last, and the clock was put back."""
+    lags = [150] * 3 + [50] * (5 if is_true else 1)
+    before = advance((), [*seen(lags[:-1]), *seen(lags[-1:], start=by + 7)], rules)
+    now = {"latest": minute(8)}
+    following = seen([150 if is_true else 50] * 5, start=8)
+    after = before
+    for evaluation in following:
+        after = advance(after, [evaluation], rules, **now)
+    (found,) = after
+    assert found.state == ("FIRING" if is_true else "RESOLVED")
+    assert found.observed_at == minute(12)
+    instants = [each.at for each in found.transitions]
+    assert instants == sorted(instants) and instants[-1] <= minute(12)
+
+
+def test_a_late_evaluation_puts_no_incident_back(rules):
+    """Its instants are those of the present; only what comes after now is."""
+    before = advance((), seen([150] * 9), rules)
+    assert advance(before, seen([50], start=3), rules, latest=minute(8)) == before

@@ -107,6 +107,18 @@ def test_stats_log_twice(home):
     assert lake.read(raw.BROKER_STATS).num_rows == 2 * (130 + 170)
 
 
+@pytest.mark.parametrize(("year", "exit_code"), [("2099", 0), ("0001", 0), ("9999", 0), ("", 1)])
+def test_a_line_of_a_wrong_clock_is_left_out_and_named(home, tmp_path, year, exit_code):
+    (line, *_) = (text for text in LOG.read_text().splitlines() if "Stats In One Minute" in text)
+    wrong = (year or "2099") + line[4:]
+    log = tmp_path / "stats.log"
+    log.write_text("\n".join([line, wrong] if year else [wrong]) + "\n")
+    done = collect(home, "--cluster", "lab", "--broker", "broker-a", "--stats-log", log)
+    assert done.returncode == exit_code, done.stderr
+    assert "left out, because it lies" in done.stderr
+    assert len(list(landed(home))) == (1 if year else 0)
+
+
 def test_stats_log_of_a_slave(home):
     """Beside the master's of the same instants, not instead of it and not skipped for it."""
     of = ("--cluster", "lab", "--broker", "broker-a", "--stats-log", LOG)

@@ -1,0 +1,43 @@
+"""Which instants count: clocks of hosts differ, and some are wrong by years.
+
+Whoever takes the newest of something, or plans by instants that another host wrote, asks here.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+AHEAD = timedelta(minutes=1)
+"""How far after now an instant may lie and still count. A later one is left out of plans, pages and
+alerts until its time has come, and never holds an incident."""
+
+WRONG = timedelta(hours=1)
+"""By how much clocks of the hosts of a deployment differ at most. A landed snapshot that lies
+further ahead is of a clock that was wrong: it is never loaded."""
+
+EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
+"""No RocketMQ is older. A clock that has lost its time starts in 1970, or at another such date."""
+
+
+def latest(now: datetime | None = None) -> datetime:
+    """Return the latest instant that counts.
+
+    Args:
+        now: the present, None = by the clock of this host.
+    """
+    return (now or datetime.now(UTC)) + AHEAD
+
+
+def fault(instant: datetime, now: datetime | None = None) -> str | None:
+    """Return why no snapshot can be of an instant, in a few words; None where one can be.
+
+    Args:
+        instant: what a file or a folder has.
+        now: the present, None = by the clock of this host.
+    """
+    present = now or datetime.now(UTC)
+    if instant < EARLIEST:
+        return f"it lies before {EARLIEST:%Y}, when there was no RocketMQ"
+    if instant > present + WRONG:
+        ahead = instant - present
+        length = f"{ahead.days:,} days" if ahead.days else f"{ahead.seconds // 60} minutes"
+        return f"it lies {length} after the clock of this host ({present:%Y-%m-%dT%H:%M:%SZ})"
+    return None
