@@ -52,7 +52,7 @@ class LiveSnapshots:
             if last.snapshot is None or time.monotonic() - last.taken_at >= SECONDS:
                 now = datetime.now(UTC)
                 memory = Memory.of(self._state, cluster.key)
-                target = cluster.target(memory.remembered(now), kin=memory.kin(now))
+                target = cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
                 last.snapshot = collect_snapshot(replace(target, counters=False))
                 last.taken_at = time.monotonic()
             snapshot = last.snapshot

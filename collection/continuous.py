@@ -14,7 +14,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
+from collection.descriptors import raise_limit, sharing_descriptors
+from collection.own_thread import in_own_thread
 from collection.snapshots import Collector, NeverReachedError, Read, in_this_process
 from collection.turns import CollectedElsewhereError
 from collection.waiting import Waiting, WaitsError
@@ -78,6 +81,7 @@ async def collect_every(
             `ALIVE_SECONDS` of the time between.
         waiting: where snapshots wait that an object store does not take.
     """
+    raise_limit()
     stop = asyncio.Event()
     kept = Shared(shared.leases, KeptState(shared.state, warn))
     watches = [
@@ -95,7 +99,7 @@ async def collect_every(
                 waiting,
             )
         )
-        for cluster in clusters
+        for cluster in sharing_descriptors(clusters)
     ]
 
     tidying = asyncio.create_task(_tidy())
@@ -247,7 +251,7 @@ async def _tidy() -> None:
 async def _collect_and_land(landings: Landings, collector: Collector, seconds: float) -> None:
     try:
         snapshot = await collector.take_snapshot(seconds)
-        await asyncio.to_thread(landings.land, snapshot)
+        await in_own_thread(partial(landings.land, snapshot), f"land {landings.key}")
     except CollectedElsewhereError as error:
         landings.once(f"{one_line(error)}; standing by")
     except LeaseError as error:

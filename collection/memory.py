@@ -6,6 +6,7 @@ would be complete, and everything on that broker gone without a word.
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,6 +18,10 @@ from settings.constants import MEMORY
 
 FOLDER = "collector"
 
+
+MOST_REMEMBERED = 2_000
+"""Brokers that the memory of a cluster holds, the last to respond: name servers decide how many
+there are, and every snapshot reads the memories of all clusters."""
 
 LONGEST_NAME = 200
 """Bytes of a file's name without its endings; file systems take 255."""
@@ -98,12 +103,18 @@ class Memory:
         """
         return tuple(sorted(key for key, at in self.brokers.items() if abs(now - at) <= MEMORY))
 
-    def kin(self, now: datetime) -> tuple[tuple[Remembered, ...], ...]:
+    def kin(self, now: datetime, without: Iterable[str] = ()) -> tuple[tuple[Remembered, ...], ...]:
         """What the other memories remember: some may be of the same cluster.
 
         It can be configured by its name, and by each of its name servers.
+
+        Args:
+            now: the present.
+            without: keys of configured clusters that are others. Whoever controls the name server
+                of one can list brokers of another there, with addresses of its own.
         """
-        others = [name for name in self.state.names(FOLDER) if name != self.name]
+        foreign = {self.name, *(f"{name_of(key)}.json" for key in without)}
+        others = [name for name in self.state.names(FOLDER) if name not in foreign]
         return tuple(self._read(self.state, name).remembered(now) for name in others)
 
     def learn(
@@ -143,7 +154,9 @@ class Memory:
             for (broker, broker_id, address), at in self.brokers.items()
             if (broker, address) in expected or broker not in moved
         }
-        self.brokers = kept | dict.fromkeys(responded, snapshot.observed_at.astimezone(UTC))
+        brokers = kept | dict.fromkeys(responded, snapshot.observed_at.astimezone(UTC))
+        newest = sorted(brokers, key=brokers.__getitem__)[-MOST_REMEMBERED:]
+        self.brokers = {key: brokers[key] for key in newest}
         self._write()
 
     def _write(self) -> None:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from collection.descriptors import sharing_descriptors
 from collection.memory import Memory
+from collection.own_thread import in_own_thread
 from collection.turns import (
     CollectedElsewhereError,
     Standing,
@@ -48,8 +50,12 @@ Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
 
 
 async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
-    """The reading of a cluster that one process can read."""
-    return await collect(target)
+    """Read a cluster in a thread and an event loop of its own.
+
+    Responses are decoded where they arrive. In one loop, large ones of one cluster would keep those
+    of all others waiting.
+    """
+    return await in_own_thread(lambda: asyncio.run(collect(target)), f"read {cluster.key}")
 
 
 async def take_snapshot(
@@ -180,7 +186,8 @@ def take_snapshots(
     async def take_all() -> None:
         # Not returned: asyncio.run of Python 3.11 would write out the whole result.
         tasks = (
-            take_snapshot(shared, cluster, priority_groups, read, since) for cluster in clusters
+            take_snapshot(shared, cluster, priority_groups, read, since)
+            for cluster in sharing_descriptors(clusters)
         )
         found.extend(await asyncio.gather(*tasks, return_exceptions=True))
 
@@ -205,7 +212,7 @@ async def _collect(
 ) -> Snapshot:
     started = datetime.now(UTC)
     try:
-        kin = await asyncio.to_thread(memory.kin, started)
+        kin = await asyncio.to_thread(memory.kin, started, cluster.others)
         target = cluster.target(memory.remembered(started), kin=kin)
         target = replace(target, deep=deep, last_name=memory.cluster)
         return await read(cluster, _within(target, seconds))

@@ -31,7 +31,6 @@ from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.pacing import paced
 
 Ages = dict[GroupQueue, StoreTime]
 Offsets = Mapping[OffsetKey, Mapping[int, int]]
@@ -164,11 +163,11 @@ class _BrokerReader:
 
         if not self.clock_is_known:
             await self._measure_clock(pairs[0].topic)
-        await paced(pairs, request, limits.in_flight)
+        await self.client.paced(pairs, request, limits.in_flight)
         offsets = await self._offsets()
         moved = {_pair(item) for item in self.wanted if self._advanced_to(item, offsets)}
         again = [pair for pair in pairs if pair in moved][: limits.requests - len(pairs)]
-        await paced(again, request_again, limits.in_flight)
+        await self.client.paced(again, request_again, limits.in_flight)
         for item in self.wanted:
             self._conclude(item, offsets, first, second)
 

@@ -8,16 +8,18 @@ import asyncio
 from datetime import UTC, datetime
 
 from rocketmq.names import CONNECTIONS
-from rocketmq.records import LeftOut, Problem, Snapshot
+from rocketmq.records import TABLES, LeftOut, Problem, Snapshot
 from rocketmq.snapshot.assembly import fill
 from rocketmq.snapshot.broker_reader import BrokerReader
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.discovery import read_roster
+from rocketmq.snapshot.large_groups import leave_out_large_groups
 from rocketmq.snapshot.online import Online, merged_online, online_at
 from rocketmq.snapshot.problems import Problems
 from rocketmq.snapshot.proxies import ProxyMembers, read_proxies
 from rocketmq.snapshot.target import ClusterTarget
+from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode
 
@@ -34,7 +36,8 @@ async def collect(target: ClusterTarget) -> Snapshot:
         what is missing and why.
     """
     problems = Problems()
-    async with target.client(target.total_timeout) as client:
+    allowance = target.allowance()
+    async with target.client(target.total_timeout, allowance=allowance) as client:
         roster = await read_roster(client, target, problems)
         snapshot = Snapshot(roster.cluster, "remote", roster.observed_at)
         snapshot.transport = target.security.transport
@@ -56,6 +59,7 @@ async def collect(target: ClusterTarget) -> Snapshot:
         _add_unknown_members(reading, groups, problems)
     masters = [reading for reading in readings if reading.is_master and reading.responded]
     online = merged_online([online_at(masters), proxied.online])
+    online = leave_out_large_groups(online, masters, problems)
     fill(snapshot, readings, online)
     snapshot.left_out = [
         LeftOut("lite_topics", reading.address, reading.lite_topics_left_out)
@@ -63,8 +67,10 @@ async def collect(target: ClusterTarget) -> Snapshot:
         if reading.lite_topics_left_out
     ]
     if target.deep:
-        await _add_deep_part(target, target.deep, snapshot, readings, problems, online)
-    _conclude(snapshot, readings, problems, proxied.responded)
+        await _add_deep_part(
+            target, target.deep, snapshot, readings, problems, online, allowance=allowance
+        )
+    _conclude(snapshot, readings, problems, proxied.responded, roster.left_out)
     return snapshot
 
 
@@ -88,12 +94,14 @@ async def _add_deep_part(
     readings: list[BrokerReading],
     problems: Problems,
     online: Online,
+    *,
+    allowance: Allowance,
 ) -> None:
     """Add the deep part, with a transport and a time limit of its own."""
     # Imported here: a snapshot that is not deep (`tidemark lag`) is done before this import is.
     from rocketmq.deep.deep_snapshot import read_deep
 
-    async with target.client(options.total_timeout, options.client_reports) as client:
+    async with target.client(options.total_timeout, options.client_reports, allowance) as client:
         await read_deep(client, snapshot, readings, options, problems, online)
         snapshot.requests += client.requests
         snapshot.bytes += client.bytes
@@ -243,21 +251,30 @@ def _without_replaced_brokers(
 
 
 def _conclude(
-    snapshot: Snapshot, readings: list[BrokerReading], problems: Problems, proxies: int | None
+    snapshot: Snapshot,
+    readings: list[BrokerReading],
+    problems: Problems,
+    proxies: int | None,
+    left_out: int,
 ) -> None:
-    """Fill the header.
+    """Fill the header; a snapshot with more problems than it may name keeps no row.
 
     Args:
         snapshot: the snapshot.
         readings: of every expected address.
         problems: what could not be read.
         proxies: proxies that reported online members; None without any request to them.
+        left_out: expected addresses that were not read.
     """
     snapshot.problems = problems.rows()
-    snapshot.brokers_expected = len(readings)
+    snapshot.brokers_expected = len(readings) + left_out
     snapshot.brokers_answered = sum(reading.responded for reading in readings)
     snapshot.proxies_answered = proxies
-    if not any(reading.is_master and reading.responded for reading in readings):
+    if problems.left_out:
+        for table in TABLES:
+            setattr(snapshot, table, [])
+        snapshot.status = "FAILED"
+    elif not any(reading.is_master and reading.responded for reading in readings):
         snapshot.status = "FAILED"
     elif snapshot.problems or snapshot.brokers_answered < snapshot.brokers_expected:
         snapshot.status = "PARTIAL"

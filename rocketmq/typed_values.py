@@ -19,6 +19,14 @@ _EXACT_AS_FLOAT = 1 << 42
 shows."""
 
 
+LONGEST_NAME = 1_000
+"""Characters of a name. RocketMQ takes 127 of a topic and 255 of a group; ids of clients have no
+limit of their own. A name stands in every row about it."""
+
+LONGEST_TEXT = 64 * 1024
+"""Characters of any other text, such as the expression of a subscription."""
+
+
 def object_of(value: Any) -> dict[Any, Any]:
     """Return the value if it is an object.
 
@@ -33,17 +41,43 @@ def text(value: Any) -> str:
 
     Raises:
         TypeError: it is not.
+        ValueError: it is longer than `LONGEST_TEXT`.
     """
-    return _checked(value, str, "text")
+    found = _checked(value, str, "text")
+    if len(found) > LONGEST_TEXT:
+        raise ValueError(f"a text of {len(found)} characters")
+    return found
+
+
+def short_text(value: Any) -> str:
+    """Return the value if it is a text that names something.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is longer than `LONGEST_NAME`.
+    """
+    found = text(value)
+    if len(found) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(found)} characters: {found[:40]!r}...")
+    return found
 
 
 def texts(value: Any) -> list[str]:
     """Return a list of texts; None gives an empty list.
 
     Raises:
-        TypeError: it is something else.
+        TypeError, ValueError: it is something else, or one is too long.
     """
     return list(map(text, _checked([] if value is None else value, list, "a list")))
+
+
+def short_texts(value: Any) -> list[str]:
+    """Return a list of names; None gives an empty list.
+
+    Raises:
+        TypeError, ValueError: it is something else, or one is too long.
+    """
+    return list(map(short_text, texts(value)))
 
 
 def boolean(value: Any) -> bool:

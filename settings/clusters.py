@@ -6,16 +6,20 @@ where they are.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget, Remembered
+from rocketmq.wire.networks import Networks
 from rocketmq.wire.security import Credentials, Security, Tls
 from settings.errors import SettingsError
 from settings.home import Home
+
+NETWORKS = "TIDEMARK_BROKER_NETWORKS"
+"""The variable with the networks of all clusters that have none of their own."""
 
 SHORTEST = 1.0
 """Least seconds between two snapshots: a cluster is not read more often than that."""
@@ -85,6 +89,8 @@ class Cluster:
         client_reports: whether a deep snapshot also requests client reports (307, 223).
         deep_limits: limits of deep snapshots, as `DeepOptions` names them.
         broker_metrics: whether a deep snapshot also reads the brokers' endpoints for Prometheus.
+        networks: the only networks that are connected to; None for those of the environment.
+        others: keys of configured clusters that share no name server with this one.
     """
 
     namesrv: tuple[str, ...]
@@ -99,6 +105,8 @@ class Cluster:
     proxies: tuple[str, ...] = ()
     deep_limits: Mapping[str, int] | None = None
     broker_metrics: bool = False
+    networks: Networks | None = None
+    others: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:
@@ -147,13 +155,35 @@ class Cluster:
         return replace(target, **dict(self.limits or {}))
 
     def security(self, environment: Mapping[str, str] = os.environ) -> Security:
-        """Account and encryption, with the secrets as they are now.
+        """Account, encryption and networks, with the secrets as they are now.
 
         Raises:
-            SettingsError: the account is not where the settings point.
+            SettingsError: the account is not where the settings point, or the environment names no
+                networks where it should.
         """
+        networks = self.networks or networks_of(environment)
         credentials = self.acl.credentials(environment) if self.acl else None
-        return Security(credentials, self.tls)
+        return Security(credentials, self.tls, networks)
+
+
+def networks_of(environment: Mapping[str, str]) -> Networks | None:
+    """Return the networks that the environment limits connections to; None for any.
+
+    Raises:
+        SettingsError: they cannot be read. Then nothing is connected to.
+    """
+    text = environment.get(NETWORKS, "")
+    try:
+        return Networks.of(text) if text.strip() else None
+    except ValueError as error:
+        raise SettingsError([f"{NETWORKS}: {error}"]) from None
+
+
+def _among(cluster: Cluster, clusters: Sequence[Cluster]) -> Cluster:
+    """Return a cluster that knows which of those of its file are others."""
+    servers = set(cluster.namesrv)
+    others = (each.key for each in clusters if servers.isdisjoint(each.namesrv))
+    return replace(cluster, others=tuple(others))
 
 
 def _is_utf8(text: str) -> bool:
@@ -190,7 +220,8 @@ def configured(
     if file is not None:
         from settings.clusters_file import load_clusters
 
-        known = load_clusters(file)
+        file_clusters = load_clusters(file)
+        known = [_among(cluster, file_clusters) for cluster in file_clusters]
     chosen = [cluster for cluster in known if name in ("", cluster.name)]
     servers = tuple(part.strip() for part in namesrv.split(";") if part.strip())
     if servers:

@@ -18,6 +18,7 @@
       proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
       broker_metrics: true                # compare with the brokers' endpoints for Prometheus
       max_requests: 5000
+      networks: [10.1.0.0/16]             # nothing else is connected to, nor gets the account
 
 Files are named from the folder of the settings file. A secret itself cannot be written here.
 """
@@ -38,6 +39,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from rocketmq.wire.endpoint import split_endpoint
+from rocketmq.wire.networks import Networks
 from rocketmq.wire.security import Credentials, Tls
 from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
 from settings.durations import positive_seconds
@@ -53,6 +55,13 @@ def _one_or_many(value: Any) -> Any:
 def _endpoint(text: str) -> str:
     split_endpoint(text)
     return text.strip()
+
+
+def _networks(value: Any) -> Any:
+    parts = _one_or_many(value)
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("a network like 10.0.0.0/8, or a list of them, is wanted")
+    return Networks.of(" ".join(parts))
 
 
 def _span_or_never(value: Any) -> Any:
@@ -122,6 +131,8 @@ class Limits(_Strict):
     total_timeout: Seconds | None = None
     in_flight: Count | None = None
     max_requests: Count | None = None
+    max_brokers: Count | None = None
+    max_mib: Count | None = None
     max_lite_topics: Limit | None = None
 
 
@@ -158,6 +169,7 @@ class ClusterSettings(Limits):
         default=True, validation_alias=AliasChoices("client_reports", "ask_clients")
     )
     broker_metrics: bool = False
+    networks: Annotated[Networks | None, BeforeValidator(_networks)] = None
     deep_limits: DeepLimits = Field(default_factory=DeepLimits)
     spark_tasks: Annotated[None, BeforeValidator(_withdrawn)] = None
 
@@ -241,6 +253,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
         tuple(settings.proxies or ()),
         settings.deep_limits.model_dump(exclude_none=True) or None,
         settings.broker_metrics,
+        settings.networks,
     )
 
 

@@ -13,11 +13,13 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from rocketmq.wire.networks import Networks
 from settings.basics import BasicSettings
 from settings.catalog import CatalogSettings, ObjectStore
 from settings.errors import SettingsError
@@ -77,6 +79,11 @@ class Settings(BaseSettings):
         "", "What to call the cluster; without NAMESRV, which cluster of the file."
     )
     clusters: str = _setting("", "File of clusters; clusters.yaml in the home unless set.")
+    broker_networks: str = _setting(
+        "",
+        "Networks of name servers, brokers and proxies, e.g. 10.0.0.0/8, separated by blanks; "
+        "nothing else is connected to. Any address that is listed, unless set.",
+    )
     rules: str = _setting("", "Alert rules, a YAML file or a folder; ready-made unless set.")
     docs_url: str = _setting(
         "", "Address of the documentation site, whose runbooks notifications link to."
@@ -263,6 +270,13 @@ class Settings(BaseSettings):
                 f"{PREFIX}SPARK_MASTER takes local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
             )
         return self
+
+    @field_validator("broker_networks")
+    @classmethod
+    def _networks_can_be_read(cls, value: str) -> str:
+        if value.strip():
+            Networks.of(value)
+        return value
 
     @classmethod
     def read(cls) -> "Settings":

@@ -15,6 +15,7 @@ NAMES = tuple(
         "NAMESRV",
         "CLUSTER",
         "CLUSTERS",
+        "BROKER_NETWORKS",
         "RULES",
         "DOCS_URL",
         "HEALTH",

@@ -84,7 +84,7 @@ def target_of(cluster: Cluster) -> ClusterTarget:
     """
     now = datetime.now(UTC)
     memory = Memory.of(invocation().shared.state, cluster.key)
-    return cluster.target(memory.remembered(now), kin=memory.kin(now))
+    return cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
 
 
 def take_snapshot(

@@ -3,6 +3,8 @@
 All other keys are dropped while decoding: a deployment may have passwords in its configuration.
 """
 
+from rocketmq.typed_values import short_text
+
 CONFIG_KEYS = frozenset(
     {
         "brokerClusterName",
@@ -45,4 +47,4 @@ def decode_broker_config(body: bytes) -> dict[str, str]:
     name that the broker registers (`MixAll.properties2Object`).
     """
     entries = (line.partition("=") for line in body.decode(errors="replace").splitlines())
-    return {key: value for key, _, value in entries if key in CONFIG_KEYS}
+    return {key: short_text(value) for key, _, value in entries if key in CONFIG_KEYS}

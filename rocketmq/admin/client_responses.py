@@ -12,7 +12,17 @@ from typing import Any
 
 from rocketmq.admin.responses import subscription
 from rocketmq.records import Subscription
-from rocketmq.typed_values import boolean, instant, integer, object_of, optional, real, small, text
+from rocketmq.typed_values import (
+    boolean,
+    instant,
+    integer,
+    object_of,
+    optional,
+    real,
+    short_text,
+    small,
+    text,
+)
 from rocketmq.wire.fastjson import loads
 
 STRATEGIES = {
@@ -154,10 +164,11 @@ def decode_running_info(body: bytes) -> RunningInfo:
         None
         if subscriptions is None
         else sorted(
-            (subscription(text(it["topic"]), it) for it in subscriptions), key=lambda it: it.topic
+            (subscription(short_text(it["topic"]), it) for it in subscriptions),
+            key=lambda it: it.topic,
         ),
         queues,
-        {text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
+        {short_text(topic): _status(it) for topic, it in (found.get("statusTable") or {}).items()},
         None if threads is None or batch is None else threads * batch,
         is_orderly,
         batch,
@@ -196,7 +207,9 @@ def decode_consumer_status(body: bytes) -> dict[str, dict[MessageQueue, int]]:
     """Decode a 223 body: by client id, the offsets in the client's memory."""
     table = object_of(loads(body)).get("consumerTable") or {}
     return {
-        client_id: {_message_queue(key): integer(offset) for key, offset in offsets.items()}
+        short_text(client_id): {
+            _message_queue(key): integer(offset) for key, offset in offsets.items()
+        }
         for client_id, offsets in table.items()
     }
 
@@ -208,7 +221,9 @@ def _queues(table: Any, decode: Any) -> Iterator[tuple[MessageQueue, ProcessQueu
 
 def _message_queue(key: Any) -> MessageQueue:
     named = dict(key)
-    return MessageQueue(text(named["topic"]), text(named["brokerName"]), small(named["queueId"]))
+    return MessageQueue(
+        short_text(named["topic"]), short_text(named["brokerName"]), small(named["queueId"])
+    )
 
 
 def _process_queue(info: dict[str, Any]) -> ProcessQueue:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rocketmq.admin.queue_stats import QueueStats
 from rocketmq.admin.round_trip import request_or_none
 from rocketmq.names import names_of_lite_topic
-from rocketmq.typed_values import instant, integer, object_of, text
+from rocketmq.typed_values import instant, integer, object_of, short_text
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
 from rocketmq.wire.fastjson import loads
@@ -43,7 +43,9 @@ def decode_lite_topic(body: bytes) -> LiteTopic | None:
     members = (object_of(member) for member in found.get("subscriber") or ())
     return LiteTopic(
         QueueStats(integer(offsets["minOffset"]), maximum, written),
-        frozenset((text(member["group"]), text(member["clientId"])) for member in members),
+        frozenset(
+            (short_text(member["group"]), short_text(member["clientId"])) for member in members
+        ),
     )
 
 

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rocketmq.typed_values import (
-    integer,
-    object_of,
-    text,
-    texts,
-)
+from rocketmq.typed_values import integer, object_of, short_text, short_texts
 from rocketmq.wire.fastjson import loads
+
+MAX_LISTED = 20_000
+"""Addresses that one name server lists at most, of all its clusters."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,13 +34,17 @@ class ClusterInfo:
     brokers: dict[str, BrokerGroup]
     clusters: dict[str, list[str]]
 
-    def clusters_of(self, broker: str) -> set[str]:
-        """Return the clusters of a broker name: more than one where two clusters share it.
+    def clusters_by_broker(self) -> dict[str, set[str]]:
+        """Return the clusters of each broker name: more than one where two clusters share it.
 
         The addresses are those of whichever registered last.
         """
-        listed = {cluster for cluster, brokers in self.clusters.items() if broker in brokers}
-        return listed | {self.brokers[broker].cluster}
+        found = {broker: {group.cluster} for broker, group in self.brokers.items()}
+        for cluster, brokers in self.clusters.items():
+            for broker in brokers:
+                if broker in found:
+                    found[broker].add(cluster)
+        return found
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,10 +70,16 @@ def decode_broker_cluster_info(body: bytes) -> ClusterInfo:
     found = object_of(loads(body))
     groups = object_of(found["brokerAddrTable"]).items()
     clusters = object_of(found["clusterAddrTable"]).items()
-    return ClusterInfo(
-        {text(name): _broker_group(data) for name, data in groups},
-        {text(name): texts(brokers) for name, brokers in clusters},
+    info = ClusterInfo(
+        {short_text(name): _broker_group(data) for name, data in groups},
+        {short_text(name): short_texts(brokers) for name, brokers in clusters},
     )
+    listed = sum(len(group.addresses) for group in info.brokers.values())
+    named = sum(map(len, info.clusters.values()))
+    for number, kind in ((listed, "broker addresses"), (named, "brokers of clusters")):
+        if number > MAX_LISTED:
+            raise ValueError(f"a list of {number} {kind} (limit {MAX_LISTED})")
+    return info
 
 
 def decode_topic_route(body: bytes) -> TopicRoute:
@@ -86,6 +94,8 @@ def decode_topic_route(body: bytes) -> TopicRoute:
 
 
 def _broker_group(data: dict[str, Any]) -> BrokerGroup:
-    addresses = {integer(int(number)): text(at) for number, at in data["brokerAddrs"].items()}
+    addresses = {integer(int(number)): short_text(at) for number, at in data["brokerAddrs"].items()}
     acting = bool(data.get("enableActingMaster"))
-    return BrokerGroup(text(data["brokerName"]), text(data["cluster"]), addresses, acting)
+    return BrokerGroup(
+        short_text(data["brokerName"]), short_text(data["cluster"]), addresses, acting
+    )

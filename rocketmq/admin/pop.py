@@ -7,7 +7,7 @@ tracks messages in flight elsewhere. Used as a pull offset it would show nothing
 from collections.abc import Mapping
 
 from rocketmq.names import RETRY_PREFIX, is_lite_topic, version_order
-from rocketmq.typed_values import object_of, text
+from rocketmq.typed_values import object_of, short_text
 from rocketmq.wire.fastjson import loads
 
 POP_SINCE = version_order("V5_0_0")
@@ -22,7 +22,7 @@ def decode_request_modes(body: bytes) -> RequestModes:
     """Decode a 402 body; raises what decoders of `rocketmq.admin.responses` raise."""
     table = object_of(object_of(loads(body))["messageRequestModeMap"])
     return {
-        (text(topic), text(group)): text(chosen["mode"])
+        (short_text(topic), short_text(group)): short_text(chosen["mode"])
         for topic, groups in table.items()
         for group, chosen in object_of(groups).items()
     }

@@ -5,7 +5,7 @@ body of another request. Bodies are the same from 4.9 to 5.5 but for optional fi
 a version does not have is None here, never 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,18 +13,26 @@ from typing import Any
 from rocketmq.names import OffsetKey, client_version, parse_offset_key
 from rocketmq.records import Subscription
 from rocketmq.typed_values import (
+    LONGEST_NAME,
     boolean,
     instant,
     integer,
     object_of,
     optional,
     require_by_queue,
+    short_text,
+    short_texts,
     small,
     text,
-    texts,
 )
 from rocketmq.wire.fastjson import loads
 from rocketmq.wire.integer_tables import IntegerTable, loads_with_tables
+
+MAX_TOPICS = 100_000
+"""Topics of one broker at most; each is at least one request."""
+
+MAX_GROUPS = 100_000
+"""Consumer groups of one broker at most; each is a request too."""
 
 MAX_QUEUES = 100_000
 """Queues of one topic at most: a configuration with more cannot be one of a real topic."""
@@ -131,19 +139,20 @@ class ConsumerConnection:
 
 def decode_topic_list(body: bytes) -> list[str]:
     """Decode a body of 206 or 305."""
-    return sorted(texts(object_of(loads(body)).get("topicList")))
+    return sorted(short_texts(object_of(loads(body)).get("topicList")))
 
 
 def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
     """Decode a 21 body."""
     found = object_of(loads(body))
+    _require_at_most(MAX_TOPICS, "topics", object_of(found["topicConfigTable"]))
     configs = {
-        text(topic): TopicConfig(
+        short_text(topic): TopicConfig(
             topic,
             small(config["readQueueNums"]),
             small(config["writeQueueNums"]),
             small(config["perm"]),
-            optional(text, (config.get("attributes") or {}).get("message.type")),
+            optional(short_text, (config.get("attributes") or {}).get("message.type")),
         )
         for topic, config in object_of(found["topicConfigTable"]).items()
     }
@@ -167,9 +176,14 @@ def with_mappings(
     return configs | static
 
 
+def _require_at_most(limit: int, things: str, table: Sized) -> None:
+    if len(table) > limit:
+        raise ValueError(f"{len(table)} {things} (limit {limit})")
+
+
 def _mappings(table: Any) -> dict[str, tuple[int, ...]]:
     return {
-        text(topic): tuple(map(small, object_of(mapping.get("hostedQueues") or {})))
+        short_text(topic): tuple(map(small, object_of(mapping.get("hostedQueues") or {})))
         for topic, mapping in object_of(table or {}).items()
     }
 
@@ -177,8 +191,9 @@ def _mappings(table: Any) -> dict[str, tuple[int, ...]]:
 def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig]:
     """Decode a 201 body."""
     table = object_of(object_of(loads(body))["subscriptionGroupTable"])
+    _require_at_most(MAX_GROUPS, "groups", table)
     return {
-        text(group): SubscriptionGroupConfig(
+        short_text(group): SubscriptionGroupConfig(
             group,
             optional(boolean, config.get("consumeEnable")),
             optional(small, config.get("retryMaxTimes")),
@@ -192,7 +207,7 @@ def decode_subscription_groups(body: bytes) -> dict[str, SubscriptionGroupConfig
 def decode_broker_runtime_info(body: bytes) -> dict[str, str]:
     """Decode a 28 body."""
     table = object_of(object_of(loads(body))["table"])
-    return {str(key): str(value) for key, value in table.items() if value is not None}
+    return {str(key): text(str(value)) for key, value in table.items() if value is not None}
 
 
 def decode_consumer_offsets(body: bytes) -> ConsumerOffsetTable:
@@ -214,9 +229,9 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     found = object_of(loads(body))
     connections = [
         Connection(
-            text(member["clientId"]),
-            optional(text, member.get("clientAddr")),
-            optional(text, member.get("language")),
+            short_text(member["clientId"]),
+            optional(short_text, member.get("clientAddr")),
+            optional(short_text, member.get("language")),
             client_version(member.get("language"), optional(small, member.get("version"))),
         )
         for member in found.get("connectionSet") or ()
@@ -224,10 +239,10 @@ def decode_consumer_connection(body: bytes) -> ConsumerConnection:
     table = object_of(found.get("subscriptionTable") or {})
     return ConsumerConnection(
         sorted(connections, key=lambda connection: connection.client_id),
-        optional(text, found.get("consumeType")),
-        optional(text, found.get("messageModel")),
-        optional(text, found.get("consumeFromWhere")),
-        {text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
+        optional(short_text, found.get("consumeType")),
+        optional(short_text, found.get("messageModel")),
+        optional(short_text, found.get("consumeFromWhere")),
+        {short_text(topic): subscription(topic, data) for topic, data in sorted(table.items())},
     )
 
 
@@ -236,7 +251,7 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
     found: dict[str, dict[int, ConsumeStats]] = {}
     for key, value in object_of(object_of(loads(body))["offsetTable"]).items():
         queue = dict(key)
-        found.setdefault(text(queue["topic"]), {})[small(queue["queueId"])] = ConsumeStats(
+        found.setdefault(short_text(queue["topic"]), {})[small(queue["queueId"])] = ConsumeStats(
             integer(value["brokerOffset"]),
             integer(value["consumerOffset"]),
             optional(integer, value.get("pullOffset")),
@@ -247,13 +262,15 @@ def decode_consume_stats(body: bytes) -> dict[str, dict[int, ConsumeStats]]:
 
 def decode_consumer_ids(body: bytes) -> list[str]:
     """Decode a 38 body."""
-    return sorted(texts(object_of(loads(body)).get("consumerIdList")))
+    return sorted(short_texts(object_of(loads(body)).get("consumerIdList")))
 
 
 def _offset_table(table: Any) -> dict[OffsetKey, dict[int, int]]:
     is_proven = isinstance(table, IntegerTable)
     known: dict[OffsetKey, dict[int, int]] = {}
     for name, offsets in (table if is_proven else object_of(table)).items():
+        if len(name) > LONGEST_NAME:  # it holds the names of a topic and a group
+            short_text(name)
         key = parse_offset_key(name)
         if key:
             known[key] = offsets
@@ -266,7 +283,7 @@ def subscription(topic: str, data: dict[str, Any]) -> Subscription:
     """Decode a `SubscriptionData` object of a body."""
     return Subscription(
         topic,
-        optional(text, data.get("expressionType")),
+        optional(short_text, data.get("expressionType")),
         optional(text, data.get("subString")),
-        sorted(texts(data.get("tagsSet"))),
+        sorted(short_texts(data.get("tagsSet"))),
     )

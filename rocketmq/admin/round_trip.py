@@ -33,9 +33,11 @@ async def request(
         timeout: seconds, instead of the client's request timeout.
 
     Raises:
-        RemotingError: no usable response came; `BadResponseError` for a body of another request.
+        RemotingError: no usable response came; `BadResponseError` for a body of another request, or
+            for one that would take too much memory.
     """
     frame = await client.call(endpoint, code, fields, subject=subject, timeout=timeout)
+    client.refuse_large(endpoint, f"{code.name} {subject}".rstrip(), frame)
     return _decoded(partial(decode, frame.body), endpoint, code, subject)
 
 

@@ -12,23 +12,32 @@ import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http.client import HTTPException, HTTPMessage
+from itertools import islice
 from typing import IO
 from urllib.error import HTTPError
 
 from rocketmq.records import BrokerMetric, Problem, TopicMetric
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
+from rocketmq.typed_values import optional, short_text
+from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.endpoint import split_endpoint
+from rocketmq.wire.errors import RemotingError
 
 OPERATION = "GET /metrics"
 DEFAULT_PORT = 5557  # `BrokerConfig.metricsPromExporterPort`
-LONGEST_PAGE = 64 * 1024 * 1024
+LONGEST_PAGE = 16 * 1024 * 1024
+
+MOST_SAMPLES = 100_000
+"""Samples of the families that are read of one page; parsing one takes some 20 microseconds."""
+
 SECONDS = 10.0
 
-AT_ONCE = 32
-"""Endpoints read at a time; the others wait within the same seconds."""
+AT_ONCE = 8
+"""Endpoints read at a time, each in a thread; the others wait within the same seconds."""
 
 COLUMNS = {
     "rocketmq_consumer_lag_messages": "lag",
@@ -111,11 +120,15 @@ class MetricsEndpoint:
 
 
 async def read_broker_metrics(
-    readings: Iterable[BrokerReading], problems: Problems, seconds: float = SECONDS
+    client: RemotingClient,
+    readings: Iterable[BrokerReading],
+    problems: Problems,
+    seconds: float = SECONDS,
 ) -> BrokerMetrics:
     """Read the metrics of every master that exposes them.
 
     Args:
+        client: knows which addresses may be connected to.
         readings: masters.
         problems: receives each endpoint that could not be read.
         seconds: the longest that one endpoint may take.
@@ -124,7 +137,7 @@ async def read_broker_metrics(
     # Threads of its own: ports behind a firewall would take all of those by which snapshots land.
     pool = ThreadPoolExecutor(AT_ONCE, "broker-metrics")
     try:
-        parts = (_page(each, problems, seconds, pool) for each in endpoints)
+        parts = (_page(client, each, problems, seconds, pool) for each in endpoints)
         found = await asyncio.gather(*parts)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -145,12 +158,23 @@ async def read_broker_metrics(
 
 
 async def _page(
-    endpoint: MetricsEndpoint, problems: Problems, seconds: float, pool: Executor
+    client: RemotingClient,
+    endpoint: MetricsEndpoint,
+    problems: Problems,
+    seconds: float,
+    pool: Executor,
 ) -> Page:
     loop = asyncio.get_running_loop()
+    until = time.monotonic() + seconds
     try:
         async with asyncio.timeout(seconds):
-            return await loop.run_in_executor(pool, _read, endpoint.address, seconds)
+            # Not by the thread: a resolver that hangs would keep it long after this snapshot.
+            host, *_ = await client.addresses(endpoint.address)
+            resolved = replace(endpoint, host=host).address
+            read = partial(_read, resolved, endpoint.address, until)
+            return await loop.run_in_executor(pool, read)
+    except RemotingError as error:
+        reason = error.reason
     except TimeoutError:
         reason = f"no response within {seconds:.3g} s"
     except HTTPError as error:
@@ -176,18 +200,21 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _read(address: str, seconds: float) -> Page:
+def _read(address: str, name: str, until: float) -> Page:
     # Built without the proxies of the environment: a broker is reached as its other ports are.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
-    deadline = time.monotonic() + seconds
     page = bytearray()
-    with opener.open(f"http://{address}/metrics", timeout=seconds) as response:
+    seconds = until - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    request = urllib.request.Request(f"http://{address}/metrics", headers={"Host": name})
+    with opener.open(request, timeout=seconds) as response:
         # In parts: the timeout is that of one part, and a page may come drop by drop.
         while part := response.read1():
             page += part
             if len(page) > LONGEST_PAGE:
                 raise ValueError(f"the page is longer than {LONGEST_PAGE // 2**20} MiB")
-            if time.monotonic() > deadline:
+            if time.monotonic() > until:
                 raise TimeoutError
     return parsed(page.decode(errors="replace"))
 
@@ -196,18 +223,25 @@ def parsed(page: str) -> Page:
     """Return what a page reports of groups and topics; of the rest of it nothing is parsed.
 
     Raises:
-        ValueError: a line of these families is not in Prometheus' format.
+        ValueError: a line of these families is not in Prometheus' format, a name is too long, or
+            there are more than `MOST_SAMPLES`.
     """
     # Imported here: no other part of a snapshot needs it.
     from prometheus_client.parser import text_string_to_metric_families
 
     found = Page()
-    for family in text_string_to_metric_families("\n".join(_lines(page)) + "\n"):
+    lines = list(islice(_lines(page), MOST_SAMPLES + 1))
+    if len(lines) > MOST_SAMPLES:
+        raise ValueError(f"the page has more than {MOST_SAMPLES} samples of groups and topics")
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
         for sample in family.samples:
             labels = sample.labels
             if labels.get("is_retry") == "true" or not math.isfinite(sample.value):
                 continue
-            group, topic, value = labels.get("consumer_group"), labels.get("topic"), sample.value
+            group, topic = labels.get("consumer_group"), labels.get("topic")
+            value = sample.value
+            for known in (group, topic):
+                optional(short_text, known)
             if sample.name == LIGHT_QUEUES:
                 found.light_queues = int(value)
             elif sample.name == TIMERS and topic:

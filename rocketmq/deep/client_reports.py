@@ -22,7 +22,6 @@ from rocketmq.records import Client, ClientQueue, ClientTopic, ConsumerOffset, S
 from rocketmq.snapshot.online import is_grpc_client
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.pacing import paced
 
 AT_ONCE = 4
 """Requests that one broker forwards at a time: a client that hangs holds one of the broker's 16
@@ -146,7 +145,7 @@ class ClientReader:
         self.left_out = own - sum(len(each) for each in by_address.values())
         await asyncio.gather(
             *(
-                paced(requests, partial(self._read_client, address), AT_ONCE)
+                self.client.paced(requests, partial(self._read_client, address), AT_ONCE)
                 for address, requests in by_address.items()
             )
         )

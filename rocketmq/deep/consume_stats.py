@@ -12,7 +12,6 @@ from rocketmq.admin import requests as admin
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.names import is_lite_topic, is_system_group
 from rocketmq.records import ConsumeStatsSample, Snapshot
-from rocketmq.wire.pacing import paced
 
 AT_ONCE = 4
 
@@ -48,7 +47,9 @@ class ConsumeStatsReader(MasterReader):
     async def read(self, known: Iterable[tuple[str, str]]) -> None:
         """Request a random choice of the (consumer group, topic) pairs."""
         known = list(known)
-        await paced(Random().sample(known, min(self.limit, len(known))), self._read_pair, AT_ONCE)
+        await self.client.paced(
+            Random().sample(known, min(self.limit, len(known))), self._read_pair, AT_ONCE
+        )
 
     async def _read_pair(self, pair: tuple[str, str]) -> None:
         group, topic = pair

@@ -169,7 +169,7 @@ class _DeepSnapshot:
 
     async def add_broker_metrics(self) -> None:
         """Read the metrics endpoints of the masters into the snapshot."""
-        metrics = await read_broker_metrics(self.masters.values(), self.problems)
+        metrics = await read_broker_metrics(self.client, self.masters.values(), self.problems)
         self.snapshot.broker_metrics = metrics.groups
         self.snapshot.topic_metrics = metrics.topics
         for row in self.snapshot.brokers:

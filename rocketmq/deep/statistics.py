@@ -17,7 +17,6 @@ from rocketmq.records import BrokerStats, Snapshot
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.pacing import paced
 
 TOPIC_STATS = ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE")
 SERVED = "GROUP_GET_NUMS"
@@ -151,7 +150,7 @@ class StatsReader:
         requests = chosen(counters, self.limit, self.turn, key=tuple)
         self.limit -= len(requests)
         self.left_out += len(counters) - len(requests)
-        await paced(requests, self._read_counter, AT_ONCE)
+        await self.client.paced(requests, self._read_counter, AT_ONCE)
 
     async def _read_counter(self, counter: Counter) -> None:
         with self.problems:

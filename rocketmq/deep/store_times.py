@@ -19,7 +19,6 @@ from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.names import OffsetKey
 from rocketmq.snapshot.broker_clock import NEVER_CONSUMES, timed_spans
 from rocketmq.typed_values import whole_milliseconds
-from rocketmq.wire.pacing import paced
 
 AT_ONCE = 2
 """Requests under way at one broker: each reads several old messages of every queue."""
@@ -58,7 +57,7 @@ class StoreTimeReader(MasterReader):
             await self._read_clock(pairs[0].topic)
         if self._ahead is None:
             return
-        await paced(pairs, self._read_pair, AT_ONCE)
+        await self.client.paced(pairs, self._read_pair, AT_ONCE)
         with self.problems:
             progress = (await admin.consumer_offsets(self.client, self.address)).offsets
             for it in waiting:

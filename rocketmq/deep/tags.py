@@ -10,7 +10,6 @@ from rocketmq.deep.choice import chosen
 from rocketmq.deep.master_reader import MasterReader
 from rocketmq.deep.unconsumed import Unconsumed, stratified
 from rocketmq.records import QueueTag, Snapshot
-from rocketmq.wire.pacing import paced
 
 RUN = 16
 """Neighbouring entries that one request reads."""
@@ -72,7 +71,9 @@ class TagReader(MasterReader):
         each = max(1, -(-size // RUN))
         queues = chosen(queues, max(self.limit // each, 0), self.turn, key=tuple)
         self.left_out = len(ranges) - len(queues)
-        await paced(self._runs({it: ranges[it] for it in queues}, size), self._read_run, AT_ONCE)
+        await self.client.paced(
+            self._runs({it: ranges[it] for it in queues}, size), self._read_run, AT_ONCE
+        )
 
     def _runs(self, ranges: dict[tuple[str, int], range], size: int) -> Iterator[Run]:
         random = Random()

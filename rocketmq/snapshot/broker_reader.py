@@ -14,7 +14,6 @@ from rocketmq.snapshot.broker_clock import measured_clock
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
-from rocketmq.wire.pacing import paced
 
 T = TypeVar("T")
 
@@ -75,7 +74,8 @@ class BrokerReader:
 
     async def _each(self, items: Iterable[T], send: Callable[[T], Awaitable[None]]) -> None:
         """Send one request per item; a task each would take more memory than the responses."""
-        await paced(items, send, self.client.in_flight)
+        if unsent := await self.client.paced(items, send):
+            self.problems.add_unsent(self.reading.address, unsent)
 
     async def _clock(self) -> None:
         if self.reading.is_master:

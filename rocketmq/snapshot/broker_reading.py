@@ -41,6 +41,9 @@ MAX_FORMER_QUEUES = 4_096
 """Queues of a broker that its topics no longer have, whose offsets are requested at most: two
 requests each."""
 
+MOST_NAMED = 20
+"""Topics with too many queues that have a problem of their own."""
+
 LITE_PERMISSION = 6
 """Every lite topic may be read and written."""
 
@@ -128,8 +131,12 @@ class BrokerReading:
         queue without progress. The offsets of static topics are unknown, which is no failure: a
         snapshot of a cluster that has one is complete.
         """
-        for topic, number in sorted(self.oversized_topics.items()):
+        oversized = sorted(self.oversized_topics.items())
+        for topic, number in oversized[:MOST_NAMED]:
             yield RequestCode.GET_ALL_TOPIC_CONFIG.name, f"{topic} has {number} queues: left out"
+        if (more := len(oversized) - MOST_NAMED) > 0:
+            message = f"{more} more topics are left out: a broker has {MAX_QUEUES_OF_BROKER} queues"
+            yield RequestCode.GET_ALL_TOPIC_CONFIG.name, f"{message} at most"
         if (former := len(self._former_queues()) - MAX_FORMER_QUEUES) > 0:
             message = f"{former} commits on queues that their topics no longer have: left out"
             yield RequestCode.GET_ALL_CONSUMER_OFFSET.name, message

@@ -35,6 +35,7 @@ class Roster:
         name_server_responded: whether a name server responded. If none did, remembered addresses
             get no request.
         readings: an empty one for every address that should respond.
+        left_out: of them, how many at the end are more than a snapshot may have.
         lists_brokers: whether it listed any. After its start it lists none for half a minute.
     """
 
@@ -42,6 +43,7 @@ class Roster:
     observed_at: datetime
     name_server_responded: bool
     readings: list[BrokerReading]
+    left_out: int
     lists_brokers: bool
 
 
@@ -56,7 +58,9 @@ async def read_roster(client: RemotingClient, target: ClusterTarget, problems: P
         problems.add(problem)
     lists_brokers = bool(info and info.brokers)
     name = _display_name(info, target)
-    return Roster(name, started, info is not None, readings, lists_brokers)
+    left_out = max(0, len(readings) - target.max_brokers)
+    readings = readings[: target.max_brokers]
+    return Roster(name, started, info is not None, readings, left_out, lists_brokers)
 
 
 def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
@@ -74,8 +78,7 @@ def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
             addresses = group.addresses | known.addresses
             brokers[name] = BrokerGroup(name, known.cluster, addresses, acting)
         for cluster, names in listing.clusters.items():
-            known_names = clusters.setdefault(cluster, [])
-            known_names += [name for name in names if name not in known_names]
+            clusters[cluster] = list(dict.fromkeys([*clusters.get(cluster, ()), *names]))
     return ClusterInfo(brokers, clusters)
 
 
@@ -139,9 +142,11 @@ def expected_readings(
     owners = {reading.address: reading.broker for reading in readings}
     led = {reading.broker for reading in readings if reading.is_master}
     listed = {group.broker: group.addresses for group in groups}
-    for broker in sorted({broker for broker, _, _ in remembered}):
-        own = [(broker_id, address) for name, broker_id, address in remembered if name == broker]
-        for broker_id, address in _missing(listed.get(broker, {}), own):
+    own: dict[str, list[tuple[int, str]]] = {}
+    for broker, broker_id, address in remembered:
+        own.setdefault(broker, []).append((broker_id, address))
+    for broker in sorted(own):
+        for broker_id, address in _missing(listed.get(broker, {}), own[broker]):
             is_master = broker_id == 0 and broker not in led
             readings.append(
                 BrokerReading(
@@ -159,6 +164,12 @@ def expected_readings(
         if group.broker not in led:
             message = f"{group.broker} has no master, only slaves are registered"
             problems.add(_listing(endpoint, message))
+    if len(readings) > target.max_brokers:
+        message = (
+            f"{len(readings)} broker addresses: {len(readings) - target.max_brokers} are left out "
+            "(max_brokers in clusters.yaml)"
+        )
+        problems.add(_listing(endpoint, message))
     return readings
 
 
@@ -199,10 +210,11 @@ def _missing(
     never seen to use. Under a controller that is the id it had before its own promotion.
     """
     remembered, taken = sorted(remembered), set[int]()
+    addresses = set(listed.values())
     known = {address for _, address in remembered}
     used = {broker_id for broker_id, _ in remembered}
     for broker_id, address in remembered:
-        if address in listed.values():
+        if address in addresses:
             continue
         while listed.get(broker_id) in known or broker_id in taken:
             broker_id = next(number for number in count(1) if number not in used)
@@ -221,14 +233,15 @@ def _groups(
     groups = sorted(info.brokers.values(), key=lambda group: group.broker)
     if not groups:
         problems.add(_listing(endpoint, "the name server lists no broker"))
+    clusters_of = info.clusters_by_broker()
     for group in groups:
-        several = info.clusters_of(group.broker)
+        several = clusters_of[group.broker]
         if len(several) > 1 and target.cluster in {None, *several}:
             message = f"{group.broker} is in the clusters {', '.join(sorted(several))}: brokers of"
             problems.add(_listing(endpoint, f"{message} one name server need names of their own"))
     if target.cluster is None:
         return groups
-    chosen = [group for group in groups if target.cluster in info.clusters_of(group.broker)]
+    chosen = [group for group in groups if target.cluster in clusters_of[group.broker]]
     if groups and not chosen:
         known = ", ".join(sorted(info.clusters))
         problems.add(_listing(endpoint, f"no cluster {target.cluster!r} here, only {known}"))

@@ -14,15 +14,30 @@ from rocketmq.wire.errors import (
     ResponseError,
 )
 
+MOST_PROBLEMS = 2_000
+"""Problems of one snapshot: the other side decides how many requests it fails."""
+
+MOST_TEXT = 8 * 1024 * 1024
+"""Characters of all of them: some name each group whose members are unknown."""
+
+LONGEST_MESSAGE = 2_000
+"""Characters of one message: it may repeat what a broker wrote."""
+
 
 class Problems:
     """Collects failed requests: ``with problems: row = await ...`` records a failure and goes on.
 
     An unreachable broker, and a broker that denies access, fails every request. Only the first
     failure of each kind is kept; the others are counted.
+
+    Attributes:
+        left_out: problems beyond `MOST_PROBLEMS` and `MOST_TEXT`. Nothing can be concluded from a
+            snapshot with such ones: what is unknown in it is not named.
     """
 
     def __init__(self) -> None:
+        self.left_out = 0
+        self._text = 0
         self._found: dict[tuple[object, ...], Problem] = {}
         self._repeated: dict[tuple[object, ...], int] = {}
 
@@ -61,15 +76,33 @@ class Problems:
 
     def rows(self) -> list[Problem]:
         """Return all problems, in order."""
-        return [
+        found = [
             replace(problem, message=f"{problem.message} ({more} more requests failed)")
             if (more := self._repeated[key])
             else problem
             for key, problem in self._found.items()
         ]
+        if self.left_out:
+            more = f"{self.left_out} more problems: a snapshot names {MOST_PROBLEMS} at most"
+            found.append(Problem(found[0].endpoint, "collect", None, more))
+        return found
+
+    def add_unsent(self, endpoint: str, requests: int) -> None:
+        """Count requests that were not sent to an endpoint because none was in time any more."""
+        for key in ((endpoint, "transport"), (endpoint, BudgetError)):
+            if key in self._found:
+                self._repeated[key] += requests
+                return
 
     def _add(self, problem: Problem, key: tuple[object, ...]) -> None:
         if key in self._found:
             self._repeated[key] += 1
-        else:
-            self._found[key], self._repeated[key] = problem, 0
+            return
+        if len(problem.message) > LONGEST_MESSAGE:
+            problem = replace(problem, message=problem.message[: LONGEST_MESSAGE - 3] + "...")
+        size = len(problem.operation) + len(problem.message)
+        if self._found and (len(self._found) >= MOST_PROBLEMS or self._text + size > MOST_TEXT):
+            self.left_out += 1
+            return
+        self._text += size
+        self._found[key], self._repeated[key] = problem, 0

@@ -18,7 +18,6 @@ from rocketmq.snapshot.problems import Problems
 from rocketmq.wire.client import RemotingClient
 from rocketmq.wire.codes import RequestCode, ResponseCode
 from rocketmq.wire.errors import BadResponseError, RemotingError, ResponseError
-from rocketmq.wire.pacing import paced
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,20 +70,13 @@ async def _read_proxy(
         problems.add(Problem(endpoint, CONNECTIONS.strip(), error.code, error.reason))
         return None
     reading = BrokerReading(f"proxy {endpoint}", 0, endpoint, is_master=True)
-    failed: list[str] = []
 
     async def read(group: str) -> None:
         with problems:
-            try:
-                reading.connections[group] = await admin.consumer_connection(
-                    client, endpoint, group
-                )
-            except RemotingError:
-                failed.append(group)
-                raise
+            reading.connections[group] = await admin.consumer_connection(client, endpoint, group)
 
-    await paced(sorted(groups), read, client.in_flight)
-    if failed:
+    await client.paced(sorted(groups), read)
+    if failed := set(groups) - reading.connections.keys():
         operation = CONNECTIONS + " ".join(sorted(failed))
         message = f"the online members of {len(failed)} groups are unknown"
         problems.add(Problem(endpoint, operation, None, message))

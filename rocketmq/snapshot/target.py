@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from rocketmq.snapshot.deep_options import DeepOptions
-from rocketmq.wire.client import RemotingClient
+from rocketmq.wire.allowance import MAX_BYTES, Allowance
+from rocketmq.wire.client import MAX_CONNECTIONS, RemotingClient
 from rocketmq.wire.security import PLAIN, Security
 
 Remembered = tuple[str, int, str]
@@ -33,6 +34,10 @@ class ClusterTarget:
             fewer, see `rocketmq.wire.pacing`.
         max_requests: requests to one broker per snapshot at most, None for no limit. Requests
             beyond the limit are a problem in the snapshot.
+        max_brokers: broker addresses that are read at most. Addresses beyond the limit are a
+            problem in the snapshot.
+        max_mib: MiB received for a snapshot at most; what would exceed them is a problem.
+        max_connections: connections open at a time; more brokers take turns.
         max_lite_topics: lite topics measured at one broker at most. There may be one for every
             session, and each takes a request.
         proxies: ``host:port`` of the remoting ports of RocketMQ proxies in cluster mode. Only they
@@ -55,14 +60,32 @@ class ClusterTarget:
     total_timeout: float = 8.0
     in_flight: int = 64
     max_requests: int | None = None
+    max_brokers: int = 1_000
+    max_mib: int = MAX_BYTES // 2**20
+    max_connections: int = MAX_CONNECTIONS
     max_lite_topics: int = 2000
     proxies: tuple[str, ...] = ()
     security: Security = PLAIN
     counters: bool = True
     deep: DeepOptions | None = None
 
-    def client(self, total_timeout: float, client_reports: bool = False) -> RemotingClient:
-        """Return a transport that keeps to these limits for ``total_timeout`` seconds."""
+    def allowance(self) -> Allowance:
+        """Return what one snapshot may receive."""
+        return Allowance(self.max_mib * 2**20)
+
+    def client(
+        self,
+        total_timeout: float,
+        client_reports: bool = False,
+        allowance: Allowance | None = None,
+    ) -> RemotingClient:
+        """Return a transport that keeps to these limits for ``total_timeout`` seconds.
+
+        Args:
+            total_timeout: seconds.
+            client_reports: see `RemotingClient`.
+            allowance: what is left of that of a snapshot; None for a whole one.
+        """
         return RemotingClient(
             connect_timeout=self.connect_timeout,
             request_timeout=self.request_timeout,
@@ -71,4 +94,7 @@ class ClusterTarget:
             max_requests=self.max_requests,
             security=self.security,
             client_reports=client_reports,
+            allowance=allowance or self.allowance(),
+            max_connections=self.max_connections,
+            owner=";".join(self.name_servers),
         )

@@ -6,45 +6,61 @@ stays so for the lifetime of the client. So an unreachable broker costs one time
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from rocketmq.names import version_name
+from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.codes import FORWARDED_TO_CLIENTS, READ_ONLY, RequestCode, ResponseCode
-from rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest, Traffic
-from rocketmq.wire.endpoint import first_to_accept, resolve, split_endpoint
+from rocketmq.wire.connection import EndpointConnection, Peer, PendingRequest
+from rocketmq.wire.endpoint import first_to_accept, split_endpoint
 from rocketmq.wire.errors import (
+    BadResponseError,
     BudgetError,
     ConnectError,
     ConnectionLostError,
     DeniedError,
     ForbiddenRequest,
+    OutsideError,
     RefusedError,
     RequestTimeoutError,
     ResponseError,
     UnreachableError,
 )
 from rocketmq.wire.frame import Frame, encode_request
-from rocketmq.wire.pacing import BUSY, MAX_RETRIES, Pace
+from rocketmq.wire.pacing import BUSY, MAX_RETRIES, Pace, paced
+from rocketmq.wire.resolver import RESOLVER
 from rocketmq.wire.security import PLAIN, Security, is_denial, tls_failure
+
+T = TypeVar("T")
 
 MAX_RECONNECTS = 3
 """Connections one endpoint may break before it counts as unreachable."""
+
+NO_TIME = "no time left for the request"
+
+MAX_CONNECTIONS = 128
+"""Connections of one client that are open at a time: a process has 1,024 descriptors by default."""
 
 
 class RemotingClient:
     """Sends read-only requests and matches responses to them.
 
     Args:
-        connect_timeout: seconds for one connection, name resolution included.
+        connect_timeout: seconds for one connection; the lookup of a host name may take as long.
         request_timeout: seconds from sending a request to its response.
         total_timeout: seconds from now after which every request fails; None for no limit.
         in_flight: requests under way at one endpoint at a time; the rest wait their turn.
         max_requests: requests to one endpoint at most, None for no limit.
         security: our account, and whether connections are encrypted.
         client_reports: also allow `FORWARDED_TO_CLIENTS`; one of them can make a client commit.
+        allowance: what may be received; that of a snapshot where it has several clients.
+        max_connections: connections open at a time; an endpoint that has none waits until another
+            one is idle.
+        owner: the cluster, by which lookups of host names take turns.
 
     Attributes:
         in_flight: requests under way at one endpoint at a time.
@@ -61,9 +77,14 @@ class RemotingClient:
         max_requests: int | None = None,
         security: Security = PLAIN,
         client_reports: bool = False,
+        allowance: Allowance | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        owner: str = "",
     ):
         self._allowed = READ_ONLY | FORWARDED_TO_CLIENTS if client_reports else READ_ONLY
-        self._traffic = Traffic()
+        self._allowance = allowance or Allowance()
+        self._received_before = self._allowance.received
+        self._sent_requests = self._sent_bytes = 0
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self.in_flight = in_flight
@@ -75,6 +96,9 @@ class RemotingClient:
         self._deadline = None if total_timeout is None else self._loop.time() + total_timeout
         self._opaque = count(1)
         self._peers: dict[str, Peer] = {}
+        self._max_connections, self._connections = max_connections, 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._owner = owner
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,12 +109,47 @@ class RemotingClient:
     @property
     def requests(self) -> int:
         """Requests sent."""
-        return self._traffic.requests
+        return self._sent_requests
 
     @property
     def bytes(self) -> int:
         """Bytes sent and received."""
-        return self._traffic.bytes
+        return self._sent_bytes + self._allowance.received - self._received_before
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every further request fails: the time or the allowance is used up."""
+        is_late = self._deadline is not None and self._loop.time() >= self._deadline
+        return is_late or self._allowance.is_used_up
+
+    async def paced(
+        self, items: Iterable[T], send: Callable[[T], Awaitable[None]], at_once: int | None = None
+    ) -> int:
+        """Call `send` for every item until the client `is_over`; then for one more, which fails.
+
+        The other side decides how many items there are. Failing each would take longer than the
+        requests were allowed to.
+
+        Args:
+            items: what requests are about.
+            send: sends one; records its failure.
+            at_once: requests under way, as many as the client has at one endpoint unless given.
+
+        Returns:
+            Items that were left out.
+        """
+        left_out, is_reported = 0, False
+
+        async def in_time(item: T) -> None:
+            nonlocal left_out, is_reported
+            if is_reported:
+                left_out += 1
+                return
+            is_reported = self.is_over
+            await send(item)
+
+        await paced(items, in_time, at_once or self.in_flight)
+        return left_out
 
     async def call(
         self,
@@ -127,8 +186,15 @@ class RemotingClient:
         if self._security.credentials:
             fields = self._security.credentials.sign(fields)
         limit = self._request_timeout if timeout is None else timeout
-        async with peer.pace:
-            frame = await self._send_with_retries(peer, code, fields, operation, limit)
+        peer.calls += 1
+        try:
+            async with peer.pace:
+                frame = await self._send_with_retries(peer, code, fields, operation, limit)
+        finally:
+            peer.calls -= 1
+            if self._waiting:
+                self._close_idle(peer)
+        self.require_time(endpoint, operation)
         if frame.code == ResponseCode.SUCCESS:
             return frame
         account, remark = self._security.credentials, frame.remark
@@ -153,6 +219,9 @@ class RemotingClient:
         Later ones fail as after the deadline: what a failed snapshot left running connects no more.
         """
         self._deadline = self._loop.time()
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(TimeoutError())
         for peer in self._peers.values():
             if peer.connection:
                 peer.connection.end(ConnectionLostError, "the client was closed")
@@ -216,8 +285,8 @@ class RemotingClient:
         connection.pending[opaque] = request
         timer = self._loop.call_at(until, connection.expire, opaque)
         data = encode_request(code, opaque, fields)
-        self._traffic.requests += 1
-        self._traffic.bytes += len(data)
+        self._sent_requests += 1
+        self._sent_bytes += len(data)
         connection.send(data)
         try:
             return await request.response
@@ -236,16 +305,81 @@ class RemotingClient:
                 return peer.connection
             if peer.connections > MAX_RECONNECTS:
                 self._give_up(peer, ConnectError, "the connection keeps breaking", operation)
+            addresses = await self._addresses(peer, operation)
+            await self._take_connection(peer, operation)
+            try:
+                connection = await self._connect(peer, addresses, operation)
+            except BaseException:
+                self._return_connection()
+                raise
+            connection.on_end = self._return_connection
+            if connection.closed:
+                connection.end(ConnectionLostError, "the connection broke")
             peer.connections += 1
-            peer.connection = await self._connect(peer, operation)
-            return peer.connection
+            peer.connection = connection
+            return connection
+
+    async def _take_connection(self, peer: Peer, operation: str) -> None:
+        """Wait until one more connection may be open; idle ones are closed for it."""
+        if self._connections < self._max_connections:
+            self._connections += 1
+            return
+        waiter = self._loop.create_future()
+        self._waiting.append(waiter)
+        for other in self._peers.values():
+            if other.is_idle:
+                self._close_idle(other)
+                break
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await waiter
+        except BaseException as error:
+            if waiter.done() and not waiter.cancelled() and not waiter.exception():
+                self._return_connection()  # it came too late
+            if isinstance(error, TimeoutError):
+                raise RequestTimeoutError(peer.endpoint, operation, NO_TIME) from None
+            raise
+
+    def _return_connection(self) -> None:
+        """Hand a connection that ended to the endpoint that waits longest."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._connections -= 1
+
+    def _close_idle(self, peer: Peer) -> None:
+        if peer.is_idle and peer.connection:
+            peer.connections -= 1  # it did not break
+            peer.connection.end(ConnectionLostError, "closed for another endpoint")
 
     def _check(self, peer: Peer, operation: str) -> None:
         if peer.failure:
             kind, reason = peer.failure
             raise kind(peer.endpoint, operation, reason)
+        self.require_time(peer.endpoint, operation)
+        if self._allowance.is_used_up:
+            raise BudgetError(peer.endpoint, operation, self._allowance.reason)
+
+    def require_time(self, endpoint: str, operation: str) -> None:
+        """Refuse what would begin after the deadline, the decoding of a response too.
+
+        Raises:
+            RequestTimeoutError: no time is left.
+        """
         if self._deadline is not None and self._loop.time() >= self._deadline:
-            raise RequestTimeoutError(peer.endpoint, operation, "no time left for the request")
+            raise RequestTimeoutError(endpoint, operation, NO_TIME)
+
+    def refuse_large(self, endpoint: str, operation: str, frame: Frame) -> None:
+        """Refuse a body that would take too much memory.
+
+        Raises:
+            BadResponseError: it has more values than a body, or all bodies of the snapshot, may
+                have.
+        """
+        if reason := self._allowance.refuse_large(frame.body):
+            raise BadResponseError(endpoint, operation, reason)
 
     def _give_up(
         self, peer: Peer, kind: type[UnreachableError], reason: str, operation: str
@@ -253,14 +387,48 @@ class RemotingClient:
         peer.failure = (kind, reason)
         raise kind(peer.endpoint, operation, reason)
 
-    async def _connect(self, peer: Peer, operation: str) -> EndpointConnection:
+    async def addresses(self, endpoint: str) -> list[str]:
+        """Return the IP addresses of an endpoint that may be connected to.
+
+        Raises:
+            OutsideError: none of them is in the networks of the cluster.
+            OSError, ValueError: the host is unknown, or the text is no endpoint.
+            TimeoutError: the lookup takes longer than a connection may.
+        """
+        host, port = split_endpoint(endpoint)
+        until = self._loop.time() + self._connect_timeout
+        if self._deadline is not None:
+            until = min(until, self._deadline)
+        async with asyncio.timeout_at(until):
+            found = await RESOLVER.addresses(self._owner, host, port)
+        networks = self._security.networks
+        allowed = found if networks is None else networks.within(found)
+        if not allowed:
+            reason = f"{', '.join(found[:3])} is outside of the networks of brokers ({networks})"
+            raise OutsideError(endpoint, "", reason)
+        return allowed
+
+    async def _addresses(self, peer: Peer, operation: str) -> list[str]:
+        try:
+            return await self.addresses(peer.endpoint)
+        except OutsideError as error:
+            self._give_up(peer, OutsideError, error.reason, operation)
+        except TimeoutError:
+            reason = f"no address of the host within {self._connect_timeout:g} s"
+            self._give_up(peer, ConnectError, reason, operation)
+        except (OSError, ValueError) as error:
+            reason = f"could not connect: {getattr(error, 'strerror', None) or error}"
+            self._give_up(peer, ConnectError, reason, operation)
+
+    async def _connect(
+        self, peer: Peer, addresses: list[str], operation: str
+    ) -> EndpointConnection:
         until = self._loop.time() + self._connect_timeout
         if self._deadline is not None:
             until = min(until, self._deadline)
         try:
-            host, port = split_endpoint(peer.endpoint)
+            _, port = split_endpoint(peer.endpoint)
             async with asyncio.timeout_at(until):
-                addresses = await resolve(host, port)
                 return await first_to_accept(addresses, until, partial(self._open, peer, port))
         except ConnectionRefusedError:
             reason = "connection refused, nothing listens there"
@@ -283,7 +451,7 @@ class RemotingClient:
             host, _ = split_endpoint(peer.endpoint)
             secure = {"ssl": self._tls_context, "server_hostname": tls.server_name or host}
         _, connection = await self._loop.create_connection(
-            lambda: EndpointConnection(peer, self._traffic, self.encrypted),
+            lambda: EndpointConnection(peer, self._allowance, self.encrypted),
             address,
             port,
             **secure,

@@ -1,10 +1,13 @@
 """One connection to one endpoint: bytes in, frames out, responses matched to requests by opaque."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rocketmq.wire.allowance import Allowance
 from rocketmq.wire.errors import (
     BrokenFrameError,
+    BudgetError,
     ConnectionLostError,
     NoResponseError,
     NotRocketMQError,
@@ -15,19 +18,6 @@ from rocketmq.wire.errors import (
 from rocketmq.wire.frame import Frame, FrameError, take_frames
 from rocketmq.wire.pacing import Pace
 from rocketmq.wire.security import tls_failure
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What one client has sent and received.
-
-    Attributes:
-        requests: requests sent.
-        bytes: bytes sent and received.
-    """
-
-    requests: int = 0
-    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -42,6 +32,7 @@ class Peer:
         connections: connections made so far.
         version: `MQVersion` ordinal of the latest response; 0 where it is unknown.
         failure: error class and reason once the endpoint counts as unreachable.
+        calls: calls to it that have not ended, those that wait for their turn included.
     """
 
     endpoint: str
@@ -51,6 +42,12 @@ class Peer:
     connections: int = 0
     version: int = 0
     failure: tuple[type[UnreachableError], str] | None = None
+    calls: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has an open connection that nobody uses."""
+        return not self.calls and self.connection is not None and not self.connection.closed
 
 
 @dataclass(slots=True)
@@ -77,19 +74,21 @@ class EndpointConnection(asyncio.Protocol):
 
     Args:
         peer: state of the endpoint; the connection records the version and the failure there.
-        traffic: counts the bytes received.
+        allowance: counts the bytes received, and bounds them.
         encrypted: whether the connection uses TLS.
 
     Attributes:
         pending: requests under way by opaque.
         closed: whether the connection has ended.
+        on_end: is called once when it ends.
     """
 
-    def __init__(self, peer: Peer, traffic: Traffic, encrypted: bool):
+    def __init__(self, peer: Peer, allowance: Allowance, encrypted: bool):
         self.pending: dict[int, PendingRequest] = {}
         self.closed = False
+        self.on_end: Callable[[], None] | None = None
         self._peer = peer
-        self._traffic = traffic
+        self._allowance = allowance
         self._encrypted = encrypted
         self._buffer = bytearray()
         self._responses = 0
@@ -115,7 +114,10 @@ class EndpointConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Match each complete frame to its request."""
-        self._traffic.bytes += len(data)
+        self._allowance.received += len(data)
+        if self._allowance.is_used_up:
+            self.end(BudgetError, self._allowance.reason)
+            return
         self._buffer += data
         try:
             frames = take_frames(self._buffer)
@@ -177,3 +179,6 @@ class EndpointConnection(asyncio.Protocol):
             if not request.response.done():
                 error = kind(self._peer.endpoint, request.operation, reason)
                 request.response.set_exception(error)
+        on_end, self.on_end = self.on_end, None
+        if on_end:
+            on_end()

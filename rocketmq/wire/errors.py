@@ -34,6 +34,10 @@ class RefusedError(ConnectError):
     """Nothing listens there."""
 
 
+class OutsideError(UnreachableError):
+    """The address is outside of the networks that the cluster may be in; nothing was sent."""
+
+
 class NotRocketMQError(UnreachableError):
     """Something listens there, but its bytes are no RocketMQ frames."""
 
@@ -51,7 +55,7 @@ class RequestTimeoutError(RemotingError):
 
 
 class BudgetError(RemotingError):
-    """The budget of requests per snapshot to this endpoint is used up; nothing was sent."""
+    """A budget of the snapshot is used up: requests to this endpoint, or bytes."""
 
 
 class BadResponseError(RemotingError):

@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 
 from rocketmq.wire.fastjson_parser import MAX_DEPTH, MAX_DIGITS, FastjsonError, Parser
 
-SLOW_BYTES = 8 * 1024 * 1024
-"""Largest body for the tolerant parser, which reads two to four megabytes a second: no broker may
-delay a snapshot for longer. Bodies that brokers write take the fast path, whatever their size."""
+SLOW_BYTES = 1024 * 1024
+"""Largest body for the tolerant parser, which reads two to four megabytes a second: no response may
+delay a snapshot by more than half a second. Bodies that brokers write take the fast path, whatever
+their size."""
 
 
 def loads(body: bytes) -> Any:

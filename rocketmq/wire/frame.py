@@ -11,9 +11,12 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Largest frame accepted: four times the Java limit. The first bytes of HTTP, SSH or TLS read as a
-length are far above it."""
+MAX_FRAME_BYTES = 32 * 1024 * 1024
+"""Largest frame accepted: twice the Java limit, above which RocketMQ's own tools and slaves refuse
+a response (`NettyDecoder`). The first bytes of HTTP, SSH or TLS read as a length are far above."""
+
+MAX_HEADER_BYTES = 256 * 1024
+"""Longest header accepted. Brokers send less than a kilobyte, and a remark may hold a stack."""
 
 CLIENT_VERSION = 479
 """`MQVersion` ordinal sent with requests (V5_3_3). It decides only the form of 105 bodies and a
@@ -124,7 +127,9 @@ def take_frames(buffer: bytearray) -> list[Frame]:
         end = start + 4 + total
         if end > size:
             break
-        frames.append(decode_frame(bytes(buffer[start + 4 : end])))
+        with memoryview(buffer) as view:  # one copy, not two
+            content = bytes(view[start + 4 : end])
+        frames.append(decode_frame(content))
         start = end
     if size - start >= 4:
         check_lengths(int.from_bytes(buffer[start : start + 4], "big"))
@@ -136,13 +141,15 @@ def check_lengths(total: int, header_type: int = JSON, header_length: int = 0) -
     """Refuse lengths that no RocketMQ frame has, before memory is allocated for them.
 
     Raises:
-        FrameError: a frame above `MAX_FRAME_BYTES`, a header longer than its frame, or an unknown
-            header type.
+        FrameError: a frame above `MAX_FRAME_BYTES`, a header above `MAX_HEADER_BYTES` or beyond its
+            frame, or an unknown header type.
     """
     if not 4 <= total <= MAX_FRAME_BYTES:
         raise FrameError(f"a frame of {total} bytes (limit {MAX_FRAME_BYTES})")
     if header_type not in (JSON, ROCKETMQ):
         raise FrameError(f"header type {header_type}")
+    if MAX_HEADER_BYTES < header_length <= total - 4:
+        raise FrameError(f"a header of {header_length} bytes (limit {MAX_HEADER_BYTES})")
     if header_length > total - 4:
         raise FrameError(f"a header of {header_length} bytes in a frame of {total}")
 

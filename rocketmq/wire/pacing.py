@@ -121,7 +121,10 @@ class Pace:
 
 
 async def paced(items: Iterable[T], send: Callable[[T], Awaitable[None]], at_once: int) -> None:
-    """Call `send` for every item, at most ``at_once`` at a time; items that wait cost no task."""
+    """Call `send` for every item, at most ``at_once`` at a time; items that wait cost no task.
+
+    Requests take `RemotingClient.paced`, which ends in time.
+    """
     waiting = iter(items)
 
     async def in_turn() -> None:

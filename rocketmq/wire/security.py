@@ -1,4 +1,4 @@
-"""Our account at a broker and the encryption of connections: ACL signatures and TLS.
+"""Our account at a broker, the encryption of connections, and the networks that they stay in.
 
 Nothing here reads the environment or a settings file. No ``repr`` contains a secret, so no log,
 table or traceback can show one.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rocketmq.wire.codes import ResponseCode
 from rocketmq.wire.frame import Frame
+from rocketmq.wire.networks import Networks
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 
@@ -91,15 +92,17 @@ class Tls:
 
 @dataclass(slots=True, frozen=True)
 class Security:
-    """Account and encryption for one cluster.
+    """Account and encryption for one cluster, and where they may be used.
 
     Attributes:
         credentials: the account, None where brokers need none.
         tls: None for plain connections.
+        networks: the only ones that are connected to; None for any address that is listed.
     """
 
     credentials: Credentials | None = None
     tls: Tls | None = None
+    networks: Networks | None = None
 
     @property
     def transport(self) -> str:

@@ -20,6 +20,7 @@ from rocketmq.deep.broker_metrics import (
 from rocketmq.records import BrokerMetric, TopicMetric
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
 
 PAGE = Path("tests/fixtures/rocketmq-5.5.0/metrics.txt").read_text()
 OF_TIMERS = Path("tests/fixtures/rocketmq-5.5.1/metrics.txt").read_text()
@@ -67,7 +68,12 @@ def serving(
 
 def read(*readings: BrokerReading, seconds: float = 10) -> tuple[BrokerMetrics, list]:
     problems = Problems()
-    return asyncio.run(read_broker_metrics(readings, problems, seconds)), problems.rows()
+
+    async def main() -> BrokerMetrics:
+        async with RemotingClient() as client:
+            return await read_broker_metrics(client, readings, problems, seconds)
+
+    return asyncio.run(main()), problems.rows()
 
 
 def test_a_real_page_gives_the_groups():
@@ -162,13 +168,14 @@ def test_endpoints_that_hang_leave_threads_to_others():
     release, problems = threading.Event(), Problems()
 
     async def main(port: int) -> None:
-        reads = asyncio.create_task(read_broker_metrics([reading(port)] * 40, problems))
-        await asyncio.sleep(0)
-        try:
-            await asyncio.wait_for(asyncio.to_thread(int), 5)
-        finally:
-            release.set()
-        await reads
+        async with RemotingClient() as client:
+            reads = asyncio.create_task(read_broker_metrics(client, [reading(port)] * 40, problems))
+            await asyncio.sleep(0)
+            try:
+                await asyncio.wait_for(asyncio.to_thread(int), 5)
+            finally:
+                release.set()
+            await reads
 
     with serving(b"", release=release) as (port, _):
         asyncio.run(main(port))

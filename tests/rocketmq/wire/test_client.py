@@ -470,10 +470,10 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkey
         writer.write(respond(await next_opaque(reader), b"hello"))
         await reader.read()
 
-    async def resolved(host, port):
+    async def resolved(self, owner, host, port):
         return ["127.0.0.2", "127.0.0.1"]
 
-    monkeypatch.setattr("rocketmq.wire.client.resolve", resolved)
+    monkeypatch.setattr("rocketmq.wire.resolver.Resolver.addresses", resolved)
 
     async def use(client, endpoint):
         _, port = split_endpoint(endpoint)
