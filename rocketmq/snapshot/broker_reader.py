@@ -46,7 +46,7 @@ class BrokerReader:
             whole = [self._offsets(), self._topics(), self._groups(), *whole]
         await asyncio.gather(*whole)
         self.reading.reported_version = self.client.version_of(self.reading.address)
-        if not self.reading.is_master:
+        if not self.reading.is_master or not self.reading.responded:
             return
         known = self.reading.known_groups()
         await asyncio.gather(self._request_modes(), self.read_connections(known))

@@ -16,7 +16,7 @@ from rocketmq.snapshot.problems import Problems
 MOST_SUBSCRIPTIONS = 1_000_000
 """Subscriptions of all members of a snapshot: 10,000 members with 100 topics each."""
 
-MOST_QUEUES = 2_000_000
+MOST_QUEUES = 1_000_000
 """Queues of the subscriptions of all groups of a snapshot."""
 
 TEXT_OF_ONE = 100

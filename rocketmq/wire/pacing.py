@@ -125,10 +125,11 @@ async def paced(items: Iterable[T], send: Callable[[T], Awaitable[None]], at_onc
 
     Requests take `RemotingClient.paced`, which ends in time.
     """
+    items = list(items)
     waiting = iter(items)
 
     async def in_turn() -> None:
         for item in waiting:
             await send(item)
 
-    await asyncio.gather(*(in_turn() for _ in range(at_once)))
+    await asyncio.gather(*(in_turn() for _ in range(min(at_once, len(items)))))
