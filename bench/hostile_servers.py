@@ -67,7 +67,6 @@ def ten_million_topics(ports: list[int]) -> tuple[bytes, Serve]:
 
 def slow_bytes(ports: list[int]) -> tuple[bytes, Serve]:
     """A byte a second."""
-
     in_turn = asyncio.Lock()
 
     async def serve(code: int, opaque: int, send: Send) -> None:

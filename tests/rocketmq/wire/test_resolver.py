@@ -1,0 +1,82 @@
+"""Lookups of host names: few threads, and none of one cluster that another waits for."""
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from rocketmq.wire.resolver import Resolver
+
+
+@pytest.fixture
+def stuck(monkeypatch):
+    """Lookups of names that begin with ``stuck`` end when this event is set."""
+    release = threading.Event()
+    real = socket.getaddrinfo
+
+    def look_up(host, port, **more):
+        if host.startswith("stuck"):
+            release.wait(60)
+            raise OSError("nobody knows it")
+        return real("127.0.0.1", port, **more)
+
+    monkeypatch.setattr("rocketmq.wire.resolver.socket.getaddrinfo", look_up)
+    yield release
+    release.set()
+
+
+def working():
+    return sum(each.name == "resolve" for each in threading.enumerate())
+
+
+async def asked(resolver, owner, host, seconds):
+    async with asyncio.timeout(seconds):
+        return await resolver.addresses(owner, host, 1)
+
+
+def test_ten_thousand_names_that_hang_take_four_threads_of_sixteen(stuck):
+    before = working()
+
+    async def main():
+        resolver = Resolver()
+        hostile = [
+            asyncio.create_task(asked(resolver, "hostile", f"stuck-{number}", 60))
+            for number in range(10_000)
+        ]
+        await asyncio.sleep(0)
+        found = await asked(resolver, "honest", "honest.example", 60)
+        threads = working() - before
+        for task in hostile:
+            task.cancel()
+        await asyncio.gather(*hostile, return_exceptions=True)
+        # The next snapshot of the hostile cluster waits for its own threads, others do not.
+        with pytest.raises(TimeoutError):
+            await asked(resolver, "hostile", "known.example", 0.2)
+        assert await asked(resolver, "honest", "honest.example", 60) == found
+        return found, threads
+
+    found, threads = asyncio.run(main())
+    assert found == ["127.0.0.1"]
+    assert threads <= 5
+    stuck.set()
+
+
+def test_threads_end_with_their_work(stuck):
+    stuck.set()
+    before = working()
+
+    async def main():
+        resolver = Resolver()
+        names = [f"host-{number}.example" for number in range(50)]
+        found = await asyncio.gather(*(asked(resolver, "a", name, 60) for name in names))
+        assert found == [["127.0.0.1"]] * 50
+        with pytest.raises(OSError, match="not known"):
+            await asked(resolver, "a", "stuck-1", 60)
+        return resolver
+
+    resolver = asyncio.run(main())
+    for thread in threading.enumerate():
+        if thread.name == "resolve":
+            thread.join(30)
+    assert working() <= before and not resolver._working and not resolver._under_way
