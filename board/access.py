@@ -5,8 +5,8 @@ file, or the header of a trusted proxy names the person; reading and acting are 
 """
 
 import base64
-import binascii
 import hmac
+import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +14,23 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from board.origins import SAFE, is_local, is_own_change, is_own_read
-from board.passwords import NOBODY, is_password
-from board.responses import problem
+from board.origins import SAFE, is_known, is_local, is_own_change, is_own_read
+from board.passwords import Passwords, TooManyAttemptsError
+from board.responses import problem, strict_headers
 
 OPEN_PATHS = ("/healthz",)
 """What needs no login: it states only that the process is up."""
 
 READING = ("/preferences", "/api/v1/plan")
 """What is sent by POST and changes nothing that others see: who reads may do it."""
+
+ASKING = ("/live", "/plan")
+"""Pages that ask brokers, so no link on a page elsewhere may lead to them."""
+
+ONCE = ("host", "origin", "authorization", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+"""Headers that decide who may do what: of two, a proxy may read one and this board the other."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True)
@@ -46,14 +54,16 @@ class Login:
         tokens: bearer token to the person who has it.
         users: name to hash of the password, and the right.
         header: header in which a trusted proxy names the person; empty without one.
-        proxies: addresses of trusted proxies.
+        proxies: networks of trusted proxies.
+        hosts: names by which browsers reach the board, in lower case.
         actors: names in that header which may act, ``*`` for all.
     """
 
     tokens: Mapping[str, Person] = field(default_factory=dict, repr=False)
     users: Mapping[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
     header: str = ""
-    proxies: frozenset[str] = frozenset()
+    proxies: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
     actors: frozenset[str] = frozenset()
 
     @property
@@ -61,33 +71,53 @@ class Login:
         """Whether there is any way to log in."""
         return bool(self.tokens or self.users or self.header)
 
-    def person(self, headers: Headers, client: str) -> Person | None:
-        """Return who sends these headers from an address; None when nobody known does."""
-        if self.header and client in self.proxies and (name := _text(headers, self.header)):
-            return Person(name, bool(self.actors & {"*", name}))
-        kind, _, value = _text(headers, "authorization").partition(" ")
-        if kind.lower() == "bearer":
-            return self._of_token(value.strip())
-        if kind.lower() != "basic":
+    def named(self, headers: Headers, client: str) -> Person | None:
+        """Return the person whom a trusted proxy at an address names, None without one."""
+        if not self.header or not _is_of(client, self.proxies):
             return None
-        try:
-            name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return None
-        # A browser cannot be given a token; as the password it works there too.
-        return self._of_token(password) or self._of_password(name, password)
+        name = _text(headers, self.header)
+        return Person(name, bool(self.actors & {"*", name})) if name else None
 
-    def _of_token(self, token: str) -> Person | None:
+    def having(self, token: str) -> Person | None:
+        """Return the person who has a token, None without one."""
         found = None
         for known, person in self.tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):
                 found = person
         return found
 
-    def _of_password(self, name: str, password: str) -> Person | None:
-        kept, may_act = self.users.get(name, (NOBODY, False))
-        is_right = is_password(password, kept)
-        return Person(name, may_act) if is_right and name in self.users else None
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Return the addresses and networks of a setting.
+
+    Raises:
+        ValueError: a word is neither.
+    """
+    return tuple(ipaddress.ip_network(word, strict=False) for word in words(text))
+
+
+def _is_of(address: str, networks: Iterable[Network]) -> bool:
+    """Return whether an address lies in one of some networks."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(found in network for network in networks)
+
+
+def _credentials(value: str) -> tuple[str, str, str]:
+    """Return token, name and password of the header ``Authorization``, empty without them."""
+    kind, _, rest = value.partition(" ")
+    if kind.lower() == "bearer":
+        return rest.strip(), "", ""
+    if kind.lower() != "basic":
+        return "", "", ""
+    try:
+        name, _, password = base64.b64decode(rest, validate=True).decode().partition(":")
+    except ValueError:
+        return "", "", ""
+    # A browser cannot be given a token; as the password it works there too.
+    return password, name, password
 
 
 def _text(headers: Headers, name: str) -> str:
@@ -100,6 +130,14 @@ def _text(headers: Headers, name: str) -> str:
         return value.encode("latin-1").decode()
     except UnicodeDecodeError:
         return value
+
+
+class _RefusedError(Exception):
+    """A request is not served: the status, the reason, and further headers of the response."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.response = problem(status, reason, headers)
 
 
 class AccessMiddleware:
@@ -116,53 +154,93 @@ class AccessMiddleware:
         self.app = app
         self.login = login
         self.local = local
+        self.passwords = Passwords(login.users) if login.users else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        refused = self._refused(scope)
-        if refused is not None:
-            status, why, headers = refused
-            await problem(status, why, headers)(scope, receive, _guarded(scope, send))
+        try:
+            await self._check(scope)
+        except _RefusedError as refused:
+            await refused.response(scope, receive, _guarded(scope, send))
             return
         await self.app(scope, receive, _guarded(scope, send))
 
-    def _refused(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
-        headers = Headers(scope=scope)
-        client = (scope.get("client") or ("", 0))[0]
-        person = self.login.person(headers, client) if self.login.is_configured else self.local
-        if not self.login.is_configured and not is_local(headers.get("host", "")):
-            # A page elsewhere could point a name of its own at this machine.
-            return 421, "this name is not one of the loopback interface", {}
-        if person is None:
-            if scope["path"] in OPEN_PATHS:
-                person = Person("", False)
-            else:
-                ways = 'Basic realm="Tidemark", charset="UTF-8", Bearer realm="Tidemark"'
-                return 401, "log in first", {"WWW-Authenticate": ways}
+    async def _check(self, scope: Scope) -> None:
+        """Set the person of a request.
+
+        Raises:
+            _RefusedError: it is not served.
+        """
+        headers, path = Headers(scope=scope), scope["path"]
+        for name in (*ONCE, self.login.header):
+            if len(headers.getlist(name)) > 1:
+                raise _RefusedError(400, f"{name} is given more than once")
+        self._check_host(headers.get("host", ""))
+        is_safe = scope["method"] in SAFE
+        person = Person("", False) if path in OPEN_PATHS else await self._person(scope, headers)
         scope.setdefault("state", {})["person"] = person
-        if scope["method"] in SAFE:
-            is_own = is_own_read(headers, page=not scope["path"].startswith("/api/"))
-            return None if is_own else (403, "this request comes from another site", {})
-        if not (person.may_act or (scope["method"] == "POST" and scope["path"] in READING)):
-            return 403, f"{person.name} may read and not act", {}
-        if not is_own_change(headers):
-            return 403, "this request comes from another site", {}
-        return None
+        if is_safe:
+            page = not path.startswith("/api/") and path not in ASKING
+            is_own = is_own_read(headers, page=page)
+        else:
+            is_own = is_own_change(headers)
+        if not (is_safe or person.may_act or (scope["method"] == "POST" and path in READING)):
+            raise _RefusedError(403, f"{person.name} may read and not act")
+        if not is_own:
+            raise _RefusedError(403, "this request comes from another site")
 
+    def _check_host(self, host: str) -> None:
+        """Refuse a name that somebody may have pointed at this machine.
 
-SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-}
-"""On every response: nothing from elsewhere, no script in a page, no page in a frame."""
+        Where a token or a password names the person, a browser sends it to no such name.
+        """
+        if not self.login.is_configured and not is_local(host):
+            raise _RefusedError(421, "this name is not one of the loopback interface")
+        if self.login.header and not is_known(host, self.login.hosts):
+            raise _RefusedError(
+                421,
+                f"{host[:100]!r} is not a name of this board: TIDEMARK_SERVE_HOSTS lists the "
+                "names by which browsers reach it",
+            )
+
+    async def _person(self, scope: Scope, headers: Headers) -> Person:
+        """Return who sends a request.
+
+        Raises:
+            _RefusedError: nobody known does, or too many passwords were sent.
+        """
+        if not self.login.is_configured:
+            return self.local
+        client = (scope.get("client") or ("", 0))[0]
+        token, name, password = _credentials(_text(headers, "authorization"))
+        person = self.login.named(headers, client) or self.login.having(token)
+        if person is None and self.passwords and name:
+            person = await self._user(client, name, password)
+        if person is None:
+            ways = 'Basic realm="Tidemark", charset="UTF-8", Bearer realm="Tidemark"'
+            raise _RefusedError(401, "log in first", {"WWW-Authenticate": ways})
+        return person
+
+    async def _user(self, client: str, name: str, password: str) -> Person | None:
+        """Return the user who has a password, None without one.
+
+        Raises:
+            _RefusedError: it is not compared now.
+        """
+        assert self.passwords is not None
+        try:
+            is_right = await self.passwords.are_right(client, name, password)
+        except TooManyAttemptsError as error:
+            who = "this address" if error.is_peer else "many addresses"
+            raise _RefusedError(
+                429 if error.is_peer else 503,
+                f"too many passwords of {who}: try again in {error.seconds} s",
+                {"Retry-After": str(error.seconds)},
+            ) from error
+        return Person(name, self.login.users[name][1]) if is_right else None
 
 
 def _guarded(scope: Scope, send: Send) -> Send:
@@ -182,16 +260,6 @@ def _guarded(scope: Scope, send: Send) -> Send:
     return guarded
 
 
-def strict_headers(path: str) -> dict[str, str]:
-    """Return the headers of every response at a path."""
-    return SECURITY_HEADERS | {"cache-control": _caching(path)}
-
-
 def words(text: str) -> Iterable[str]:
     """Return the words of a setting, separated by blanks or commas."""
     return text.replace(",", " ").split()
-
-
-def _caching(path: str) -> str:
-    """Return how long a browser may keep a response: files are of a version, numbers are of now."""
-    return "private, max-age=86400" if path.startswith("/static/") else "no-store"

@@ -13,17 +13,18 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from board import changes, probes, scrape
-from board.access import AccessMiddleware, Login, Person, strict_headers
+from board.access import AccessMiddleware, Login, Person
 from board.api import clusters, events, group, groups, incidents, plan, topics
 from board.dependencies import only_known_parameters, readable
 from board.head import HeadMiddleware
+from board.limits import Limits, LimitsMiddleware
 from board.live_snapshots import LiveSnapshots
 from board.models import Problem
 from board.pages import group as group_page
 from board.pages import groups as groups_pages
 from board.pages import incidents as incidents_pages
 from board.pages import layout, now, overview, preferences, tables
-from board.responses import ProblemError, problem
+from board.responses import ProblemError, problem, strict_headers
 from board.scrape import MetricsKeeper
 from board.segments import SegmentsMiddleware
 from board.store import Store
@@ -43,6 +44,7 @@ def application(
     login: Login | None = None,
     configured: Callable[[], Sequence[Cluster]] = tuple,
     person: str = "somebody",
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
 ) -> FastAPI:
     """Return the application of a store, which it starts and ends.
 
@@ -52,6 +54,7 @@ def application(
         login: how persons are known; None where nobody has to log in.
         configured: returns the clusters that a live snapshot may be taken of.
         person: recorded with what is done where nobody logs in.
+        limits: bounds of a request.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
 
@@ -85,6 +88,7 @@ def application(
     app.add_middleware(AccessMiddleware, login=login or Login(), local=Person(person, may_act=True))
     app.add_middleware(SegmentsMiddleware)
     app.add_middleware(HeadMiddleware)
+    app.add_middleware(LimitsMiddleware, limits=limits)
     _include_routes(app)
     _handle_failures(app)
     return app

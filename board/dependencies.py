@@ -1,7 +1,11 @@
-"""Dependencies of routes: the store, the person, and checks of every parameter."""
+"""Dependencies of routes: the store, the person, and checks of every parameter.
+
+One that waits for nothing is a coroutine: FastAPI calls a plain function in a thread, and those
+may all be waiting for files.
+"""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -23,7 +27,7 @@ LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Between these lies every instant that is searched, with room for any reach around one."""
 
 
-def the_store(request: Request) -> Store:
+async def the_store(request: Request) -> Store:
     """Return the store of the application."""
     return request.app.state.store
 
@@ -38,7 +42,7 @@ def readable(store: "TheStore") -> None:
         raise ProblemError(503, store.problem)
 
 
-def only_known_parameters(request: Request) -> None:
+async def only_known_parameters(request: Request) -> None:
     """Refuse a parameter that the address does not have, or one that is given twice.
 
     Raises:
@@ -48,13 +52,14 @@ def only_known_parameters(request: Request) -> None:
     if route.endpoint not in found:
         found[route.endpoint] = query_parameters(route)
     known = found[route.endpoint]
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
+    given: set[str] = set()
+    for name, _ in request.query_params.multi_items():
         if name not in known:
             takes = ", ".join(sorted(known)) or "none"
             raise ProblemError(400, f"unknown parameter {name!r}; this address takes: {takes}")
-        if given.count(name) > 1:
+        if name in given:
             raise ProblemError(400, f"parameter {name!r} is given more than once")
+        given.add(name)
 
 
 def query_parameters(route: APIRoute) -> frozenset[str]:
@@ -75,10 +80,10 @@ def query_parameters(route: APIRoute) -> frozenset[str]:
     )
 
 
-def part_of(name: str) -> Callable[..., str]:
+def part_of(name: str) -> Callable[..., Awaitable[str]]:
     """Return a dependency that gives a part of the address as it was written."""
 
-    def found(value: Annotated[str, Path(alias=name)]) -> str:
+    async def found(value: Annotated[str, Path(alias=name)]) -> str:
         return part(value)
 
     return found
@@ -130,7 +135,7 @@ def shown(store: Store, at: str | None) -> Shown:
     return store.past.at(instant_of("at", at)) if at else store.newest
 
 
-def json_only(request: Request) -> None:
+async def json_only(request: Request) -> None:
     """Refuse a change that is not sent as JSON: a form of another site could send anything else.
 
     Raises:
@@ -141,12 +146,12 @@ def json_only(request: Request) -> None:
         raise ProblemError(415, "send it as Content-Type: application/json")
 
 
-def who(request: Request) -> Person:
+async def who(request: Request) -> Person:
     """Return who sends the request."""
     return request.state.person
 
 
-def the_live(request: Request) -> LiveSnapshots:
+async def the_live(request: Request) -> LiveSnapshots:
     """Return the live snapshots of the application."""
     return request.app.state.live
 

@@ -1,10 +1,17 @@
-"""Snapshots taken now, at most one a cluster and `SECONDS`, whoever requests it."""
+"""Snapshots taken now, at most one a cluster and `SECONDS`, whoever requests it.
 
-import threading
+A cluster that does not respond takes a snapshot as long as its limits allow. Snapshots are taken in
+threads of their own, and who waits for one takes no thread, so nothing else waits for it.
+"""
+
+import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from fastapi.concurrency import run_in_threadpool
 
 from board.responses import ProblemError
 from collection.memory import Memory
@@ -16,12 +23,23 @@ from settings.clusters import Cluster
 SECONDS = 5.0
 """Seconds for which one snapshot serves everybody who requests one."""
 
+THREADS = 4
+"""Clusters of which a snapshot is taken at once."""
+
+WAITING = 16
+"""Requests that wait for snapshots of one cluster."""
+
+RETRY_SECONDS = 5
+"""When a request that was refused may be sent again."""
+
 
 @dataclass
 class _Last:
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    """The newest snapshot of a cluster: taken, or being taken for some requests."""
+
+    taken: Future[Snapshot] | None = None
     taken_at: float = -SECONDS
-    snapshot: Snapshot | None = None
+    waiting: int = 0
 
 
 class LiveSnapshots:
@@ -37,29 +55,50 @@ class LiveSnapshots:
         self._state = state
         self._configured = configured
         self._last: dict[str, _Last] = {}
-        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(THREADS, "board-live")
 
-    def of(self, name: str) -> Snapshot:
+    async def of(self, name: str) -> Snapshot:
         """Return a snapshot of a cluster that is at most `SECONDS` old.
 
         Raises:
-            ProblemError: no such cluster is configured here, or nothing of it could be read.
+            ProblemError: no such cluster is configured here, nothing of it could be read, or too
+                many requests wait for it.
         """
-        cluster = self._named(name)
-        with self._lock:
-            last = self._last.setdefault(cluster.key, _Last())
-        with last.lock:
-            if last.snapshot is None or time.monotonic() - last.taken_at >= SECONDS:
-                now = datetime.now(UTC)
-                memory = Memory.of(self._state, cluster.key)
-                target = cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
-                last.snapshot = collect_snapshot(replace(target, counters=False))
-                last.taken_at = time.monotonic()
-            snapshot = last.snapshot
+        # Finding it reads the state, which may be a database that does not respond.
+        cluster = await run_in_threadpool(self._named, name)
+        last = self._last.setdefault(cluster.key, _Last())
+        if last.waiting >= WAITING:
+            raise ProblemError(
+                503,
+                f"{WAITING} requests wait for a snapshot of {name}: try again",
+                {"Retry-After": str(RETRY_SECONDS)},
+            )
+        last.waiting += 1
+        try:
+            snapshot = await asyncio.shield(asyncio.wrap_future(self._newest(cluster, last)))
+        finally:
+            last.waiting -= 1
         if snapshot.status == "FAILED":
             why = snapshot.problems[0].line if snapshot.problems else "nothing responded"
             raise ProblemError(503, f"{name} cannot be read now: {why}")
         return snapshot
+
+    def _newest(self, cluster: Cluster, last: _Last) -> Future[Snapshot]:
+        """Return the snapshot of a cluster, which may still be being taken."""
+        taken = last.taken
+        is_old = time.monotonic() - last.taken_at >= SECONDS
+        if taken is None or (taken.done() and (taken.exception() or is_old)):
+            last.taken = taken = self._pool.submit(self._take, cluster, last)
+        return taken
+
+    def _take(self, cluster: Cluster, last: _Last) -> Snapshot:
+        try:
+            now = datetime.now(UTC)
+            memory = Memory.of(self._state, cluster.key)
+            target = cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
+            return collect_snapshot(replace(target, counters=False))
+        finally:
+            last.taken_at = time.monotonic()
 
     def _named(self, name: str) -> Cluster:
         found = self._configured()

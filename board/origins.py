@@ -50,10 +50,7 @@ def is_known(host: str, names: frozenset[str]) -> bool:
 
 def is_own_change(headers: Headers) -> bool:
     """Return whether a request that changes something does not come from a page elsewhere."""
-    if headers.get("sec-fetch-site", OWN_SITES[0]) not in OWN_SITES:
-        return False
-    origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2] == headers.get("host")
+    return headers.get("sec-fetch-site", OWN_SITES[0]) in OWN_SITES and _is_own_origin(headers)
 
 
 def is_own_read(headers: Headers, *, page: bool) -> bool:
@@ -66,10 +63,18 @@ def is_own_read(headers: Headers, *, page: bool) -> bool:
         headers: of the request.
         page: whether the address is a page that links may lead to.
     """
+    if not _is_own_origin(headers):
+        return False
     if headers.get("sec-fetch-site", OWN_SITES[0]) in OWN_SITES:
         return True
     is_link = headers.get("sec-fetch-mode") == "navigate"
     return page and is_link and headers.get("sec-fetch-dest") == "document"
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    """Return whether a request states no origin, or that of the host it is sent to."""
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 def _name(host: str) -> str:

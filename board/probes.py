@@ -1,4 +1,7 @@
-"""``/healthz`` and ``/readyz``: whether the process is up, and whether its numbers can be used."""
+"""``/healthz`` and ``/readyz``: whether the process is up, and whether its numbers can be used.
+
+Both wait for nothing and take no thread: all threads may be waiting for files or brokers.
+"""
 
 from datetime import UTC, datetime
 
@@ -12,15 +15,18 @@ router = APIRouter(tags=["probes"])
 
 
 @router.get("/healthz", summary="The process is up")
-def healthz() -> Response:
+async def healthz() -> Response:
     """Respond 200 while the process serves requests."""
     return json_response({"status": "ok"})
 
 
 @router.get("/readyz", summary="Tables are readable and the collection is fresh")
-def readyz(store: TheStore) -> Response:
+async def readyz(store: TheStore) -> Response:
     """Respond 200 if tables are readable and every cluster is fresh, else 503 with the reasons."""
     now = datetime.now(UTC)
+    if not store.was_read:
+        reason = "the tables are being read for the first time"
+        return json_response({"status": "unavailable", "reasons": [reason]}, 503)
     newest = store.newest
     reasons = [] if store.problem is None else [store.problem]
     if not newest.at and not reasons:

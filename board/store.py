@@ -65,6 +65,11 @@ class Store:
         self._reading = threading.Lock()
 
     @property
+    def was_read(self) -> bool:
+        """Whether there are rows or the reason why there are none."""
+        return self._was_read.is_set()
+
+    @property
     def newest(self) -> Newest:
         """The newest rows; right after the start it waits for them."""
         self._was_read.wait(FIRST_READ_SECONDS)

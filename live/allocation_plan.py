@@ -22,6 +22,12 @@ from rocketmq.allocation import (
 )
 from rocketmq.records import Client, Snapshot
 
+MOST_NEW = 1000
+"""Members of a plan that are not online."""
+
+MOST_QUEUES = 10_000
+"""Queues of a plan with another number of them than now."""
+
 Routes = dict[str, list[Queue]]
 """Topic -> its readable queues."""
 
@@ -68,8 +74,8 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
         ``idle_clients``: ``client_id, reason``.
 
     Raises:
-        PlanError: the group is unknown, it has nothing to share, or the strategy cannot be
-            computed.
+        PlanError: the group is unknown, it has nothing to share, the strategy cannot be computed,
+            or the plan has too many members or queues.
     """
     group = wish.consumer_group
     members = [it for it in snapshot.clients if it.consumer_group == group]
@@ -87,6 +93,8 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
     if not any(now.values()):
         raise PlanError(f"no readable queue of {', '.join(topics)}: {group} has nothing to read")
     online = sorted({it.client_id for it in members}, key=java_order)
+    if wish.clients - len(online) > MOST_NEW:
+        raise PlanError(f"a plan has at most {MOST_NEW:,} members more than the {len(online)} now")
     clients = [*online, *_new(wish.clients - len(online))][: wish.clients]
     used = _used(members)
     strategy = wish.strategy or used or AVG
@@ -148,13 +156,13 @@ def _routes(snapshot: Snapshot, topics: Iterable[str]) -> Routes:
 
 
 def _resized(routes: Routes, queues: int) -> Routes:
+    brokers = {topic: sorted({it for it, _ in mine}) for topic, mine in routes.items()}
+    count = queues * sum(map(len, brokers.values()))
+    if count > MOST_QUEUES:
+        raise PlanError(f"a plan has at most {MOST_QUEUES:,} queues, and this has {count:,}")
     return {
-        topic: [
-            (broker, number)
-            for broker in sorted({it for it, _ in mine})
-            for number in range(queues)
-        ]
-        for topic, mine in routes.items()
+        topic: [(broker, number) for broker in mine for number in range(queues)]
+        for topic, mine in brokers.items()
     }
 
 

@@ -233,7 +233,13 @@ class Settings(BaseSettings):
         "", "Header in which a trusted proxy names the person, e.g. X-Forwarded-User."
     )
     serve_proxies: str = _setting(
-        "127.0.0.1", "Addresses of proxies whose header is believed, separated by blanks."
+        "",
+        "Addresses or networks of the proxies whose header is believed, separated by blanks.",
+    )
+    serve_hosts: str = _setting(
+        "",
+        "Names by which browsers reach the board behind such a proxy, separated by blanks; "
+        "loopback and addresses need none.",
     )
     serve_actors: str = _setting(
         "", "Names in that header that may act, separated by blanks; * for all."

@@ -67,6 +67,7 @@ NAMES = tuple(
         "SERVE_USERS",
         "SERVE_HEADER",
         "SERVE_PROXIES",
+        "SERVE_HOSTS",
         "SERVE_ACTORS",
         "WEBSERVER_HOSTS",
         "DEBUG",

@@ -18,6 +18,7 @@ import apprise
 from alerting.delivery import apprise_patches
 from alerting.delivery.digests import digest_body, digest_title
 from alerting.delivery.log_filter import ADDRESS_FILTER
+from alerting.delivery.mentions import without_mentions
 from alerting.delivery.messages import Notification, as_json, worst
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.templates import Words
@@ -162,6 +163,7 @@ class AppriseChannel:
         Raises:
             ChannelError: the service was unreachable or refused it.
         """
+        notifications = [without_mentions(each) for each in notifications]
         headline, write = self._written(notifications)
         room = self._service.body_maxlen - len(headline.encode()) - _JOINED
         with ADDRESS_FILTER.warnings() as reasons:

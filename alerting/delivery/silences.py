@@ -27,6 +27,10 @@ KEPT = timedelta(days=30)
 MOST_KEPT = 500
 """Silences that have ended and are kept: the newest, as all are in one small file."""
 
+MOST_GLOBS = 100
+LONGEST_GLOB = 1000
+"""Globs of a silence, and characters of each: every tick matches them with all incidents."""
+
 LEASE_SECONDS = 10.0
 """Longest wait for another person's change, which takes milliseconds."""
 
@@ -124,7 +128,12 @@ def silence(
             has a text that cannot be shown.
     """
     now = now or datetime.now(UTC)
-    _require_unicode(author, comment, *(glob for globs in match.values() for glob in globs))
+    globs = [glob for given in match.values() for glob in given]
+    _require_unicode(author, comment, *globs)
+    if len(globs) > MOST_GLOBS or any(len(glob) > LONGEST_GLOB for glob in globs):
+        raise SilenceError(
+            f"a silence has at most {MOST_GLOBS} globs of at most {LONGEST_GLOB} characters"
+        )
     if not match:
         raise SilenceError(f"name what to silence by at least one of {', '.join(COLUMNS)}")
     if until <= now:

@@ -1,6 +1,5 @@
 """``/groups/{cluster}/{group}``: one group, its past and its queues."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Annotated, Any
@@ -240,7 +239,8 @@ def columns_of(text: str) -> tuple[str, ...]:
     Raises:
         ProblemError: ``progress.groups`` has no such column.
     """
-    names = tuple(dict.fromkeys(re.split(r"\s*,\s*", text.strip()))) if text else DEFAULT_COLUMNS
+    given = (name.strip() for name in text.split(","))
+    names = tuple(dict.fromkeys(given)) if text else DEFAULT_COLUMNS
     unknown = [name for name in names if name not in progress.GROUPS.column_names]
     if unknown:
         raise ProblemError(400, f"columns: progress.groups has no {', '.join(unknown)}")

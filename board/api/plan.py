@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from board.dependencies import JsonOnly, TheLive, part_of
@@ -14,7 +15,7 @@ from rocketmq.records import Snapshot
 router = APIRouter(tags=["live"])
 
 MOST = 10_000
-"""More clients, and more queues on a broker, than any group has."""
+"""More clients, and more queues on a broker, than any group has; see `live.allocation_plan` too."""
 
 
 class NewPlan(BaseModel):
@@ -28,13 +29,20 @@ class NewPlan(BaseModel):
     queues: int | None = Field(
         None, ge=1, le=MOST, description="queues of each topic on each broker; as now without"
     )
-    rooms: list[str] = Field([], description="machine rooms, for strategies that use them")
+    rooms: list[str] = Field(
+        [], max_length=100, description="machine rooms, for strategies that use them"
+    )
 
 
 @router.get("/live/{cluster}", summary="A snapshot taken now")
-def live(snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]) -> Response:
+async def live(
+    snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]
+) -> Response:
     """Return rows as ``tidemark lag`` gives them, of a snapshot at most 5 s old."""
-    snapshot = snapshots.of(cluster)
+    return await run_in_threadpool(_measured, await snapshots.of(cluster))
+
+
+def _measured(snapshot: Snapshot) -> Response:
     return json_response(
         {
             "cluster": snapshot.cluster,
@@ -48,16 +56,17 @@ def live(snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))
 
 
 @router.post("/plan", summary="Which member would own which queue", dependencies=[JsonOnly])
-def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
+async def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
     """Plan a group with other members, another strategy or more queues; nothing is changed."""
-    return json_response(planned(snapshots, wanted))
+    snapshot = await snapshots.of(wanted.cluster)
+    return json_response(await run_in_threadpool(planned, snapshot, wanted))
 
 
-def planned(snapshots: TheLive, wanted: NewPlan) -> dict[str, Any]:
+def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:
     """Return who would own which queue; see `live.allocation_plan.plan`.
 
     Raises:
-        ProblemError: the cluster cannot be read now, or the group cannot be planned.
+        ProblemError: the group cannot be planned.
     """
     wish = Wish(
         consumer_group=wanted.consumer_group,
@@ -67,7 +76,7 @@ def planned(snapshots: TheLive, wanted: NewPlan) -> dict[str, Any]:
         rooms=tuple(wanted.rooms),
     )
     try:
-        return plan(snapshots.of(wanted.cluster), wish)
+        return plan(snapshot, wish)
     except PlanError as error:
         raise ProblemError(409, str(error)) from error
 

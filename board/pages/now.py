@@ -3,16 +3,22 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
 from board.api.plan import MOST as MOST_CLIENTS
 from board.api.plan import NewPlan, planned, problems_of
 from board.dependencies import TheLive
-from board.pages.layout import ThePage
+from board.pages.layout import Page, ThePage
 from live.lag import group_rows
+from rocketmq.records import Snapshot
 
 router = APIRouter(include_in_schema=False)
 
 MOST = 200
+MOST_QUEUES = 1000
+MOST_IDLE = 20
+"""Rows of a page at most; the API has all of them."""
+
 COLUMNS = (
     "consumer_group",
     "topic",
@@ -28,9 +34,12 @@ COLUMNS = (
 
 
 @router.get("/live")
-def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> Response:
+async def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> Response:
     """Show groups as they are at this instant, largest lag first."""
-    snapshot = snapshots.of(cluster)
+    return await run_in_threadpool(_live, page, await snapshots.of(cluster), cluster, q)
+
+
+def _live(page: Page, snapshot: Snapshot, cluster: str, q: str) -> Response:
     wanted = q.lower()
     rows = [
         row
@@ -50,7 +59,7 @@ def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> Respon
 
 
 @router.get("/plan")
-def plan(
+async def plan(
     page: ThePage,
     snapshots: TheLive,
     cluster: str,
@@ -62,10 +71,17 @@ def plan(
     """Show which member would own which queue of a group."""
     wanted = {"cluster": cluster, "consumer_group": group, "clients": clients}
     wanted |= {"strategy": strategy or None, "queues": int(queues) if queues else None}
-    found = planned(snapshots, NewPlan.model_validate(wanted))
+    new = NewPlan.model_validate(wanted)
+    return await run_in_threadpool(_plan, page, await snapshots.of(cluster), new)
+
+
+def _plan(page: Page, snapshot: Snapshot, wanted: NewPlan) -> Response:
+    found = planned(snapshot, wanted)
     return page.render(
         "plan.html",
-        **found | {"cluster": cluster},
+        **found | {"cluster": wanted.cluster, "queues": found["queues"][:MOST_QUEUES]},
+        idle=found["idle_clients"][:MOST_IDLE],
+        count=len(found["queues"]),
         measured_at=found["observed_at"],
         moving=sum(bool(row["moves"]) for row in found["queues"]),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from board.access import Login, Person
+from board.access import Login, Person, networks
 from board.application import application
 from board.passwords import password_hash, read_users
 from board.store import Store
@@ -37,11 +37,16 @@ def guarded(shown: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         tokens={"t-act": Person("robot", True), "t-read": Person("watcher", False)},
         users=read_users(file),
         header="X-Forwarded-User",
-        proxies=frozenset({"testclient"}),
+        proxies=networks("127.0.0.1"),
+        hosts=frozenset({"board.example"}),
         actors=frozenset({"eve"}),
     )
-    with TestClient(application(store, login=login), base_url="http://board.example") as client:
+    with client_of(store, login, base_url="http://board.example") as client:
         yield client
+
+
+def client_of(store: Store, login: Login, *, base_url: str = "http://127.0.0.1") -> TestClient:
+    return TestClient(application(store, login=login), base_url, client=("127.0.0.1", 50_000))
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -127,10 +132,11 @@ def test_logins_are_those_of_the_variables(
     (tmp_path / "users").write_text(f"bob:{password_hash('pw')}:read\n")
     monkeypatch.setenv("TIDEMARK_SERVE_USERS", str(tmp_path / "users"))
     monkeypatch.setenv("TIDEMARK_SERVE_HEADER", "X-Forwarded-User")
-    monkeypatch.setenv("TIDEMARK_SERVE_PROXIES", "testclient")
+    monkeypatch.setenv("TIDEMARK_SERVE_PROXIES", "127.0.0.0/30")
     monkeypatch.setenv("TIDEMARK_SERVE_ACTORS", "eve, dan")
+    monkeypatch.setenv("TIDEMARK_SERVE_HOSTS", "Board.Example other")
     login = login_of(Settings.read())
-    with TestClient(application(store, login=login)) as client:
+    with client_of(store, login, base_url="http://board.example") as client:
         for headers, reads, acts in (
             ({}, 401, 401),
             (basic("bob", "pw"), 200, 403),
@@ -153,9 +159,9 @@ def test_names_and_tokens_are_utf_8(store: Store) -> None:
     """A name of a proxy that is not of Latin letters might not act, and was recorded garbled."""
     tokens = {"clé": Person("token", may_act=True)}
     login = Login(
-        tokens, header="X-User", proxies=frozenset({"testclient"}), actors=frozenset({"王伟"})
+        tokens, header="X-User", proxies=networks("127.0.0.1"), actors=frozenset({"王伟"})
     )
-    with TestClient(application(store, login=login)) as client:
+    with client_of(store, login) as client:
         for headers, author in (
             ({"X-User": "王伟".encode()}, "王伟"),
             ({"Authorization": "Bearer clé".encode()}, "token"),
@@ -165,9 +171,36 @@ def test_names_and_tokens_are_utf_8(store: Store) -> None:
 
 
 def test_a_header_is_believed_from_a_proxy_alone(store: Store) -> None:
-    login = Login(header="X-User", proxies=frozenset({"10.0.0.1"}), actors=frozenset({"*"}))
-    with TestClient(application(store, login=login)) as client:
-        assert client.get(GROUPS, headers={"X-User": "eve"}).status_code == 401
+    for proxies, status in (("10.0.0.1", 401), ("10.0.0.0/8 127.0.0.0/30", 200)):
+        login = Login(header="X-User", proxies=networks(proxies))
+        with client_of(store, login) as client:
+            assert client.get(GROUPS, headers={"X-User": "eve"}).status_code == status
+
+
+def test_a_header_is_believed_of_nobody_without_named_proxies() -> None:
+    with pytest.raises(SettingsError, match="TIDEMARK_SERVE_PROXIES"):
+        login_of(Settings(serve_header="X-User"))
+    with pytest.raises(SettingsError, match=r"TIDEMARK_SERVE_PROXIES: '10\.0\.0\.300'"):
+        login_of(Settings(serve_header="X-User", serve_proxies="10.0.0.300"))
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-User", "Host", "Authorization", "Origin"])
+def test_a_header_that_decides_is_given_once(guarded: TestClient, name: str) -> None:
+    """A proxy may set one and pass on that of the client: which of both counts is a guess."""
+    values = {"X-Forwarded-User": ("eve", "mallory"), "Host": ("board.example", "board.example")}
+    first, second = values.get(name, ("Bearer t-act", "Bearer t-act"))
+    response = guarded.get(GROUPS, headers=[(name, first), (name.lower(), second)])
+    assert response.status_code == 400 and "more than once" in response.text
+
+
+def test_a_proxy_names_a_person_at_known_names_alone(guarded: TestClient) -> None:
+    """A page of another name that resolves to this machine comes from a trusted address."""
+    for host, status in (
+        ("evil.example", 421), ("board.example.evil.example", 421), ("", 421),
+        ("Board.Example:8080", 200), ("10.0.0.7", 200), ("localhost:1", 200),
+    ):  # fmt: skip
+        headers = {"X-Forwarded-User": "eve", "Host": host}
+        assert guarded.get(GROUPS, headers=headers).status_code == status, host
 
 
 def test_health_needs_no_login(guarded: TestClient) -> None:
@@ -265,6 +298,7 @@ def test_settings_make_logins() -> None:
     )
     login = login_of(settings)
     assert login.tokens["one"].may_act and not login.tokens["two"].may_act
-    assert login.proxies == {"10.0.0.1", "10.0.0.2"} and login.actors == {"ann", "bob"}
+    assert login.proxies == networks("10.0.0.1/32, 10.0.0.2")
+    assert login.actors == {"ann", "bob"}
     assert "one" not in repr(login) and "two" not in repr(settings)
     assert not login_of(Settings()).is_configured

@@ -92,7 +92,7 @@ def test_a_wrong_request_is_a_problem(reader: TestClient, query: str, word: str)
     assert body["status"] == 400 and word in body["detail"]
 
 
-@pytest.mark.parametrize("place", [str(10**30), "[" * 40_000], ids=["large", "deep"])
+@pytest.mark.parametrize("place", [str(10**30), "[" * 2500], ids=["large", "deep"])
 def test_a_cursor_may_hold_anything(reader: TestClient, place: str) -> None:
     values = {name: None for name in progress.GROUPS.key}
     text = json.dumps(["lag", True, values | {"lag": "place"}]).replace('"place"', place)

@@ -17,7 +17,7 @@ class Live:
     def __init__(self, taken: Snapshot) -> None:
         self.taken = taken
 
-    def of(self, name: str) -> Snapshot:
+    async def of(self, name: str) -> Snapshot:
         if name != CLUSTER:
             raise ProblemError(404, f"{name!r} cannot be read from here")
         return self.taken
@@ -60,3 +60,44 @@ def test_a_page_plans_who_would_own_what(live: TestClient) -> None:
 def test_a_wrong_plan_is_a_mistake(live: TestClient, wrong: dict[str, str]) -> None:
     parameters = {"cluster": CLUSTER, "group": "billing", "clients": "3"} | wrong
     assert live.get("/plan", params=parameters, headers=HTML).status_code in (400, 409)
+
+
+def test_a_plan_is_as_large_as_a_group_may_be(live: TestClient) -> None:
+    """10,000 members made a page of 10,000 banners, in 2.5 s."""
+    plan = {"cluster": CLUSTER, "consumer_group": "billing"}
+    response = live.post("/api/v1/plan", json=plan | {"clients": 10_000})
+    assert response.status_code == 409
+    assert "at most 1,000 members more than the 2 now" in response.json()["detail"]
+    response = live.post("/api/v1/plan", json=plan | {"clients": 2, "queues": 10_000})
+    assert response.status_code == 409
+    assert "at most 10,000 queues, and this has 20,000" in response.json()["detail"]
+    largest = plan | {"clients": 1002, "queues": 5000}
+    assert len(live.post("/api/v1/plan", json=largest).json()["queues"]) == 10_000
+
+
+def test_the_page_of_a_plan_names_the_first_of_many(live: TestClient) -> None:
+    plan = {"cluster": CLUSTER, "group": "billing", "strategy": "", "queues": ""}
+    text = live.get("/plan", params=plan | {"clients": "1000"}, headers=HTML).text
+    assert text.count("has no queue (") == 20
+    assert "994 members have no queue, the first 20 are named" in text
+    text = live.get("/plan", params=plan | {"clients": "3", "queues": "2000"}, headers=HTML).text
+    assert text.count("<tr>") == 1001
+    assert "4,000 queues, the first 1,000 are shown" in text
+
+
+@pytest.mark.parametrize("path", [f"/live?cluster={CLUSTER}", f"/api/v1/live/{CLUSTER}",
+                                  f"/plan?cluster={CLUSTER}&group=billing&clients=3"])  # fmt: skip
+def test_a_page_elsewhere_asks_no_broker(live: TestClient, path: str) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+            "Sec-Fetch-Dest": "document"}  # fmt: skip
+    assert live.get(path, headers=link).status_code == 403
+    assert live.get(path, headers=link | {"Sec-Fetch-Site": "same-site"}).status_code == 403
+    assert live.get(path, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert live.get(path, headers=link | {"Sec-Fetch-Site": "none"}).status_code == 200
+    assert live.get(path).status_code == 200
+
+
+def test_a_link_elsewhere_leads_to_pages_of_the_tables(reader: TestClient) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+            "Sec-Fetch-Dest": "document"}  # fmt: skip
+    assert reader.get("/groups", headers=link).status_code == 200

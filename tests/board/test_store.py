@@ -107,7 +107,9 @@ def test_an_empty_home_is_served_and_not_touched(tmp_path: Path) -> None:
 
 def test_a_stale_home_is_not_ready(lake: Lake) -> None:
     board_home.add_snapshot(lake, board_home.now() - timedelta(hours=2))
-    with TestClient(application(Store(lake)), base_url="http://127.0.0.1") as client:
+    store = Store(lake)
+    with TestClient(application(store), base_url="http://127.0.0.1") as client:
+        assert store.newest.at, "a page waits for the first rows, and a probe does not"
         response = client.get("/readyz")
         assert response.status_code == 503 and "s old" in response.json()["reasons"][0]
         (row,) = client.get("/api/v1/clusters").json()["items"]

@@ -19,6 +19,7 @@ class Webhook:
     Attributes:
         url: apprise address.
         status: of its answers.
+        response: their body.
         before_response: called when a message was taken and its sender does not know it yet.
         received: what it took.
         headers: of the same requests.
@@ -27,6 +28,7 @@ class Webhook:
 
     url: str
     status: int = 200
+    response: bytes = b""
     before_response: Callable[[], object] = lambda: None
     received: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -49,7 +51,9 @@ def serve() -> Iterator[Webhook]:
                 hook.received.append(json.loads(text))
                 hook.before_response()
             self.send_response(hook.status)
+            self.send_header("Content-Length", str(len(hook.response)))
             self.end_headers()
+            self.wfile.write(hook.response)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -6,25 +6,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
 from fastapi import FastAPI
+
+from board.connections import ConnectionLimits
+from board.connections import server as server_of
 
 SECONDS = 120.0
 """How long a start or an end may take on a loaded machine."""
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """Serve an application; yields ``host:port``.
+def served(app: FastAPI, limits: ConnectionLimits | None = None) -> Iterator[str]:
+    """Serve an application as `tidemark serve` does; yields ``host:port``.
 
     The port is bound before the server starts: one that is only found free may be taken by a
     broker that another test starts.
     """
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-        )
+        server = server_of(app, limits)
         thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
         thread.start()
         deadline = time.monotonic() + SECONDS

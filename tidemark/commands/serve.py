@@ -50,9 +50,8 @@ def serve(
             "TIDEMARK_SERVE_TOKEN, TIDEMARK_SERVE_USERS or TIDEMARK_SERVE_HEADER"
         )
     listening = _listening(host, port)
-    import uvicorn
-
     from board.application import application
+    from board.connections import server
     from board.store import Store
     from settings.clusters import configured
 
@@ -65,18 +64,8 @@ def serve(
         me(),
     )
     typer.echo(f"serve: the board is at {address_of(host, port)}", err=True)
-    config = uvicorn.Config(
-        board,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        # Pages that wait for changes never close by themselves.
-        timeout_graceful_shutdown=2,
-        # The trusted proxy is known by its own address, whatever it forwards.
-        proxy_headers=False,
-    )
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        server(board).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -103,10 +92,21 @@ def login_of(settings: "Settings") -> "Login":
     """Return how persons log in, by the settings.
 
     Raises:
-        SettingsError: the file of users cannot be used.
+        SettingsError: the file of users cannot be used, or no proxy is named.
     """
-    from board.access import Login, Person, words
+    from board.access import Login, Person, networks, words
     from board.passwords import read_users
+    from settings.errors import SettingsError
+
+    try:
+        proxies = networks(settings.serve_proxies)
+    except ValueError as error:
+        raise SettingsError([f"TIDEMARK_SERVE_PROXIES: {error}"]) from error
+    if settings.serve_header and not proxies:
+        raise SettingsError(
+            ["TIDEMARK_SERVE_PROXIES: TIDEMARK_SERVE_HEADER is believed of the addresses or "
+             "networks that stand here alone, and none does"]
+        )  # fmt: skip
 
     tokens = {
         settings.serve_read_token.get_secret_value(): Person("token (read)", may_act=False),
@@ -116,6 +116,7 @@ def login_of(settings: "Settings") -> "Login":
         tokens={token: person for token, person in tokens.items() if token},
         users=read_users(Path(settings.serve_users)) if settings.serve_users else {},
         header=settings.serve_header,
-        proxies=frozenset(words(settings.serve_proxies)),
+        proxies=proxies,
+        hosts=frozenset(words(settings.serve_hosts.lower())),
         actors=frozenset(words(settings.serve_actors)),
     )

@@ -1,0 +1,48 @@
+"""Names that notify people: chat services read ``@everyone`` or ``<!channel>`` as a call for all.
+
+Strangers choose the names of groups, topics and clients, so no value of a notification may call
+anybody. A receiver's own template may: its text is the operator's.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from alerting.delivery.messages import Notification
+
+_AT = re.compile(r"(?<!\w)@(?=\S)|@(?=everyone|here|channel|all|room|\*)", re.IGNORECASE)
+"""``@name`` at the start of a word, and the calls for all wherever they stand.
+
+The ``@`` inside a word stays: ids of clients and addresses of mail have one.
+"""
+
+_TAG = re.compile(r"<(?=[@!#&]|/?at\b|users/)", re.IGNORECASE)
+"""``<@id>`` of Slack, Discord and WeCom, ``<!channel>`` of Slack and Mattermost, ``<#id>``,
+``<at id=all>`` of Feishu and Lark, ``<users/all>`` of Google Chat.
+"""
+
+
+def without_mentions(notification: Notification) -> Notification:
+    """Return a notification that calls nobody, whatever the names in it are.
+
+    Signs of a mention become their full-width forms, which people read as the same.
+    """
+    incident = notification.incident
+    texts = ("rule", "subject", "cluster", "acknowledged_by", "acknowledge_reason", "resolved_by",
+             "resolve_reason", "labels")  # fmt: skip
+    harmless = {name: _harmless(getattr(incident, name)) for name in texts}
+    evidence = _harmless(msgspec.json.decode(incident.evidence))
+    harmless["evidence"] = msgspec.json.encode(evidence).decode()
+    return replace(notification, incident=structs.replace(incident, **harmless))
+
+
+def _harmless(value: Any) -> Any:
+    """Return a text, or all texts in a list or a mapping, without mentions."""
+    if isinstance(value, str):
+        return _TAG.sub("\uff1c", _AT.sub("\uff20", value))
+    if isinstance(value, dict):
+        return {name: _harmless(each) for name, each in value.items()}
+    return [_harmless(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,82 @@
+"""A request costs at most in proportion to its length, and its length is bounded.
+
+One expression that tries blanks from each place makes the work grow with the square of a text,
+which nobody sees with short texts. So every route gets texts far longer than the board accepts.
+"""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from board.limits import Limits
+from lake.catalog import Lake
+from tests.support.asgi import respond
+
+CPU_SECONDS = 10.0
+"""Processor time of one request: linear work takes a hundredth of it, square work more than it."""
+
+
+def test_work_grows_with_the_length_of_a_request_and_not_faster(shown: Lake) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.hostile_requests", str(shown.home.path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (300, 300)),
+    )
+    assert done.returncode == 0, done.stderr[-2000:] or f"ended by signal {-done.returncode}"
+    count, longest = done.stdout.split()
+    assert int(count) > 300
+    assert float(longest) < CPU_SECONDS
+
+
+LIMITS = Limits()
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/?at=" + "x" * LIMITS.address, 414),
+        ("/" + "x/" * (LIMITS.address // 2), 414),
+        ("/api/v1/groups/" + "x" * (LIMITS.part + 1), 414),
+        ("/api/v1/groups?q=" + "x" * (LIMITS.part + 1), 414),
+        ("/api/v1/groups?" + "x" * (LIMITS.part + 1), 414),
+        ("/api/v1/groups?q=" + "x" * LIMITS.part, 200),
+        ("/api/v1/groups?" + "&" * LIMITS.parameters, 400),
+        ("/api/v1/groups?" + "&".join(["q=1"] * LIMITS.parameters), 400),
+    ],
+)
+def test_an_address_is_bounded(reader: TestClient, target: str, status: int) -> None:
+    assert respond(reader.app, target)[0] == status
+
+
+def test_a_refusal_is_as_strict_as_a_response(reader: TestClient) -> None:
+    response = reader.get("/api/v1/groups?q=" + "x" * (LIMITS.part + 1))
+    assert response.headers["content-type"] == "application/problem+json"
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_a_body_is_bounded_whatever_length_it_states(reader: TestClient) -> None:
+    json = {"Content-Type": "application/json"}
+    for length in (str(LIMITS.body + 1), "9" * 5000, "-1", "x"):
+        headers = json | {"Content-Length": length}
+        assert reader.post("/api/v1/silences", content=b"{}", headers=headers).status_code == 413
+    chunks = (b"x" * 1000 for _ in range(LIMITS.body // 1000 + 1))
+    assert reader.post("/api/v1/silences", content=chunks, headers=json).status_code == 413
+
+
+def test_deep_json_is_a_mistake(reader: TestClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    body = b"[" * (LIMITS.body - 1)
+    assert reader.post("/api/v1/silences", content=body, headers=headers).status_code == 400
+
+
+def test_a_silence_has_few_short_globs(reader: TestClient) -> None:
+    for match in ({"rule": ["*a" * 600]}, {"rule": ["x"] * 101}):
+        wanted = {"match": match, "duration": "1h", "comment": "a test"}
+        response = reader.post("/api/v1/silences", json=wanted)
+        assert response.status_code == 400 and "at most 100 globs" in response.text

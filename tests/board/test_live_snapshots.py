@@ -1,0 +1,93 @@
+"""A cluster that does not respond holds up those who want a snapshot of it, and nobody else."""
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import cycle, islice
+
+import pytest
+from fastapi.testclient import TestClient
+
+from board.application import application
+from board.live_snapshots import WAITING
+from board.store import Store
+from settings.clusters import Cluster
+from tests.support.served import served
+
+READERS = 45
+"""More than the threads in which requests are served."""
+
+
+class SilentNameServer:
+    """Accepts connections and says nothing until it ends them."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.listening.getsockname()[1]
+        self.connections: list[socket.socket] = []
+        self.was_asked = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self.connections.append(self.listening.accept()[0])
+            except OSError:
+                return
+            self.was_asked.set()
+
+    def end(self) -> None:
+        self.listening.close()
+        for each in self.connections:
+            each.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[SilentNameServer]:
+    made = SilentNameServer()
+    yield made
+    made.end()
+
+
+def request(address: str, path: str) -> tuple[int, str | None, bytes]:
+    connection = http.client.HTTPConnection(address, timeout=120)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.getheader("Retry-After"), response.read()
+    finally:
+        connection.close()
+
+
+def test_readers_of_a_silent_cluster_hold_up_nobody_else(
+    store: Store, silent: SilentNameServer
+) -> None:
+    clusters = [Cluster((f"127.0.0.1:{silent.port}",), "quiet")]
+    app = application(store, configured=lambda: clusters)
+    with served(app) as address, ThreadPoolExecutor(READERS) as clients:
+        reading = [
+            clients.submit(request, address, f"{path}quiet")
+            for path in islice(cycle(("/api/v1/live/", "/live?cluster=")), READERS)
+        ]
+        refused = list(islice(as_completed(reading), READERS - WAITING))
+        assert silent.was_asked.wait(60)
+        for path in ("/healthz", "/readyz", "/groups", "/metrics"):
+            assert request(address, path)[0] == 200, path
+        waiting = [each for each in reading if each not in refused]
+        assert not any(each.done() for each in waiting), "the cluster is still silent"
+        silent.end()
+        for each in refused:
+            status, after, body = each.result()
+            assert (status, after) == (503, "5") and b"requests wait for a snapshot" in body
+        for each in waiting:
+            status, after, body = each.result()
+            assert (status, after) == (503, None) and b"cannot be read now" in body
+
+
+def test_a_probe_waits_for_no_rows(store: Store) -> None:
+    client = TestClient(application(Store(store.lake)), "http://127.0.0.1")  # nothing reads rows
+    assert client.get("/healthz").status_code == 200
+    response = client.get("/readyz")
+    assert response.status_code == 503 and "first time" in response.json()["reasons"][0]
