@@ -28,14 +28,21 @@ from rocketmq.records import Problem, Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.typed_values import whole_milliseconds
+from settings.cluster_names import fault
 from settings.clusters import Cluster
 from settings.errors import SettingsError
 
 _log = logging.getLogger(__name__)
 
 
+NAME_IT = "give the cluster another name by TIDEMARK_CLUSTER or in clusters.yaml"
+
+
 class NeverReachedError(Exception):
-    """A cluster that was never reached and has no configured name; nothing can be written down."""
+    """A cluster without a usable name; nothing can be written down.
+
+    It was never reached and has no configured name, or its name servers give none that can be used.
+    """
 
 
 class ReadError(Exception):
@@ -154,6 +161,8 @@ async def _take_snapshot(
         if not snapshot.cluster:
             problem = snapshot.problems[0]
             raise NeverReachedError(f"{problem.endpoint}: {problem.operation}: {problem.message}")
+    if reason := fault(snapshot.cluster):
+        raise NeverReachedError(f"{cluster.key}: {reason}; {NAME_IT}")
     await asyncio.to_thread(memory.learn, snapshot, deep is not None, **taken)
     return snapshot
 

@@ -113,9 +113,7 @@ def _mistakes(home: Home, settings: CatalogSettings) -> list[str]:
 
 def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
     found, warehouse, endpoint = [], settings.warehouse, settings.store.endpoint
-    # PyIceberg cuts an address there, SQLite's driver of Java a path; Dagster decodes its own.
-    if not settings.type and any(mark in str(home.path) for mark in "?#%"):
-        found.append(f"TIDEMARK_HOME takes a path without ?, # and %, not {home.path}")
+    found += settings.mistakes_of_home(home)
     if warehouse and settings.type != REST and any(mark in warehouse for mark in "?#"):
         found.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
     # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: of

@@ -23,12 +23,16 @@ from lake.landing_places import HEADER, Disk, Landing
 from lake.tables import TABLES
 from rocketmq import records
 from rocketmq.records import Snapshot
+from settings.cluster_names import fault
 from settings.home import Home
 
 Place = Landing | Home
 """A landing, or a home for the one in it."""
 
 _SNAPSHOT_ID = re.compile(r"(\d{8}T\d{9})Z-.+")
+
+LONGEST_FOLDER = 246
+"""Bytes of a folder's name; while it is written it has nine more, and file systems take 255."""
 
 SET_ASIDE = ".aside"
 """The folder of what is never loaded; a dot in front hides it from everything that loads."""
@@ -99,6 +103,15 @@ def has_landed(place: Place, snapshot: Snapshot) -> bool:
     return target.name in landing.folders(target.parent) and landing.is_finished(target)
 
 
+def fault_of_names(snapshot: Snapshot) -> str | None:
+    """Return why a snapshot cannot land by its names, in a few words; None where it can."""
+    if reason := fault(snapshot.cluster):
+        return reason
+    if len(folder_name(snapshot.snapshot_id).encode()) > LONGEST_FOLDER:
+        return f"a name of {len(snapshot.part or '')} characters is too long for a path"
+    return None
+
+
 def folder_name(name: str) -> str:
     """Return a name as a folder may have it."""
     return _NO_FOLDER_NAME.sub(lambda found: f"%{ord(found[0]):02X}", name)
@@ -113,8 +126,11 @@ def land(place: Place, snapshot: Snapshot) -> Any:
     """Write a snapshot's files, make them visible together, and return their folder.
 
     Raises:
+        ValueError: the snapshot has a name that no folder can have.
         OSError: the files cannot be written; none of them is visible then.
     """
+    if reason := fault_of_names(snapshot):
+        raise ValueError(reason)
     landing = landing_of(place)
     target = folder(landing, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
     with landing.writing(target) as unfinished:

@@ -55,9 +55,11 @@ class Landing(ABC):
         """Return the landing of the settings; without one, the folder in the home.
 
         Raises:
-            SettingsError: the settings name no place.
+            SettingsError: the settings name no place, or a tick could not use the home.
         """
         where = settings.landing
+        if mistakes := settings.mistakes_of_home(home):
+            raise SettingsError(mistakes)
         if not where:
             return Disk(home.landing)
         if where.startswith(f"{FILE}/"):

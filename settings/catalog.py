@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from settings.home import Home
+
 POSTGRESQL = "sql"
 REST = "rest"
 S3 = "s3://"
@@ -44,6 +46,16 @@ class CatalogSettings:
     store: ObjectStore = ObjectStore()
     state: str = field(default="", repr=False)
     landing: str = ""
+
+    def mistakes_of_home(self, home: Home) -> list[str]:
+        """Return why a tick could not use a home, a line each: nothing is to land there then.
+
+        PyIceberg cuts an address at these characters, SQLite's driver of Java a path; Dagster
+        decodes its own.
+        """
+        if self.type or not any(mark in str(home.path) for mark in "?#%"):
+            return []
+        return [f"TIDEMARK_HOME takes a path without ?, # and %, not {home.path}"]
 
 
 OF_HOME = CatalogSettings()

@@ -15,6 +15,7 @@ from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget, Remembered
 from rocketmq.wire.networks import Networks
 from rocketmq.wire.security import Credentials, Security, Tls
+from settings.cluster_names import fault
 from settings.errors import SettingsError
 from settings.home import Home
 
@@ -213,8 +214,11 @@ def configured(
         None at all when nothing is configured.
 
     Raises:
-        SettingsError: the file cannot be used, or does not have the one that is named.
+        SettingsError: the file cannot be used, or does not have the one that is named, or no
+            cluster can have the name.
     """
+    if name and (reason := fault(name)):
+        raise SettingsError([f"TIDEMARK_CLUSTER: {reason}"])
     file = clusters_file(home, path)
     known: list[Cluster] = []
     if file is not None:

@@ -41,6 +41,7 @@ from pydantic_core import ErrorDetails
 from rocketmq.wire.endpoint import split_endpoint
 from rocketmq.wire.networks import Networks
 from rocketmq.wire.security import Credentials, Tls
+from settings.cluster_names import LONGEST
 from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
 from settings.durations import positive_seconds
 from settings.errors import SettingsError
@@ -154,7 +155,7 @@ class ClusterSettings(Limits):
     """One entry of the file; see `settings.clusters.Cluster`."""
 
     # It names a folder of landing, and a file of the collector's memory.
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=LONGEST)]
     namesrv: Endpoints
     proxies: Endpoints | None = None
     cluster: Text | None = None

@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rocketmq.wire.networks import Networks
 from settings.basics import BasicSettings
 from settings.catalog import CatalogSettings, ObjectStore
+from settings.cluster_names import fault
 from settings.errors import SettingsError
 from settings.files import SettingsFile
 from settings.history import BACKFILL_HOURS, HistorySettings
@@ -276,6 +277,13 @@ class Settings(BaseSettings):
                 f"{PREFIX}SPARK_MASTER takes local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
             )
         return self
+
+    @field_validator("cluster")
+    @classmethod
+    def _a_cluster_can_have_the_name(cls, value: str) -> str:
+        if value and (reason := fault(value)):
+            raise ValueError(reason)
+        return value
 
     @field_validator("broker_networks")
     @classmethod

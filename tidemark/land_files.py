@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from lake import clocks
-from lake.landing import has_landed, land
+from lake.landing import fault_of_names, has_landed, land
 from rocketmq.files.local_offsets import read_local_offsets
 from rocketmq.files.stats_log import read_stats_log
 from rocketmq.files.store_snapshot import read_store
@@ -66,7 +66,8 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
         Number of snapshots.
 
     Raises:
-        CommandError: a snapshot holds nothing, or all were left out.
+        CommandError: a snapshot holds nothing, its cluster has no usable name, or all were left
+            out.
     """
     landing, count, left_out = invocation().landing, 0, ""
     for snapshot in snapshots:
@@ -74,6 +75,8 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
             left_out = f"{printable(snapshot.snapshot_id)}: left out, because {reason}"
             typer.echo(left_out, err=True)
             continue
+        if reason := fault_of_names(snapshot):
+            raise CommandError(f"{reason}; give others with --cluster and --broker")
         count += 1
         lines = problem_lines(snapshot)
         if snapshot.status == "FAILED":

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 import typer
 
 from collection.memory import Memory
+from collection.snapshots import NAME_IT
 from rocketmq.collector import collect_snapshot
 from rocketmq.records import Snapshot
 from rocketmq.snapshot.deep_options import DeepOptions
 from rocketmq.snapshot.target import ClusterTarget
 from rocketmq.wire.endpoint import split_endpoint
+from settings.cluster_names import fault
 from settings.clusters import Cluster, configured
 from settings.home import Home
 from tidemark.errors import CommandError
@@ -110,7 +112,7 @@ def targeted_snapshot(
     Raises:
         BadParameter: when no cluster is given.
         SettingsError: when its settings cannot be used.
-        CommandError: when nothing could be read.
+        CommandError: when nothing could be read, or the cluster has a name that cannot be used.
     """
     home = invocation().home
     cluster = one_cluster(home, namesrv)
@@ -124,6 +126,8 @@ def targeted_snapshot(
             f"{lines[0] if lines else cluster.key}; check the address with: tidemark doctor "
             f"--namesrv {servers}"
         )
+    if reason := fault(snapshot.cluster):
+        raise CommandError(f"{cluster.key}: {reason}; {NAME_IT}")
     for line in lines:
         typer.echo(f"{snapshot.status}: {line}", err=True)
     for each in snapshot.left_out:
