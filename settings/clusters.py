@@ -18,6 +18,7 @@ from rocketmq.wire.security import Credentials, Security, Tls
 from settings.cluster_names import fault
 from settings.errors import SettingsError
 from settings.home import Home
+from settings.secrets import is_placeholder
 
 NETWORKS = "TIDEMARK_BROKER_NETWORKS"
 """The variable with the networks of all clusters that have none of their own."""
@@ -70,6 +71,8 @@ class Account:
                 )
             if not _is_utf8(found[name]):
                 raise SettingsError([f"{self.place}.{name}: this environment variable is no UTF-8"])
+            if is_placeholder(found[name]):
+                raise SettingsError([f"{self.place}.{name}: this variable holds a placeholder"])
         return Credentials(found["access_key_env"], found["secret_key_env"])
 
 

@@ -45,6 +45,7 @@ from settings.cluster_names import LONGEST
 from settings.clusters import DEEP_EVERY, SHORTEST, Account, Cluster
 from settings.durations import positive_seconds
 from settings.errors import SettingsError
+from settings.secrets import is_placeholder
 from settings.yaml_documents import read_items, reason
 from settings.yaml_positions import Place
 
@@ -227,6 +228,8 @@ def read_credentials(file: Path, place: str) -> Credentials:
         value = keys.get(name) if isinstance(keys, dict) else None
         if name != "securityToken" and not (isinstance(value, str) and value):
             raise SettingsError([f"{where}: {name} is missing or empty"])
+        if isinstance(value, str) and is_placeholder(value):
+            raise SettingsError([f"{where}: {name} is a placeholder"])
         found.append(value if isinstance(value, str) and value else None)
     return Credentials(*found)
 

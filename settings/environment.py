@@ -4,6 +4,7 @@ A process reads them once, where it starts, and hands the values down. `settings
 few that every command needs without importing this model.
 """
 
+import os
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from settings.home import DEFAULT_HOME, Home
 from settings.machines import DEFAULT_SIZING
 from settings.metrics import MetricsSettings
 from settings.notifications import NotificationSettings
+from settings.secrets import refused
 from settings.spark import MASTERS, SparkSettings, holds_secret
 from settings.variables import OLD_NAMES, PREFIX
 
@@ -300,9 +302,12 @@ class Settings(BaseSettings):
             SettingsError: with a line for each variable that cannot be used.
         """
         try:
-            return cls()
+            found = cls()
         except ValidationError as error:
             raise SettingsError(_mistake(each) for each in error.errors()) from None
+        if lines := refused(os.environ):
+            raise SettingsError(lines)
+        return found
 
     @property
     def basics(self) -> BasicSettings:

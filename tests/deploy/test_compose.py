@@ -1,10 +1,17 @@
 """The compose file: its commands, variables and health checks are real, its secrets elsewhere."""
 
+import os
 import re
+import subprocess
+from urllib.parse import urlsplit
 
+import psycopg2
+import pytest
 import yaml
 
+from settings.secrets import PURPOSES, Process, purposes_of, refused
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
+from tests.support.servers import PASSWORD, postgresql
 from tests.test_repository import ROOT
 
 FILE = DEPLOY / "compose.yaml"
@@ -41,15 +48,15 @@ def test_health_checks_call_programs_of_the_image():
 def test_every_variable_is_a_setting():
     known = set(re.findall(r"\bTIDEMARK_\w+", FILE.read_text()))
     assert known <= SETTINGS
-    assert set(it for it in variables("compose/secrets.env") if it.startswith("TIDE")) <= SETTINGS
+    given = {it for purpose in PURPOSES for it in variables(f"compose/{purpose.name}.env")}
+    assert {it for it in given if it.startswith("TIDE")} <= SETTINGS
 
 
 def test_no_secret_stands_in_the_file():
     for name, service in SERVICES.items():
         assert not [it for it in service.get("environment", {}) if SECRET.search(it)], name
         for file in service["env_file"]:
-            assert file.removeprefix("compose/") in ("secrets.env", "postgres.env", "s3.env")
-            assert variables(file)
+            assert (DEPLOY / f"{file}.example").exists()
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert "deploy/compose/*.env" in ignored
 
@@ -98,7 +105,61 @@ def test_the_engine_is_where_runs_seek_it():
     command = OURS["engine"]["command"]
     remote = OURS["code"]["environment"]["TIDEMARK_SPARK_REMOTE"]
     assert remote == f"sc://localhost:{command[command.index('--port') + 1]}"
-    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in variables("compose/secrets.env")
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in variables("compose/spark.env")
+
+
+@pytest.mark.parametrize("process", Process)
+def test_a_process_has_the_secrets_that_it_needs_and_no_other(process):
+    files = [file.removeprefix("compose/") for file in OURS[process]["env_file"]]
+    assert sorted(files) == sorted(f"{each.name}.env" for each in purposes_of(process))
+    for purpose in PURPOSES:
+        assert variables(f"compose/{purpose.name}.env").keys() <= set(purpose.variables)
+
+
+def test_no_example_of_a_secret_is_taken_for_one():
+    for folder in ("compose", "systemd"):
+        given = {
+            name: value
+            for purpose in PURPOSES
+            for name, value in variables(f"{folder}/{purpose.name}.env").items()
+        }
+        placeholders = {name for name, value in given.items() if "CHANGE_ME" in value}
+        assert {line.split()[0] for line in refused(given)} == placeholders and placeholders
+
+
+def test_users_of_the_database_are_no_superusers_and_enter_one_database(tmp_path):
+    """The real script, on a real PostgreSQL whose superuser is another."""
+    passwords = {"POSTGRES_PASSWORD": PASSWORD, "ICEBERG_PASSWORD": "i9", "DAGSTER_PASSWORD": "d9"}
+    script = DEPLOY / "compose" / "databases.sh"
+    with postgresql(tmp_path / "server") as uri:
+        at = urlsplit(uri)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PGHOST": str(at.hostname),
+            "PGPORT": str(at.port),
+            "PGPASSWORD": PASSWORD,
+            "POSTGRES_USER": str(at.username),
+        }
+        drop = ["psql", "-U", str(at.username), "-d", "postgres", "-c", "DROP DATABASE iceberg"]
+        subprocess.run(drop, env=environment, check=True, capture_output=True)
+        done = subprocess.run([script], env=environment | passwords, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        place = f"{at.hostname}:{at.port}"
+        for user, own, other, password in (
+            ("tidemark", "iceberg", "dagster", "i9"),
+            ("dagster", "dagster", "iceberg", "d9"),
+        ):
+            connection = psycopg2.connect(f"postgresql://{user}:{password}@{place}/{own}")
+            cursor = connection.cursor()
+            cursor.execute("SELECT usesuper, usecreatedb FROM pg_user WHERE usename = current_user")
+            assert cursor.fetchall() == [(False, False)]
+            cursor.execute("CREATE TABLE made (it int)")
+            connection.close()
+            with pytest.raises(psycopg2.OperationalError, match="permission denied"):
+                psycopg2.connect(f"postgresql://{user}:{password}@{place}/{other}")
+    wrong = environment | passwords | {"DAGSTER_PASSWORD": "CHANGE_ME"}
+    refusing = subprocess.run([script], env=wrong, capture_output=True, text=True)
+    assert refusing.returncode == 1 and "CHANGE_ME" in refusing.stderr
 
 
 def test_dagsters_pages_are_guarded_and_change_nothing():

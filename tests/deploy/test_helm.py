@@ -14,6 +14,7 @@ import yaml
 
 from board.access import OPEN_PATHS
 from settings.clusters_file import load_clusters
+from settings.secrets import PURPOSES, Process, purposes_of
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 
 CHART = DEPLOY / "helm" / "tidemark"
@@ -148,10 +149,50 @@ def test_the_file_of_clusters_can_be_read(values, tmp_path, monkeypatch):
 @needs_helm
 @each_values
 def test_secrets_come_by_reference_only(values):
+    """Each process gets those that it needs and no other."""
     assert kinds(values, "Secret") == {}
-    for pod in pods(values).values():
-        for container in pod["containers"]:
-            assert {"secretRef": {"name": "tidemark"}} in container["envFrom"]
+    accounts = {"ORDERS_ACCESS_KEY", "ORDERS_SECRET_KEY"}
+    has_accounts = accounts <= set(re.findall(r"\w+", values.read_text()))
+    containers = [it for pod in pods(values).values() for it in pod["containers"]]
+    assert {it["name"] for it in containers} >= set(Process) - {Process.ENGINE}
+    for container in containers:
+        assert [*container["envFrom"][0]] == ["configMapRef"] and len(container["envFrom"]) == 1
+        references = [
+            it["valueFrom"]["secretKeyRef"] for it in container["env"] if "valueFrom" in it
+        ]
+        assert {it["name"] for it in references} == {"tidemark"}
+        purposes = purposes_of(Process(container["name"]))
+        needed = {variable for purpose in purposes for variable in purpose.variables}
+        if has_accounts and "accounts" in {purpose.name for purpose in purposes}:
+            needed |= accounts
+        assert {it["key"] for it in references} == needed, container["name"]
+        for it in container["env"]:
+            assert "valueFrom" not in it or it["name"] == it["valueFrom"]["secretKeyRef"]["key"]
+
+
+def test_the_template_names_every_secret_of_the_table():
+    """Where no helm is: the lists of the template are those of the table."""
+    text = (CHART / "templates" / "_helpers.tpl").read_text()
+    for purpose in PURPOSES:
+        quoted = " ".join(f'"{name}"' for name in purpose.variables)
+        assert f"${purpose.name} := list {quoted}".rstrip() in text
+    for process in Process:
+        (lists,) = re.findall(rf'(?m)^  "{process}" (.+)$', text)
+        names = [purpose.name for purpose in purposes_of(process)]
+        assert re.findall(r"\$(\w+)", lists) == names, process
+
+
+@needs_helm
+def test_board_and_dagsters_pages_are_opened_by_lists_of_their_own():
+    opened = kinds(next(path for path in VALUES if path.stem == "outside"), "NetworkPolicy")
+    assert "tide-board" in opened and "tide-webserver" not in opened
+
+
+def test_the_policy_reads_a_list_for_each():
+    text = (CHART / "templates" / "networkpolicy.yaml").read_text()
+    assert "with index $.Values.networkPolicy.ingressFrom $component" in text
+    given = yaml.safe_load((CHART / "values.yaml").read_text())["networkPolicy"]["ingressFrom"]
+    assert given == {"board": [], "webserver": []}
 
 
 @needs_helm

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from settings.secrets import PURPOSES, Process, purposes_of
 from tests.support.command_lines import DEPLOY, GUARDED, SETTINGS, mistake
 
 UNITS = DEPLOY / "systemd"
@@ -89,10 +90,13 @@ def test_the_page_makes_every_file_that_units_name():
     """Without clusters.yaml the collector ended again and again."""
     named = "".join(path.read_text() for path in UNITS.rglob("*") if path.is_file())
     files = set(re.findall(r"/etc/tidemark/([\w.]+\w)", named)) - {"workspace.yaml"}
-    assert files == {"tidemark.env", "secrets.env", "clusters.yaml"}
+    secrets = {f"{purpose.name}.env" for purpose in PURPOSES}
+    assert files == {"tidemark.env", "clusters.yaml"} | secrets
     page = (DEPLOY.parent / "docs" / "deployment" / "artefacts.md").read_text()
-    made = re.findall(r"(?m)^install .* /etc/tidemark/(\S+)$", page)
-    assert set(made) == files and "cp deploy/dagster/*.yaml /etc/tidemark/" in page
+    made = set(re.findall(r"(?m)^ *install .* /etc/tidemark/(\S+)$", page))
+    (names,) = re.findall(r"(?m)^for name in (.*); do\n.*/etc/tidemark/\$name.env$", page)
+    made = made - {"$name.env"} | {f"{name}.env" for name in names.split()}
+    assert made == files and "cp deploy/dagster/*.yaml /etc/tidemark/" in page
 
 
 def test_the_target_starts_every_service():
@@ -100,8 +104,17 @@ def test_the_target_starts_every_service():
     assert sorted(wanted) == sorted(path.name for path in UNITS.glob("*.service"))
 
 
-def test_secrets_stand_in_a_file_of_root():
-    assert "EnvironmentFile=/etc/tidemark/secrets.env" in COMMON.read_text()
+@pytest.mark.parametrize("process", Process)
+def test_a_process_has_the_secrets_that_it_needs_and_no_other(process):
+    unit = (UNITS / f"tidemark-{process}.service").read_text()
+    files = re.findall(r"(?m)^EnvironmentFile=-?/etc/tidemark/(\S+)$", unit)
+    assert files == [f"{purpose.name}.env" for purpose in purposes_of(process)]
+    assert re.findall(r"(?m)^EnvironmentFile=(.*)$", COMMON.read_text()) == [
+        "/etc/tidemark/tidemark.env"
+    ]
+
+
+def test_secrets_stand_in_files_of_root():
     for path in (COMMON, *UNITS.glob("*.service"), UNITS / "tidemark.env.example"):
         assert not re.search(r"CHANGE_ME|PASSWORD|TOKEN=|_URI=", path.read_text()), path.name
 

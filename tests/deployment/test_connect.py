@@ -191,7 +191,7 @@ def test_doctor_writes_and_reads_every_backend(ticked):
 WRONG = {
     "TIDEMARK_CATALOG_URI": "http://127.0.0.1:1",
     "TIDEMARK_LANDING": "s3://nowhere/landing",
-    "SPARK_CONNECT_AUTHENTICATE_TOKEN": "another-token",
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN": "another-token-of-the-tests",
     "DAGSTER_PG_URL": "postgresql+psycopg2://lake:another-password@127.0.0.1:1/dagster",
 }
 

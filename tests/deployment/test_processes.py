@@ -63,7 +63,7 @@ def make_dagsters_database(uri: str) -> None:
 
     connection = psycopg2.connect(uri)
     connection.autocommit = True
-    connection.cursor().execute((DEPLOY / "compose" / "databases.sql").read_text().split("\n")[1])
+    connection.cursor().execute("CREATE DATABASE dagster")
     connection.close()
 
 

@@ -8,6 +8,7 @@ of ``r`` has an incident that is resolved by then, and must open again.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -179,7 +180,7 @@ def ticked(tmp_path_factory, spark_engine) -> Iterator[Ticked]:
     home.make()
     rules = folder / "rules.yaml"
     rules.write_text(RULES)
-    settings = {"TIDEMARK_RULES": str(rules)}
+    settings: dict[str, Any] = {"TIDEMARK_RULES": str(rules)}
 
     def command(*arguments: str) -> str:
         done = run(home, arguments, **settings)

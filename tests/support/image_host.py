@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from settings.secrets import PURPOSES, Process
 from tests.support.command_lines import DEPLOY
 from tests.support.servers import Bucket, free_port
 
@@ -40,7 +41,7 @@ class Host:
     Attributes:
         folder: with the logs of processes, and below `scratch` what they may write to.
         programs: the bin folder of the installed wheel.
-        environment: of every process, in addition to its home.
+        environment: of all processes, in addition to their homes; each gets the secrets of its own.
         ports: of the compose file, to free ones of this machine.
         running: processes by name of their service.
     """
@@ -74,7 +75,15 @@ class Host:
         scratch = self.scratch(name)
         # As in the chart, the service makes the home itself.
         own = {"HOME": str(scratch), "TIDEMARK_HOME": str(scratch / "home")}
-        return self.environment | own
+        process = Process.CODE if name == OPERATOR else Process(name)
+        of_others = {
+            variable
+            for purpose in PURPOSES
+            if process not in purpose.processes
+            for variable in purpose.variables
+        }
+        mine = {name: text for name, text in self.environment.items() if name not in of_others}
+        return mine | own
 
     @property
     def workspace(self) -> Path:

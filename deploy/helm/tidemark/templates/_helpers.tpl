@@ -67,7 +67,36 @@ volumes:
 checksum/config: {{ include (print .Template.BasePath "/config.yaml") . | sha256sum }}
 {{- end -}}
 
-{{/* What every container has in addition to its command: (dict "root" $ "name" NAME). */}}
+{{/* The secrets of a container, by reference: (dict "root" $ "name" NAME). Those that it needs and no other, as
+settings/secrets.py has them. Accounts are the keys that fields *_env of clusters name. */}}
+{{- define "tidemark.secrets" -}}
+{{- $catalog := list "TIDEMARK_CATALOG_URI" "TIDEMARK_STATE_URI" -}}
+{{- $dagster := list "DAGSTER_PG_URL" -}}
+{{- $objects := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" -}}
+{{- $spark := list "SPARK_CONNECT_AUTHENTICATE_TOKEN" -}}
+{{- $login := list "TIDEMARK_SERVE_TOKEN" "TIDEMARK_SERVE_READ_TOKEN" -}}
+{{- $notices := list "TIDEMARK_NOTIFY_URLS" "TIDEMARK_DIGEST_URLS" "TIDEMARK_HEARTBEAT_URL" -}}
+{{- $accounts := list -}}
+{{- range .root.Values.clusters }}
+{{- range $field, $variable := .acl }}
+{{- if hasSuffix "_env" $field }}
+{{- $accounts = append $accounts $variable }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $needed := dict
+  "collector" (concat $catalog $objects $accounts)
+  "engine" (concat $catalog $objects $spark)
+  "code" (concat $catalog $dagster $objects $spark $notices $accounts)
+  "daemon" $dagster
+  "webserver" $dagster
+  "board" (concat $catalog $objects $login $accounts) }}
+{{- range uniq (index $needed .name) }}
+- {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $.root.Values.secret }}, key: {{ . }}, optional: true}}}
+{{- end }}
+{{- end -}}
+
+{{/* What every container has in addition to its command: (dict "root" $ "name" NAME "env" MORE). */}}
 {{- define "tidemark.container" -}}
 image: {{ include "tidemark.image" .root }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
@@ -77,7 +106,10 @@ securityContext:
   capabilities: {drop: [ALL]}
 envFrom:
   - configMapRef: {name: {{ include "tidemark.name" .root }}-env}
-  - secretRef: {name: {{ .root.Values.secret }}}
+env: {{- include "tidemark.secrets" . | trim | nindent 2 }}
+  {{- with .env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 volumeMounts:
   - {name: {{ .name }}-home, mountPath: /var/lib/tidemark}
   - {name: {{ .name }}-tmp, mountPath: /tmp}

@@ -1,2 +1,0 @@
--- Beside `iceberg`, which holds the catalog: the storage of Dagster.
-CREATE DATABASE dagster;

@@ -1,0 +1,72 @@
+"""Which process needs which secret, and values that are no secrets."""
+
+import pytest
+from pydantic import SecretStr
+
+from settings.clusters import Account
+from settings.clusters_file import read_credentials
+from settings.environment import Settings, variable_of
+from settings.errors import SettingsError
+from settings.secrets import PURPOSES, SHORTEST_TOKEN, Process, purposes_of
+
+OURS = "a-token-of-our-own-with-32-chars"
+
+
+def test_every_secret_setting_has_one_purpose():
+    secret = {
+        variable_of(name)
+        for name, field in Settings.model_fields.items()
+        if field.annotation is SecretStr
+    }
+    named = [variable for purpose in PURPOSES for variable in purpose.variables]
+    assert len(named) == len(set(named))
+    assert {name for name in named if name.startswith("TIDEMARK_")} == secret
+
+
+def test_dagsters_pages_and_daemon_reach_only_dagsters_database():
+    for process in (Process.WEBSERVER, Process.DAEMON):
+        assert [purpose.name for purpose in purposes_of(process)] == ["dagster"]
+
+
+@pytest.mark.parametrize("value", ["CHANGE_ME", "changeme", "Change-Me-Please", "<token>", "..."])
+@pytest.mark.parametrize("name", [each for purpose in PURPOSES for each in purpose.variables])
+def test_a_placeholder_is_refused_with_one_line_that_does_not_show_it(monkeypatch, name, value):
+    value = f"postgresql://u:{value}@h/d" if name.endswith(("_URI", "PG_URL")) else value
+    if "..." in value and value != "...":
+        pytest.skip("within an address three dots may be anything")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refusing:
+        Settings.read()
+    (line,) = refusing.value.mistakes
+    assert line.startswith(f"{name} holds a placeholder") and value not in line
+
+
+@pytest.mark.parametrize(
+    "name", [each for purpose in PURPOSES if purpose.is_token for each in purpose.variables]
+)
+def test_a_short_token_is_refused(monkeypatch, name):
+    monkeypatch.setenv(name, "x" * (SHORTEST_TOKEN - 1))
+    with pytest.raises(SettingsError, match=f"{name} has 15 characters"):
+        Settings.read()
+    monkeypatch.setenv(name, OURS)
+    Settings.read()
+
+
+@pytest.mark.parametrize("name", ["TIDEMARK_CATALOG_URI", "TIDEMARK_STATE_URI", "DAGSTER_PG_URL"])
+def test_an_empty_password_is_refused_and_none_is_not(monkeypatch, name):
+    monkeypatch.setenv(name, "postgresql://tidemark:@db/iceberg")
+    with pytest.raises(SettingsError, match=f"{name} has an empty password"):
+        Settings.read()
+    monkeypatch.setenv(name, "postgresql://tidemark@db/iceberg")
+    Settings.read()
+
+
+def test_a_placeholder_of_a_broker_account_is_refused(tmp_path):
+    account = Account("clusters.yaml:3: acl", "KEY", "SECRET")
+    with pytest.raises(SettingsError, match="secret_key_env: this variable holds a placeholder"):
+        account.credentials({"KEY": "reader", "SECRET": "CHANGE_ME"})
+    assert account.credentials({"KEY": "reader", "SECRET": "s"}).secret_key == "s"
+    file = tmp_path / "tools.yml"
+    file.write_text("accessKey: reader\nsecretKey: changeme\n")
+    with pytest.raises(SettingsError, match="secretKey is a placeholder"):
+        read_credentials(file, "clusters.yaml:3: acl")
