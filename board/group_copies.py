@@ -8,7 +8,6 @@ is not read. Copies can be deleted at any time.
 
 import hashlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ from lake.failures import one_line
 from lake.history import loaded_snapshots, remembered
 from lake.tables import progress
 from lake.window import HOUR, Window
+from settings.home import remove_unfinished, unfinished
 
 NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
 """Numbers of ``progress.groups`` that are copied."""
@@ -128,7 +128,8 @@ class GroupCopies:
                 path.unlink(missing_ok=True)
 
     def start(self) -> Callable[[], None]:
-        """Copy in a thread; return what ends it."""
+        """Copy in a thread; return what ends it. What killed processes left is removed first."""
+        remove_unfinished(self._folder / "hours", self._folder / "days")
         ended = threading.Event()
 
         def follow() -> None:
@@ -266,7 +267,7 @@ def _write(
     session: duckdb.DuckDBPyConnection, text: str, values: list[object], target: Path
 ) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(f".{os.getpid()}.part")
+    part = unfinished(target)
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}"
     session.execute(
         f"COPY ({text}) TO '{str(part).replace(chr(39), chr(39) * 2)}' ({options})", values

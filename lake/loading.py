@@ -130,13 +130,18 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
     headers: list[pa.Table] = []
     data: dict[str, list[pa.Table]] = {table.name: [] for table in DATA_TABLES}
     present = {table.name: _present(lake, table, batch) for table in DATA_TABLES}
+    loaded = []
     for item in batch:
         try:
-            tables = read_landed(item)
+            tables = _read_whole(item)
         except StructureError as error:
+            loaded.append(item.snapshot_id)
             report.rejected[item.snapshot_id] = str(error)
             headers.append(_rejected_header(item, str(error)))
             continue
+        if tables is None:
+            continue
+        loaded.append(item.snapshot_id)
         headers.append(tables.pop(raw.SNAPSHOTS.name))
         for name, rows in tables.items():
             if item.snapshot_id not in present[name]:
@@ -144,8 +149,25 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
     for table in DATA_TABLES:
         if data[table.name]:
             report.rows[table.name] += lake.append(table, pa.concat_tables(data[table.name]))
-    report.rows[raw.SNAPSHOTS.name] += lake.upsert(raw.SNAPSHOTS, pa.concat_tables(headers))
-    report.snapshots += [item.snapshot_id for item in batch]
+    if headers:
+        report.rows[raw.SNAPSHOTS.name] += lake.upsert(raw.SNAPSHOTS, pa.concat_tables(headers))
+    report.snapshots += loaded
+
+
+def _read_whole(item: Landed) -> dict[str, pa.Table] | None:
+    """Return what `read_landed` does; None for a snapshot that is removed meanwhile.
+
+    A collector that had no response to the last file of a snapshot removes it, and lands it again
+    later. What is rejected is never read again, so a file is only damaged in a snapshot that is
+    finished before and after it was read.
+
+    Raises:
+        StructureError, RefusedError: as `read_landed`.
+    """
+    try:
+        return read_landed(item)
+    except StructureError:
+        return read_landed(item) if item.is_finished else None
 
 
 def read_landed(item: Landed) -> dict[str, pa.Table]:

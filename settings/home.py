@@ -1,6 +1,8 @@
 """Where everything lies: one folder, ``TIDEMARK_HOME``."""
 
 import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,30 @@ class Home:
         return self.path / "engine"
 
 
+UNFINISHED = ".part"
+"""How the names of files end that are renamed when they are whole."""
+
+LEFT_SECONDS = 600
+"""Age from which no process writes an unfinished file any more; each takes seconds."""
+
+
+def unfinished(path: Path) -> Path:
+    """Return where this process writes a file until it is whole, beside it and hidden."""
+    return path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+
+
+def remove_unfinished(*folders: Path) -> None:
+    """Remove the unfinished files in some folders that killed processes left.
+
+    Ids of processes repeat in containers that share a volume, so their age decides.
+    """
+    for folder in folders:
+        for path in folder.glob(f"*{UNFINISHED}"):
+            with suppress(OSError):  # its writer has just finished it
+                if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+                    path.unlink()
+
+
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
 
@@ -76,12 +102,12 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     Raises:
         OSError: it cannot be written; then it is as it was.
     """
-    unfinished = path.with_suffix(f".{os.getpid()}")
+    part = unfinished(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
-        with os.fdopen(os.open(unfinished, flags, mode), "w") as file:
+        with os.fdopen(os.open(part, flags, mode), "w") as file:
             file.write(text)
-        unfinished.replace(path)
+        part.replace(path)
     except BaseException:
-        unfinished.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from settings.home import Home, write_whole
+from settings.home import Home, remove_unfinished, write_whole
 
 MARK = "# Written by Tidemark"
 
@@ -55,9 +55,12 @@ def prepare(home: Home) -> Path:
     """Name the home of Dagster and ours in the environment; return that of Dagster.
 
     Where ``DAGSTER_HOME`` names another, that is the operator's, and used as it is. Else it is made
-    in ours. There too a file that Tidemark did not write stays as it is.
+    in ours. There too a file that Tidemark did not write stays as it is. Small files that killed
+    processes left unfinished are removed.
     """
     os.environ["TIDEMARK_HOME"] = str(home.path)
+    if home.path.is_dir():
+        remove_unfinished(home.path, *filter(Path.is_dir, home.path.iterdir()))
     if of_operator := named_by_operator(home):
         return of_operator
     home.make()

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from unittest import mock
 
 import pytest
+from pyarrow.fs import FileType
 
 from lake import landing as landing_module
 from lake import loading
@@ -141,3 +142,39 @@ def test_a_store_that_refuses_is_one_line(store, tmp_path, wrong, line):
 def test_a_place_of_another_kind_is_a_mistake(tmp_path, where):
     with pytest.raises(SettingsError, match="TIDEMARK_LANDING takes s3://BUCKET/PATH"):
         Landing.of(Home.of(tmp_path), CatalogSettings(landing=where))
+
+
+def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, monkeypatch):
+    """The response to its last file is lost, so the collector removes it; a load has just begun."""
+    taken, files, loads = snapshot(START, Minute(1)), lake.landing._files, []
+    read = loading.read_landed
+
+    def lose_response(path, content):
+        with files.open_output_stream(str(path)) as stream:
+            stream.write(content)
+        raise OSError("AWS Error NETWORK_CONNECTION during PutObject operation: timed out")
+
+    def load_first(path):
+        def remove_first(item):
+            if files.get_file_info(path).type == FileType.File:
+                files.delete_file(path)
+            return read(item)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loading, "read_landed", remove_first)
+            loads.append(load(lake))
+        if files.get_file_info(path).type == FileType.File:
+            files.delete_file(path)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(lake.landing), "_files", mock.Mock(wraps=files, delete_file=load_first))
+        patch.setattr(
+            type(lake.landing), "write", lambda _, path, content: lose_response(path, content)
+        )
+        with pytest.raises(OSError, match="timed out"):
+            land(lake.landing, taken)
+    ((during,), other) = (loads, lake.read(raw.SNAPSHOTS))
+    assert (during.snapshots, during.rejected, other.num_rows) == ([], {}, 0)
+    land(lake.landing, taken)
+    assert load(lake).snapshots == [taken.snapshot_id]
+    assert lake.read(raw.SNAPSHOTS)["status"].to_pylist() == ["COMPLETE"]

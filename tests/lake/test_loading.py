@@ -1,5 +1,6 @@
 """Loading: once, whole, and one damaged snapshot keeps out only itself."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -429,3 +430,21 @@ def test_a_load_that_was_killed_is_finished_next(lake, undisturbed, position, af
     put(lake.home, START, [Minute(20)])
     load(lake)
     assert contents(lake) == undisturbed
+
+
+def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, monkeypatch):
+    path = land(lake.home, snapshot(START, Minute(1)))
+    read = loading.read_landed
+
+    def removed_first(item):
+        (path / "snapshots.parquet").unlink(missing_ok=True)
+        return read(item)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "read_landed", removed_first)
+        during = load(lake)
+    assert (during.snapshots, during.rejected) == ([], {})
+    shutil.rmtree(path)
+    put(lake.home, START, [Minute(1)])
+    assert len(load(lake).snapshots) == 1
+    assert lake.read(raw.SNAPSHOTS)["status"].to_pylist() == ["COMPLETE"]
