@@ -7,7 +7,7 @@ STAMP := $(VENV)/.set-up
 ROOMY = $(shell [ "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 1000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deployment unit lint docs soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
+.PHONY: help setup demo test test-deployment unit lint docs sbom soak endurance notifier bench bench-tick bench-costs bench-collect bench-storm bench-compute bench-history bench-metrics bench-pages clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lint: setup ## ruff, import-linter and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
+
+sbom: setup ## the bill of materials, CycloneDX, into tidemark.cdx.json
+	$(BIN)/python -m docs.generate.sbom $(ARGS)
 
 docs: setup ## the documentation site, into site/, without a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

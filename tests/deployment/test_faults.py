@@ -39,7 +39,7 @@ from tests.support.spark_cluster import connect_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.deployment]
 
-TOKEN = "token-of-faults"
+TOKEN = "token-of-the-faults"
 EVERY = 5.0
 LARGE = Large(topics=2, queues=2, groups=2, topics_per_group=2)
 REFUSES_SECONDS = float(os.environ.get("REFUSES_SECONDS", "20"))

@@ -3,7 +3,11 @@
 {{- end -}}
 
 {{- define "tidemark.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
 {{- end -}}
 
 {{/* Labels that select the pods of a component: (dict "root" $ "component" NAME). */}}
