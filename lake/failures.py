@@ -30,9 +30,10 @@ _GONE = re.compile(
 )
 """What gRPC writes of a server that no longer responds; Spark's is the only one."""
 
-_CAUSED = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_CAUSED = re.compile(r"^[^\S\n]*+Caused by: (.+)$", re.MULTILINE)
 _APPENDED = re.compile(
-    r"\n\s*at |\[SQL: |\(Background on this error|JVM stacktrace:|For further information visit "
+    r"\n[^\S\n]*+at |\[SQL: |\(Background on this error|JVM stacktrace:"
+    r"|For further information visit "
 )
 
 

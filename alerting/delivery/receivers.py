@@ -20,7 +20,7 @@ URLS, DIGEST_URLS, DIGEST_EVERY = (
 )
 """The variables that `NotificationSettings` come from, as mistakes name them."""
 
-_BETWEEN = re.compile(r"\s+(?=[\w.+-]+://)")
+_BETWEEN = re.compile(r"\s(?=[\w.+-]+://)")
 """Between two addresses of one text. apprise takes the second for a path of the first."""
 
 DAY = timedelta(days=1)
@@ -83,7 +83,7 @@ def _of_receiver(
     mistakes: list[str] = []
     for at, text in enumerate(receiver.urls):
         try:
-            urls = _BETWEEN.split(expanded(text, environ).strip())
+            urls = [each.strip() for each in _BETWEEN.split(expanded(text, environ).strip())]
         except ValueError as error:
             mistakes.append(f"receiver {name}, urls[{at}]: {error}")
         else:

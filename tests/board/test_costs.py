@@ -4,6 +4,7 @@ One expression that tries blanks from each place makes the work grow with the sq
 which nobody sees with short texts. So every route gets texts far longer than the board accepts.
 """
 
+import json
 import resource
 import subprocess
 import sys
@@ -15,6 +16,23 @@ from fastapi.testclient import TestClient
 from board.limits import Limits
 from lake.catalog import Lake
 from tests.support.asgi import respond
+
+
+def test_no_expression_takes_the_square_of_a_text() -> None:
+    """Those of addresses, forms, globs, durations and of errors that quote them."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.hostile_patterns"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (120, 120)),
+    )
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr[-2000:] or f"it does not end: {lines[-1]}"
+    tried = [json.loads(line) for line in lines if line.startswith("[")]
+    assert len(tried) > 40
+    assert [(module, text) for module, text, seconds in tried if seconds > 1] == []
+
 
 CPU_SECONDS = 10.0
 """Processor time of one request: linear work takes a hundredth of it, square work more than it."""
@@ -61,12 +79,12 @@ def test_a_refusal_is_as_strict_as_a_response(reader: TestClient) -> None:
 
 
 def test_a_body_is_bounded_whatever_length_it_states(reader: TestClient) -> None:
-    json = {"Content-Type": "application/json"}
+    as_json = {"Content-Type": "application/json"}
     for length in (str(LIMITS.body + 1), "9" * 5000, "-1", "x"):
-        headers = json | {"Content-Length": length}
+        headers = as_json | {"Content-Length": length}
         assert reader.post("/api/v1/silences", content=b"{}", headers=headers).status_code == 413
     chunks = (b"x" * 1000 for _ in range(LIMITS.body // 1000 + 1))
-    assert reader.post("/api/v1/silences", content=chunks, headers=json).status_code == 413
+    assert reader.post("/api/v1/silences", content=chunks, headers=as_json).status_code == 413
 
 
 def test_deep_json_is_a_mistake(reader: TestClient) -> None:
