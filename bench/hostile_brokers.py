@@ -30,6 +30,9 @@ DESCRIPTORS = 1024
 """The limit that a shell, and systemd, give a process."""
 
 HONEST = Large(topics=20, queues=4, groups=10, topics_per_group=2)
+START_SECONDS = 120.0
+"""How long the first snapshot may take."""
+
 ROOT = Path(__file__).parent.parent
 
 COLLECT = "import sys; from tidemark.cli import main; main()"
@@ -84,7 +87,7 @@ def measure(
     Args:
         attack: of `hostile_servers.ATTACKS`; None for the honest cluster alone.
         snapshots: of the hostile cluster.
-        longest: seconds after which it ends in any case.
+        longest: seconds from the first snapshot on after which it ends in any case.
         checkout: the version that collects.
         descriptors: limit of the process.
     """
@@ -139,7 +142,10 @@ def _collected(
     watched = "hostile" if "hostile" in servers else "honest"
     first = None
     try:
-        while time.monotonic() - began < longest and len(getattr(cost, watched)) < snapshots:
+        while len(getattr(cost, watched)) < snapshots:
+            limit = began + START_SECONDS if first is None else first + longest
+            if time.monotonic() > limit:
+                break
             if process.poll() is not None:
                 break
             _sample(process.pid, cost)

@@ -11,7 +11,8 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import Process
+from multiprocessing import Event, Process
+from multiprocessing.synchronize import Event as Signal
 
 from rocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -26,6 +27,9 @@ Serve = Callable[[int, int, Send], Awaitable[None]]
 """Responds to a request of a code with an opaque."""
 
 ADVERTISED = 10_000
+
+READY_SECONDS = 120
+"""How long the bodies of an attack may take to be made, on a machine however busy."""
 
 
 def silent_addresses(ports: list[int]) -> tuple[bytes, Serve]:
@@ -137,8 +141,12 @@ ATTACKS: dict[str, Callable[[list[int]], tuple[bytes, Serve]]] = {
 def serve(attack: str) -> Iterator[str]:
     """Run the servers of an attack; gives the address of the name server."""
     sockets = [socket.create_server(("127.0.0.1", 0), backlog=64) for _ in range(2)]
-    process = Process(target=_run, args=(attack, sockets), daemon=True)
+    ready = Event()
+    process = Process(target=_run, args=(attack, sockets, ready), daemon=True)
     process.start()
+    if not ready.wait(READY_SECONDS):
+        process.kill()
+        raise TimeoutError(f"{attack}: its servers did not start")
     address = f"127.0.0.1:{sockets[0].getsockname()[1]}"
     for listening in sockets:
         listening.close()
@@ -232,7 +240,7 @@ def _raised() -> int:
     return hard
 
 
-def _run(attack: str, sockets: list[socket.socket]) -> None:
+def _run(attack: str, sockets: list[socket.socket], ready: Signal) -> None:
     ports = [it.getsockname()[1] for it in sockets]
     known, serve = ATTACKS[attack](ports)
 
@@ -242,6 +250,7 @@ def _run(attack: str, sockets: list[socket.socket]) -> None:
     async def main() -> None:
         for listening, respond in zip(sockets, (name_server, serve), strict=True):
             await asyncio.start_server(_connection(respond), sock=listening)
+        ready.set()
         await asyncio.Event().wait()
 
     asyncio.run(main())
