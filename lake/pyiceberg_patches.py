@@ -95,18 +95,20 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
     """Return what a metadata file holds; no caller changes it in place."""
     location = input_file.location
     folder = location.rpartition("/")[0]
-    known = _kept.get(folder)
-    if known is None or known[0] != location:
+    known, latest = _kept.get(folder), clocks.latest()
+    is_new = known is None or known[0] != location
+    if known is None or is_new:
         known = _kept[folder] = location, _completed(_read(input_file, encoding))
         for first in list(_kept)[:-MOST_KEPT]:
             _kept.pop(first, None)
             _of_clock_ahead.pop(first, None)
-    # Also what is kept: the clock may have been put back since.
-    metadata = put_back(known[1], clocks.latest())
-    if metadata is not known[1]:
-        _kept[folder] = location, metadata
-        _of_clock_ahead[folder] = location
-    return metadata
+    # Also what is kept, as the clock may have been put back since; its logs were searched before.
+    if is_new or known[1].last_updated_ms > latest.timestamp() * 1000:
+        metadata = put_back(known[1], latest)
+        if metadata is not known[1]:
+            known = _kept[folder] = location, metadata
+            _of_clock_ahead[folder] = location
+    return known[1]
 
 
 def was_put_back(location: str) -> bool:
