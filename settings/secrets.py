@@ -79,7 +79,7 @@ SHORTEST_TOKEN = 16
 """Characters of a token at least."""
 
 _PLACEHOLDER = re.compile(
-    r"change[-_ ]?(?:me|it)\b|replace[-_ ]?me\b|<[^<>]+>|^\.{3}$", re.IGNORECASE
+    r"change[-_ ]?(?:me|it)\b|replace[-_ ]?me\b|<[^<>]+>|(?:^|:)\.{3}(?:$|@)", re.IGNORECASE
 )
 
 
