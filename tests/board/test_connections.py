@@ -30,7 +30,7 @@ PATIENT = ConnectionLimits(
 )
 """Nothing is closed for its age."""
 
-HASTY = replace(PATIENT, head_seconds=0.3, body_seconds=0.3, stalled_seconds=0.3)
+HASTY = replace(PATIENT, head_seconds=3, body_seconds=3, stalled_seconds=3)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def drip(connection: socket.socket) -> bool:
-    """Send a byte now and then; return whether the server ends that before 200 are sent."""
-    for _ in range(200):
+    """Send a byte now and then; return whether the server ends that before 600 are sent."""
+    for _ in range(600):
         try:
             connection.sendall(b"x")
         except OSError:

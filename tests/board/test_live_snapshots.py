@@ -64,7 +64,8 @@ def request(address: str, path: str) -> tuple[int, str | None, bytes]:
 def test_readers_of_a_silent_cluster_hold_up_nobody_else(
     store: Store, silent: SilentNameServer
 ) -> None:
-    clusters = [Cluster((f"127.0.0.1:{silent.port}",), "quiet")]
+    limits = {"request_timeout": 300.0, "total_timeout": 300.0}
+    clusters = [Cluster((f"127.0.0.1:{silent.port}",), "quiet", limits=limits)]
     app = application(store, configured=lambda: clusters)
     with served(app) as address, ThreadPoolExecutor(READERS) as clients:
         reading = [
