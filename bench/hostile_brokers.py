@@ -228,7 +228,7 @@ def main() -> None:
             rows.append(_row(attack or "none", version, cost))
             sys.stdout.write(" | ".join(map(str, rows[-1])) + "\n")
             sys.stdout.flush()
-    head = ["attack", "version", "intervals of the honest cluster with a complete snapshot"]
+    head = ["attack", "version", "complete snapshots of the honest cluster, of whole intervals"]
     head += [
         "MB",
         "descriptors",
@@ -240,7 +240,8 @@ def main() -> None:
         "## Hostile name servers and brokers\n\n"
         f"`tidemark collect --every {EVERY:g}s` with an honest cluster and a hostile one, "
         f"{DESCRIPTORS} descriptors, until the third snapshot of the hostile one or for "
-        f"{options.seconds:g} s; {machine()}. Made by `python -m bench.hostile_brokers`.\n\n"
+        f"{options.seconds:g} s from the first snapshot on; {machine()}. "
+        "Made by `python -m bench.hostile_brokers`.\n\n"
     )
     if not options.attack:
         write_section("hostile brokers", text + table(head, rows))

@@ -83,6 +83,13 @@ def test_topics_and_groups_of_a_broker_are_counted():
             decode(f'{{"{table}":{{{names}}}}}'.encode())
 
 
+@pytest.mark.parametrize("offset", ["0:5", "0: 5", '"0":5'])
+def test_groups_on_topics_of_a_broker_are_counted(offset):
+    entries = ",".join(f'"T{number}@g":{{{offset}}}' for number in range(200_001))
+    with pytest.raises((ValueError, TypeError), match=r"200001 groups on topics|too large"):
+        decode_consumer_offsets(f'{{"offsetTable":{{{entries}}}}}'.encode())
+
+
 def test_addresses_of_a_name_server_are_counted():
     addresses = {str(number): "h:1" for number in range(MAX_LISTED + 1)}
     group = {"brokerName": "a", "cluster": "c", "brokerAddrs": addresses}
