@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from board.group_copies import MOST
+from board.data_files import DataFiles
+from board.group_copies import MOST, GroupCopies
 from board.store import Store
 from lake.catalog import Lake
 from lake.tables import progress
@@ -177,3 +178,15 @@ def test_a_day_is_copied_although_an_hour_is_damaged(with_copies: Store) -> None
     os.truncate(sorted(folder.glob("hours/2026-11-23*"))[4], 100)
     assert copy_all(with_copies) == 3, "the day again, for which the hour is made again"
     assert sorted(folder.glob("days/*")) == days
+
+
+def test_unfinished_copies_of_killed_boards_are_removed_at_the_start(tmp_path):
+    lake = Lake(Home.of(tmp_path))
+    hours = tmp_path / "board" / "hours"
+    hours.mkdir(parents=True)
+    for name, at in (("2026-11-19T12-a.7.part", 0), (".2026-11-19T12-a.parquet.8.part", None)):
+        (hours / name).write_bytes(b"PAR1")
+        if at is not None:
+            os.utime(hours / name, times=(at, at))
+    GroupCopies(lake, DataFiles(lake), lambda: False).start()()
+    assert [path.name for path in hours.iterdir()] == [".2026-11-19T12-a.parquet.8.part"]
