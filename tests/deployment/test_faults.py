@@ -300,12 +300,12 @@ def test_another_host_goes_on_when_the_collecting_one_is_killed(parts):
 
 @pytest.mark.skipif(not FAKETIME.exists(), reason="no faketime here: apt-get install libfaketime")
 def test_the_clock_of_the_collecting_host_is_off(parts):
-    """A minute and a half ahead, then right: its snapshots lie after those that follow.
+    """Almost two minutes ahead, then right: its snapshots lie after those that follow.
 
     They wait until their time has come.
     """
     parts.collect(
-        "ahead", LD_PRELOAD=str(FAKETIME), FAKETIME="+90s", FAKETIME_DONT_FAKE_MONOTONIC="1"
+        "ahead", LD_PRELOAD=str(FAKETIME), FAKETIME="+110s", FAKETIME_DONT_FAKE_MONOTONIC="1"
     )
     parts.recovers(ticks=30)
     (line,) = parts.warnings()
