@@ -197,7 +197,7 @@ def command(
         main += ["-bc" if node.grpc_port else "-c", properties_file]
     return [
         java,
-        *(f"-Xms{heap // 2}m", f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC"),
+        *(f"-Xms{heap // 2}m", f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=1g", "-XX:+UseSerialGC"),
         # Half a minute of optimising is not worth it for a lab that shares two cores with Spark.
         "-XX:TieredStopAtLevel=1",
         *OPENS,

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from rocketmq.consume_modes import NUMBERS, Certainty, Number
+
 
 class Bound(StrEnum):
     """What a number is of the truth, where it is not the truth itself."""
@@ -67,6 +69,24 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """Columns to the boolean columns of the same row of which a true one makes them a bound."""
 
+KIND = "consume_kind"
+"""The column that names the kind of consumption."""
+
+_OF_CERTAINTY = {Certainty.LOWER_BOUND: Bound.LOWER, Certainty.UPPER_BOUND: Bound.UPPER}
+
+BOUND_BY_KIND: Mapping[str, Mapping[str, Bound]] = {
+    number.value: bounds
+    for number in (Number.ACK_TPS, Number.AVAILABLE, Number.READY_DELAY_MS)
+    if (
+        bounds := {
+            kind.value: _OF_CERTAINTY[numbers[number].certainty]
+            for kind, numbers in NUMBERS.items()
+            if numbers[number].certainty in _OF_CERTAINTY
+        }
+    )
+}
+"""Columns that are a bound by the kind of consumption alone, without a mark of their own."""
+
 MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
 """The boolean columns."""
 
@@ -96,7 +116,9 @@ def bound_of(column: str, row: Mapping[str, Any]) -> Bound | None:
         _is_marked(mark, row) for mark in MARKED_BY.get(column, ())
     ):
         return Bound.UPPER if is_upper else Bound.LOWER
-    return None
+    by_kind = BOUND_BY_KIND.get(column, {}).get(row.get(KIND) or "")
+    # Nothing is less than 0, so an upper bound of 0 is the truth.
+    return None if by_kind is Bound.UPPER and row[column] == 0 else by_kind
 
 
 def marked(text: str, bound: Bound | None) -> str:
@@ -109,6 +131,8 @@ def columns_with_marks(columns: tuple[str, ...]) -> tuple[str, ...]:
     marks = [mark for name in columns for mark in MARKED_BY.get(name, ())]
     if any(name in SUMS or name in MINIMA for name in columns):
         marks.append(INCOMPLETE)
+    if any(name in BOUND_BY_KIND for name in columns):
+        marks.append(KIND)
     return tuple(dict.fromkeys((*columns, *marks)))
 
 
@@ -131,7 +155,16 @@ def bound_in_sql(value: str) -> str:
     bound = Bound.UPPER if names & MINIMA else Bound.LOWER
     exact = _without_marks(value)
     known = f"complete AND {exact}" if partial else exact
-    return f"CASE WHEN ({value}) IS NOT NULL AND NOT ({known}) THEN '{bound}' END"
+    by_kind = "".join(
+        f" WHEN {_is_of_kind(bounds, bound)} THEN '{bound}'"
+        for name, bounds in BOUND_BY_KIND.items()
+        if name in names
+        for bound in dict.fromkeys(bounds.values())
+    )
+    return (
+        f"CASE WHEN ({value}) IS NULL THEN CAST(NULL AS STRING) "
+        f"WHEN NOT ({known}) THEN '{bound}'{by_kind} END"
+    )
 
 
 def without_untrue_zero(column: str) -> str:
@@ -163,10 +196,22 @@ def _without_marks(sql: str, settled: Mapping[str, str] | None = None) -> str:
         overruled = (settled or {}).get(mark, "false")
         return f"(NOT coalesce({mark}, false) OR coalesce({overruled}, false))"
 
-    return " AND ".join(map(unmarked, marks)) or "true"
+    of_kinds = [
+        f"NOT {_is_of_kind(bounds, Bound.LOWER)}"
+        for name, bounds in BOUND_BY_KIND.items()
+        if name in _columns_in(sql) and Bound.LOWER in bounds.values()
+    ]
+    return " AND ".join([*map(unmarked, marks), *of_kinds]) or "true"
+
+
+def _is_of_kind(bounds: Mapping[str, Bound], bound: Bound) -> str:
+    """Return SQL of whether the kind of consumption makes a number this bound."""
+    kinds = ", ".join(f"'{kind}'" for kind in bounds if bounds[kind] is bound)
+    return f"coalesce({KIND} IN ({kinds}), false)"
 
 
 def _columns_in(sql: str) -> frozenset[str]:
     """Return the columns with a bound that an SQL expression names."""
-    bounded = SUMS | SUMS_OF_TOPICS | MINIMA | MARKED_BY.keys()
-    return frozenset(re.findall(r"[a-z_]+", sql)) & bounded
+    bounded = SUMS | SUMS_OF_TOPICS | MINIMA | MARKED_BY.keys() | BOUND_BY_KIND.keys()
+    without_literals = re.sub(r"'[^']*'", "", sql)
+    return frozenset(re.findall(r"[a-z_]+", without_literals)) & bounded

@@ -37,12 +37,14 @@ class Consumed:
         kind: the row of `rocketmq.consume_modes.NUMBERS`.
         inflight: messages handed out and not confirmed, where offsets show them.
         ready_offset: the offset after which messages wait to be handed out, where it is known.
+        priority_rank: how many queues of the broker go before this one; None without priorities.
     """
 
     mode: str | None
     kind: Kind
     inflight: int | None
     ready_offset: int | None
+    priority_rank: int | None = None
 
     @property
     def lag_is_lower_bound(self) -> bool | None:
@@ -62,6 +64,8 @@ class ConsumeModes:
         pops_move_pulls: brokers whose pull offsets popped messages move.
         both: groups and topics with signs of both modes.
         orderly: groups whose gRPC members consume in order.
+        ranked: by broker and topic with priorities, the number of its read queues.
+        low_ids_first: brokers where the first of these queues has the highest priority.
     """
 
     shown: dict[Pair, str]
@@ -70,6 +74,8 @@ class ConsumeModes:
     pops_move_pulls: frozenset[str]
     both: frozenset[Pair]
     orderly: frozenset[str]
+    ranked: dict[tuple[str, str], int]
+    low_ids_first: frozenset[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "ConsumeModes":
@@ -100,6 +106,16 @@ class ConsumeModes:
             frozenset(
                 row.consumer_group for row in snapshot.consumer_groups if row.consume_orderly
             ),
+            {
+                (row.broker, row.topic): row.read_queues
+                for row in snapshot.topics
+                if row.message_type == "PRIORITY" and row.read_queues is not None
+            },
+            frozenset(
+                row.broker
+                for row in snapshot.brokers
+                if (row.config or {}).get("priorityOrderAsc", "").lower() == "false"
+            ),
         )
 
     def mode(self, row: ConsumerOffset) -> str | None:
@@ -125,7 +141,15 @@ class ConsumeModes:
             kind=kind,
             inflight=self._inflight(row, kind),
             ready_offset=starts[ready_from(kind)],
+            priority_rank=self._priority_rank(row) if mode == POP else None,
         )
+
+    def _priority_rank(self, row: ConsumerOffset) -> int | None:
+        """Return how many queues go before this one, as `spark.progress.queues` does."""
+        queues = self.ranked.get((row.broker, row.topic), 0)
+        if row.queue_id >= queues:
+            return None
+        return row.queue_id if row.broker in self.low_ids_first else queues - 1 - row.queue_id
 
     def kind(self, row: ConsumerOffset) -> Kind:
         """Return the kind of consumption of a group on a queue."""

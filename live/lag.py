@@ -175,6 +175,7 @@ class _Groups:
         group, topic = pair
         unreachable = self.missing.unreachable
         measured = [row for row in known if row["offset_store"] != "broker_broadcast"]
+        served = _served(known)
         hidden = unknown - {(row["broker"], row["queue_id"]) for row in measured}
         online = self.online.get(group, [])
         is_unknown = unreachable or group in self.missing.groups or self.missing.proxy
@@ -194,8 +195,8 @@ class _Groups:
             "queues_never_committed": sum(row["never_committed"] for row in known),
             "complete": not hidden and not unreachable,
             **_worst(known),
-            **{name: max(_known(row[name] for row in known), default=None) for name in LARGEST},
-            **_delay_quality(known),
+            **{name: max(_known(row[name] for row in served), default=None) for name in LARGEST},
+            **_delay_quality(served),
             "consume_mode": min(modes, default=None),
             "consume_kind": max((row["consume_kind"] for row in known), default=None),
             "lag_is_lower_bound": max(bounds, default=None),
@@ -210,6 +211,17 @@ class _Groups:
         }
 
 
+def _served(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the queues that are served now: all, without priorities.
+
+    Queues of lower priority wait by design while one above them has messages, see
+    `spark.progress.group_sums`.
+    """
+    waiting = [row["priority_rank"] for row in known if (row["lag"] or 0) > 0]
+    first = min(_known(waiting), default=None)
+    return [row for row in known if first is None or row["priority_rank"] == first]
+
+
 def _worst(known: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the largest lag of a queue, where it is, and how far it is above the mean."""
     lagging = [row for row in known if row["lag"] is not None]
@@ -220,11 +232,12 @@ def _worst(known: list[dict[str, Any]]) -> dict[str, Any]:
     )
     most = max(0, worst["lag"]) if worst else None
     mean = sum(max(0, row["lag"]) for row in lagging) / len(lagging) if lagging else 0
+    has_priorities = any(row["priority_rank"] is not None for row in known)
     return {
         "max_queue_lag": most,
         "worst_broker": worst["broker"] if worst else None,
         "worst_queue_id": worst["queue_id"] if worst else None,
-        "skew": most / mean if most is not None and mean > 0 else None,
+        "skew": None if has_priorities or most is None or mean <= 0 else most / mean,
     }
 
 

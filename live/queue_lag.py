@@ -98,6 +98,7 @@ def queue_row(
         "inflight_span_ms": _span(consumed.inflight, first_at, handed_out),
         "available_span_ms": _span(available, pull_at, newest),
         "never_committed": committed is None,
+        "priority_rank": consumed.priority_rank,
         "consume_mode": consumed.mode,
         "consume_kind": consumed.kind.value,
         "lag_is_lower_bound": consumed.lag_is_lower_bound,

@@ -21,6 +21,7 @@ from alerting.delivery.due import (
     new_entry,
 )
 from alerting.delivery.messages import Notification
+from alerting.delivery.pagers import no_page_for
 from alerting.incidents.incident import Incident
 from alerting.rules.routes import DEFAULT_RECEIVER
 from alerting.rules.routing import Node, Routing
@@ -85,12 +86,17 @@ class FirstNotifications:
     def of(self, receiver: str, incident: Incident) -> datetime | None:
         """Return when a receiver was first notified; None where it has not been.
 
-        It is the instant of the firing where no channel of the receiver can be reached: the next
-        receiver must not wait until one can.
+        It is the instant of the firing where no channel of the receiver can be reached, or none
+        takes the incident, as pagers take no info: the next receiver must not wait for one.
         """
         transition = incident.transitions[-1]
         key = incident.incident_id, transition.transition
-        names = [each.name for each in self.channels if each.receiver == receiver]
+        notification = Notification(incident, transition)
+        names = [
+            each.name
+            for each in self.channels
+            if each.receiver == receiver and not (each.pages and no_page_for(notification))
+        ]
         found = [entry for name in names if (entry := self.entries.get(name, {}).get(key))]
         delivered = [each.first_at for each in found if each.status == "DELIVERED"]
         if instants := [each for each in delivered if each is not None]:

@@ -226,10 +226,16 @@ public final class GrpcClients implements Commands {
             Thread.sleep(invisible.plusSeconds(LATE_SECONDS).toMillis());
         }
         for (MessageView message : messages) {
-            if (behaviour.handle(message.getDeliveryAttempt() - 1) && !behaviour.is("keeps")) {
+            if (handles(behaviour, message) && !behaviour.is("keeps")) {
                 consumer.ack(message);
             }
         }
+    }
+
+    private static boolean handles(Behaviour behaviour, MessageView message)
+            throws InterruptedException {
+        return behaviour.handle(
+            message.getMessageId().toString(), message.getDeliveryAttempt() - 1);
     }
 
     /** Starts a member whose listener takes so long over each message. */
@@ -266,7 +272,7 @@ public final class GrpcClients implements Commands {
         return message -> {
             of.begun().incrementAndGet();
             try {
-                if (!behaviour.handle(message.getDeliveryAttempt() - 1)) {
+                if (!handles(behaviour, message)) {
                     return ConsumeResult.FAILURE;
                 }
             } catch (InterruptedException ended) {

@@ -1,6 +1,6 @@
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * How a member handles its messages; a command changes it while the member runs.
@@ -9,7 +9,8 @@ import java.util.concurrent.atomic.AtomicLong;
  *   <li>{@code takes:MILLIS} works so long on each message;
  *   <li>{@code retries:N} requests one in N messages again, twice, and then takes it;
  *   <li>{@code fails} never takes a message;
- *   <li>{@code blocks} never ends with the next message, and takes all others;
+ *   <li>{@code blocks} never ends with the next message, however often it is handed out, and takes
+ *       all others;
  *   <li>{@code hangs} never ends with any message;
  *   <li>{@code keeps} acknowledges nothing, and {@code late} acknowledges when the message has been
  *       handed out again: of simple consumers, which acknowledge themselves.
@@ -19,7 +20,7 @@ final class Behaviour {
     private static final int ATTEMPTS_REFUSED = 2;
 
     private final AtomicLong messages = new AtomicLong();
-    private final AtomicBoolean blocks = new AtomicBoolean();
+    private final AtomicReference<String> blocking = new AtomicReference<>();
     private volatile String kind;
     private volatile long number;
 
@@ -31,7 +32,7 @@ final class Behaviour {
         String[] parts = words.split(":");
         number = parts.length > 1 ? Long.parseLong(parts[1]) : 0;
         kind = parts[0];
-        blocks.set(kind.equals("blocks"));
+        blocking.set(null);
     }
 
     boolean is(String other) {
@@ -39,7 +40,7 @@ final class Behaviour {
     }
 
     /** Works on a message that was handed out so often before, and returns whether it is done. */
-    boolean handle(int attempts) throws InterruptedException {
+    boolean handle(String id, int attempts) throws InterruptedException {
         switch (kind) {
             case "takes":
                 Thread.sleep(number);
@@ -53,7 +54,8 @@ final class Behaviour {
                 neverEnd();
                 return false;
             case "blocks":
-                if (blocks.compareAndSet(true, false)) {
+                blocking.compareAndSet(null, id);
+                if (id.equals(blocking.get())) {
                     neverEnd();
                 }
                 return true;

@@ -241,7 +241,7 @@ public final class RemotingClients implements Commands {
 
     private static boolean done(Member member, MessageExt message) {
         try {
-            return member.behaviour.handle(message.getReconsumeTimes());
+            return member.behaviour.handle(message.getMsgId(), message.getReconsumeTimes());
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
             return false;

@@ -11,6 +11,9 @@ from spark.progress.rates import RATES, drain_seconds
 COUNTS = ("lag", "inflight", "available", "lost", "readable_lag", "lag_upper")
 SPANS = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "available_span_ms")
 
+_TIME_BITS = 44
+"""Enough for milliseconds of 500 years."""
+
 OF_WORST_CLIENT = (
     *(*COUNTS, *SPANS, *RATES),
     *("client_id", "queues_known", "queues_unmeasured", "queues_never_committed"),
@@ -41,8 +44,6 @@ def _sums(known: DataFrame) -> DataFrame:
     measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
     of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
     known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
-    # Queues of lower priority wait by design while those of the highest are consumed.
-    is_first = F.coalesce(F.col("priority_rank") == 0, F.lit(True))
     # The broker's shadow of a broadcasting group is a pull position: what clients consumed is not
     # known, and its lag is a lower bound.
     is_shadow = F.col("offset_store") == "broker_broadcast"
@@ -57,7 +58,7 @@ def _sums(known: DataFrame) -> DataFrame:
         .groupBy(KEY_HASH, *consumer)
         .agg(
             *(F.try_sum(at_least_zero(F.col(name))).alias(name) for name in COUNTS),
-            *(F.max(F.when(is_first, F.col(name))).alias(name) for name in SPANS),
+            *(_largest_of_served(F.col(name)).alias(name) for name in SPANS),
             *(F.sum(name).alias(name) for name in RATES),
             F.min("loss_in_seconds").alias("loss_in_seconds"),
             F.count_if(measured & ~is_shadow).alias("queues_known"),
@@ -77,8 +78,12 @@ def _sums(known: DataFrame) -> DataFrame:
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
             F.min("inflight_source").alias("inflight_source"),
             F.max(F.col("priority_rank").isNotNull()).alias("has_priorities"),
-            F.max(measured & is_first & _may_be_older()).alias("may_be_older"),
-            F.max(measured & is_first & _may_be_ready_longer()).alias("may_be_ready_longer"),
+            (_largest_of_served((measured & _may_be_older()).cast("bigint")) > 0).alias(
+                "may_be_older"
+            ),
+            (_largest_of_served((measured & _may_be_ready_longer()).cast("bigint")) > 0).alias(
+                "may_be_ready_longer"
+            ),
             F.max(F.col("consumer_offset") > F.col("previous_consumer_offset")).alias("moved"),
         )
     )
@@ -98,6 +103,18 @@ def _sums(known: DataFrame) -> DataFrame:
             ),
         },
     )
+
+
+def _largest_of_served(value: Column) -> Column:
+    """Aggregate the largest value of the queues that are served now; all are, without priorities.
+
+    Queues of lower priority wait by design while one above them has messages. Rank and value are
+    one number, as Spark sorts all rows for the maximum of a structure.
+    """
+    rank = F.col("priority_rank").cast("bigint")
+    place = F.coalesce(F.when(F.col("lag") > 0, F.lit(1 << 15) - rank), F.lit(0).cast("bigint"))
+    ordered = F.max(F.shiftleft(place, _TIME_BITS) + at_least_zero(value))
+    return ordered.bitwiseAND(F.lit((1 << _TIME_BITS) - 1))
 
 
 def _may_be_older() -> Column:

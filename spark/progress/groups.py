@@ -122,7 +122,7 @@ def groups(
             sums_of_worst_clients(known), unknown, members.where(users_own & _is_consumed())
         )
         .transform(with_acknowledgements, evidence.throughput)
-        .transform(with_inflight, raw.clients.where(inside(window)), witnesses)
+        .transform(with_inflight, raw.clients.where(inside(window)), brokers, witnesses)
         .transform(with_new, _over_topics())
         .join(about_groups, on=list(GROUP_ID), how="left")
         .join(F.broadcast(beyond), on=["snapshot_id", "topic"], how="left")

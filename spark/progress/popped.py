@@ -95,12 +95,15 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     )
 
 
-def with_inflight(groups: DataFrame, clients: DataFrame, witnesses: Witnesses) -> DataFrame:
+def with_inflight(
+    groups: DataFrame, clients: DataFrame, brokers: DataFrame, witnesses: Witnesses
+) -> DataFrame:
     """Fill ``inflight`` of popped messages where somebody knows it.
 
     Args:
         groups: one row per snapshot, group and topic, with the columns of `group_sums`.
         clients: ``raw.clients`` of the window.
+        brokers: ``raw.brokers`` of the window.
         witnesses: who knows of messages in flight.
 
     Returns:
@@ -110,6 +113,7 @@ def with_inflight(groups: DataFrame, clients: DataFrame, witnesses: Witnesses) -
         {"inflight": "inflight_by_offsets", "inflight_source": "source_by_offsets"}
     )
     rows = _joined(rows, _of_metrics(witnesses.metrics))
+    rows = _with_responding_endpoints(rows, brokers, witnesses.metrics)
     rows = _joined(rows, _of_reports(witnesses.reports, clients))
     members = clients.groupBy(*GROUP_ID).agg(
         F.bool_and(F.col("client_id").rlike(GRPC_CLIENT_ID)).alias("speak_grpc")
@@ -119,7 +123,9 @@ def with_inflight(groups: DataFrame, clients: DataFrame, witnesses: Witnesses) -
     by_metrics = is_any(lambda kind: cells[kind].metrics) & F.col("speak_grpc")
     reported = F.when(by_clients, F.col("unacknowledged"))
     # An endpoint counts 0 for remoting members, and for a group whose pops have expired.
-    measured = F.when(by_metrics & (F.col("witnessed") > 0), F.col("witnessed"))
+    measured = F.when(
+        by_metrics & F.col("all_endpoints") & (F.col("witnessed") > 0), F.col("witnessed")
+    )
     named = (
         (F.col("inflight_by_offsets"), F.col("source_by_offsets")),
         (reported, F.lit(Witness.CLIENT_CACHE.value)),
@@ -149,6 +155,23 @@ def _of_metrics(metrics: DataFrame | None) -> DataFrame | str:
         return "witnessed"
     counted = F.try_sum(at_least_zero(F.col("inflight")))
     return metrics.groupBy(*GROUP_TOPIC_ID).agg(counted.alias("witnessed"))
+
+
+def _with_responding_endpoints(
+    groups: DataFrame, brokers: DataFrame, metrics: DataFrame | None
+) -> DataFrame:
+    """Add ``all_endpoints``: whether the endpoint of each broker of the snapshot responded.
+
+    The sum of those that responded is no fact where another broker may hold messages in flight.
+    """
+    if metrics is None:
+        return with_new(groups, {"all_endpoints": F.lit(False)})
+    is_responding = metrics.select("snapshot_id", "broker").distinct()
+    of_brokers = brokers.select("snapshot_id", "broker").distinct()
+    silent = of_brokers.join(is_responding, on=["snapshot_id", "broker"], how="left_anti")
+    with_silent = silent.select("snapshot_id", F.lit(True).alias("is_silent")).distinct()
+    found = groups.join(F.broadcast(with_silent), on="snapshot_id", how="left")
+    return with_new(found, {"all_endpoints": F.col("is_silent").isNull()})
 
 
 def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:

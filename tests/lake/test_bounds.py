@@ -2,8 +2,20 @@
 
 import pytest
 
-from lake.bounds import MARKED_BY, MARKS, Bound, bound_of, columns_with_marks, marked
+from lake.bounds import (
+    BOUND_BY_KIND,
+    KIND,
+    MARKED_BY,
+    MARKS,
+    Bound,
+    bound_in_sql,
+    bound_of,
+    certain,
+    columns_with_marks,
+    marked,
+)
 from lake.tables.progress import GROUPS
+from rocketmq.consume_modes import NUMBERS, Certainty, Number
 
 
 @pytest.mark.parametrize(
@@ -21,6 +33,13 @@ from lake.tables.progress import GROUPS
         ("lost", {"lost": 0, "queues_unknown": 2}, Bound.LOWER),
         ("queues", {"queues": 8, "queues_unknown": 2}, None),
         ("skew", {"skew": 8, "complete": False, "lag_is_lower_bound": True}, None),
+        ("ack_tps", {"ack_tps": 4.0, "consume_kind": "pop"}, Bound.LOWER),
+        ("ack_tps", {"ack_tps": 0.0, "consume_kind": "pop"}, Bound.LOWER),
+        ("available", {"available": 4, "consume_kind": "pop"}, Bound.UPPER),
+        ("available", {"available": 0, "consume_kind": "pop"}, None),
+        ("available", {"available": 4, "consume_kind": "pop_kv"}, None),
+        ("available", {"available": 4, "consume_kind": "pop", "complete": False}, Bound.LOWER),
+        ("ready_delay_ms", {"ready_delay_ms": 9, "consume_kind": "pop"}, Bound.UPPER),
         ("last_value", {"last_value": 3, "last_value_bound": "upper"}, Bound.UPPER),
         ("last_value", {"last_value": 3, "last_value_bound": None}, None),
     ],
@@ -42,3 +61,27 @@ def test_marks_stand_beside_numbers():
     assert columns_with_marks(("lag", "delay_ms")) == (
         *("lag", "delay_ms", "lag_is_lower_bound", "delay_is_lower_bound", "queues_unknown"),
     )
+    assert columns_with_marks(("ack_tps",)) == ("ack_tps", "queues_unknown", "consume_kind")
+
+
+UNMARKED = {Number.ONLINE, Number.HEALTH}
+"""They are no numbers, so they carry no mark."""
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_every_number_that_the_table_calls_a_bound_is_shown_as_one(kind):
+    """The row of a group has the marks that `spark.progress` writes for its kind."""
+    certainties = {name: cell.certainty for name, cell in NUMBERS[kind].items()}
+    row = {name.value: 7 for name in Number} | {KIND: kind.value}
+    row["lag_is_lower_bound"] = certainties[Number.LAG] is Certainty.LOWER_BOUND
+    row["delay_is_lower_bound"] = certainties[Number.DELAY_MS] is Certainty.LOWER_BOUND
+    expected = {Certainty.LOWER_BOUND: Bound.LOWER, Certainty.UPPER_BOUND: Bound.UPPER}
+    for name in set(Number) - UNMARKED:
+        if certainties[name] is not Certainty.UNKNOWN:
+            assert bound_of(name.value, row) is expected.get(certainties[name]), name
+    assert BOUND_BY_KIND.keys() <= set(GROUPS.column_names)
+
+
+def test_words_in_quotes_are_no_columns():
+    assert certain("consumer_group = 'lag'") == "complete AND true"
+    assert bound_in_sql("length('lag')") == "CAST(NULL AS STRING)"

@@ -211,6 +211,18 @@ def test_a_receiver_that_cannot_be_reached_escalates(lake, servers, delivering):
     assert titles(lead) == ["[critical] FIRING lag: lab/a/orders"]
 
 
+def test_a_receiver_that_takes_no_info_escalates(lake, servers, delivering):
+    """A pager opens no page for info, so the team would never be notified of it."""
+    lead = f"- {{name: lead, urls: '{servers['lead'].url}'}}\n"
+    receivers = "- {name: pager, urls: 'pagerduty://A1BB@ey'}\n" + lead
+    by = delivering(ESCALATES.replace("critical", "info").replace("team", "pager"), receivers)
+    save(lake, [], [firing("mild", severity="info")])
+    by(1)
+    assert servers["lead"].received == []
+    by(15)
+    assert titles(servers["lead"]) == ["[info] FIRING lag: lab/mild/orders"]
+
+
 def test_a_repeat_is_no_duplicate_of_the_first_notification(lake, servers, delivering):
     """A receiver drops what has the key of an earlier message, however often it is attempted."""
     team = servers["team"]

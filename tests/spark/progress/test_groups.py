@@ -640,18 +640,33 @@ def test_a_group_is_registered_where_a_broker_with_its_commits_has_its_configura
     }
 
 
+AGES = {0: 30, 1: 20, 2: 10}
+"""Minutes for which the first message of each queue waits."""
+
+
 @pytest.mark.parametrize(
-    ("order", "mode", "first", "skew"),
+    ("order", "mode", "behind", "oldest", "skew"),
     [
-        (None, "pop", 2, None),
-        ("true", "pop", 2, None),
-        ("false", "pop", 0, None),
-        (None, "pull", None, 1.8),
+        (None, "pop", {0: 60, 1: 30, 2: 10}, 2, None),
+        ("true", "pop", {0: 60, 1: 30, 2: 10}, 2, None),
+        ("false", "pop", {0: 60, 1: 30, 2: 10}, 0, None),
+        (None, "pop", {0: 60, 1: 30, 2: 0}, 1, None),
+        (None, "pop", {0: 60, 1: 0, 2: 0}, 0, None),
+        (None, "pull", {0: 60, 1: 30, 2: 10}, 0, 1.8),
     ],
 )
-def test_the_delay_of_the_highest_priority_is_that_of_a_pop_group(spark, order, mode, first, skew):
-    """Priority p is in queue p. A group that pulls takes all queues alike."""
-    ages = {0: 30, 1: 20, 2: 10}
+def test_the_delay_of_a_pop_group_is_that_of_the_priority_that_is_served(
+    spark, order, mode, behind, oldest, skew
+):
+    """Priority p is in queue p, and the highest with messages goes first.
+
+    A group that pulls takes all queues alike. The live command computes the same.
+    """
+    offsets = [
+        read(100 - lag, queue_id=queue_id, request_mode=mode)
+        | {"first_unconsumed_at": minute(-AGES[queue_id]) if lag else None}
+        for queue_id, lag in behind.items()
+    ]
     rows = compute(
         spark,
         window=(0, 60),
@@ -664,18 +679,11 @@ def test_the_delay_of_the_highest_priority_is_that_of_a_pop_group(spark, order, 
             row | {"broker": "broker-a", "read_queues": 3, "message_type": "PRIORITY"}
             for row in existing("orders")
         ],
-        queue_offsets=[written(100, queue_id=queue_id) for queue_id in ages],
-        consumer_offsets=[
-            read(100 - 30 * (2 - queue_id), queue_id=queue_id, request_mode=mode)
-            | {"first_unconsumed_at": minute(-age)}
-            for queue_id, age in ages.items()
-            if queue_id < 2
-        ]
-        + [read(90, queue_id=2, request_mode=mode, first_unconsumed_at=minute(-10))],
+        queue_offsets=[written(100, queue_id=queue_id) for queue_id in AGES],
+        consumer_offsets=offsets,
     )
     row = rows["billing", "orders"]
-    expected = ages[0 if first is None else first] * 60_000
-    assert (row["delay_ms"], row["skew"]) == (expected, pytest.approx(skew))
+    assert (row["delay_ms"], row["skew"]) == (AGES[oldest] * 60_000, pytest.approx(skew))
 
 
 GRPC_ID = "host@7@0@2sp1b5c8xg"

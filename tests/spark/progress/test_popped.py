@@ -110,6 +110,23 @@ IN_FLIGHT = {
 }
 
 
+BROKER_ROWS = [{"at": 0, "broker": "broker-a"}]
+
+
+def test_a_sum_without_a_broker_is_no_fact(spark):
+    """184 at one of two brokers: the endpoint of the other one did not respond."""
+    rows = frame(spark, progress.GROUPS, [group_row("grpc", consume_kind="pop")])
+    clients = [{"at": 0, "consumer_group": "grpc", "client_id": GRPC}]
+    endpoint = [{"at": 0, "consumer_group": "grpc", "topic": "orders", "inflight": 184}]
+    (row,) = with_inflight(
+        rows.drop("inflight_witness"),
+        frame(spark, raw.CLIENTS, clients),
+        frame(spark, raw.BROKERS, [*BROKER_ROWS, {"at": 0, "broker": "broker-b"}]),
+        Witnesses(frame(spark, raw.BROKER_METRICS, endpoint)),
+    ).collect()
+    assert (row.inflight, row.inflight_source, row.inflight_witness) == (None, None, 184)
+
+
 @pytest.fixture(scope="module")
 def in_flight(spark):
     groups = [
@@ -142,7 +159,9 @@ def in_flight(spark):
     witnesses = Witnesses(
         frame(spark, raw.BROKER_METRICS, endpoint), frame(spark, raw.CLIENT_QUEUES, reports)
     )
-    found = with_inflight(rows, frame(spark, raw.CLIENTS, clients), witnesses)
+    found = with_inflight(
+        rows, frame(spark, raw.CLIENTS, clients), frame(spark, raw.BROKERS, BROKER_ROWS), witnesses
+    )
     return {row.consumer_group: row for row in found.collect()}
 
 
