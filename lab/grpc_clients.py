@@ -93,11 +93,6 @@ class GrpcClients(Program):
         """Start such a consumer, of one thread, on lite topics of the topic it is bound to."""
         self._command("lite", group, topic, 1, milliseconds, *names)
 
-    def counts(self, group: str) -> tuple[int, int]:
-        """Messages that a push consumer's listener began with, and that it finished."""
-        begun, finished = self._command("count", group)
-        return begun, finished
-
     def close(self, group: str) -> None:
         """Let a consumer leave; what it did not acknowledge is handed out again later."""
         self._command("close", group)

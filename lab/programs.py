@@ -92,6 +92,11 @@ class Program(ABC):
         """Change how the program's member of a group handles messages, see `Behaviour.java`."""
         self._command("behave", group, behaviour)
 
+    def counts(self, group: str) -> tuple[int, int]:
+        """Messages that the program's member of a group began with, and that it finished."""
+        begun, finished = self._command("count", group)
+        return begun, finished
+
     def _command(self, *words: str | int | float) -> list[int]:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:

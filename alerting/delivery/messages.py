@@ -203,7 +203,7 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
 def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
     """Return why an incident is over: what recovered, or why it was closed."""
     closed = incident.details.get("closed")
-    return str(closed) if closed else phrase(KINDS[incident.kind].recovery)
+    return phrase(str(closed) if closed else KINDS[incident.kind].recovery)
 
 
 def _likely_cause(incident: Incident) -> str:

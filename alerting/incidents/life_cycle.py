@@ -25,6 +25,9 @@ from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
 from lake.window import MICROSECOND
 
+NO_RULE = "no rule applies to it any more"
+"""Why an incident is closed whose rule was removed or changed."""
+
 REOPEN_WITHIN = timedelta(hours=1)
 """A recurrence this soon after the resolution reopens the same incident."""
 
@@ -110,7 +113,7 @@ def _after_no_alert(
     # A rule that was edited to another kind evaluates other subjects: this one might stay for ever.
     if applied is None or applied.rule.kind != incident.kind:
         is_newer = incident.is_open and at > incident.observed_at
-        return closed(incident, at, "no rule applies to it any more") if is_newer else incident
+        return closed(incident, at, NO_RULE) if is_newer else incident
     key = incident.rule, incident.subject
     if key in evaluation.untrue:
         return after_untrue(incident, evaluation.untrue_at.get(key, at), applied)

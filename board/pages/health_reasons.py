@@ -7,11 +7,12 @@ with their Chinese words. A reason with anything else in it stays as it is.
 import re
 
 _QUEUE = r"(?P<queue>[^\s/]+/\d+)"
+_COUNT = r"(?:≥ )?\d+"
 
 _PHRASES = tuple(
     (re.compile(english), chinese)
     for english, chinese in (
-        (r"readable lag (?P<now>\d+), was (?P<was>\d+)", "可读堆积 {now}，之前 {was}"),
+        (rf"readable lag (?P<now>{_COUNT}), was (?P<was>{_COUNT})", "可读堆积 {now}，之前 {was}"),
         (r"expired messages (?P<now>\d+), were (?P<was>\d+)", "已过期消息 {now}，之前 {was}"),
         (r"(?P<now>\d+) expired, were (?P<was>\d+)", "已过期 {now}，之前 {was}"),
         (
@@ -25,12 +26,12 @@ _PHRASES = tuple(
         ),
         (r"no queue with a known lag", "没有堆积已知的队列"),
         (
-            r"no client subscribes to the topic: readable lag (?P<lag>\d+)",
+            rf"no client subscribes to the topic: readable lag (?P<lag>{_COUNT})",
             "没有客户端订阅该主题：可读堆积 {lag}",
         ),
         (
-            r"no client online and no commit advances: readable lag (?P<lag>\d+), "
-            rf"most on {_QUEUE} \((?P<most>\d+)\)",
+            rf"no client online and no commit advances: readable lag (?P<lag>{_COUNT}), "
+            rf"most on {_QUEUE} \((?P<most>{_COUNT})\)",
             "没有客户端在线，提交位点不再前进：可读堆积 {lag}，最多在 {queue}（{most}）",
         ),
         (r"standing, members unknown: ", "停滞，成员情况未知："),
@@ -49,7 +50,7 @@ _PHRASES = tuple(
         (r"commit at (?P<now>\d+), was at (?P<was>\d+)", "提交位点 {now}，之前 {was}"),
         (r"commit stays at (?P<now>\d+)", "提交位点停在 {now}"),
         (r"never committed", "从未提交"),
-        (r"(?P<count>\d+) unconsumed messages", "{count} 条未消费消息"),
+        (rf"(?P<count>{_COUNT}) unconsumed messages", "{count} 条未消费消息"),
         (
             r"pull offset advanced from (?P<was>\d+) to (?P<now>\d+)",
             "拉取位点从 {was} 前进到 {now}",

@@ -45,14 +45,9 @@ public final class GrpcClients implements Commands {
     private final Map<String, Deque<MessageView>> held = new HashMap<>();
     private final Map<String, PushConsumer> push = new HashMap<>();
     private final Map<String, LitePushConsumer> lite = new HashMap<>();
-    private final Map<String, Counts> counts = new HashMap<>();
     private final Map<String, Behaviour> behaviours = new HashMap<>();
     private final Steady steady = new Steady();
     private final AtomicBoolean leaves = new AtomicBoolean();
-
-    /** Messages of a push group that its listener began with, and that it finished. */
-    private record Counts(AtomicInteger begun, AtomicInteger finished) {
-    }
 
     private GrpcClients(String endpoint, String namesrv) {
         this.namesrv = namesrv;
@@ -84,8 +79,7 @@ public final class GrpcClients implements Commands {
                 return startLite(words[1], words[2], Integer.parseInt(words[3]),
                     Long.parseLong(words[4]), Arrays.copyOfRange(words, 5, words.length));
             case "count":
-                Counts of = counts.get(words[1]);
-                return of.begun + " " + of.finished;
+                return behaviours.get(words[1]).counts();
             case "close":
                 return close(words[1]);
             case "produce":
@@ -226,7 +220,7 @@ public final class GrpcClients implements Commands {
             Thread.sleep(invisible.plusSeconds(LATE_SECONDS).toMillis());
         }
         for (MessageView message : messages) {
-            if (handles(behaviour, message) && !behaviour.is("keeps")) {
+            if (handles(behaviour, message)) {
                 consumer.ack(message);
             }
         }
@@ -265,21 +259,14 @@ public final class GrpcClients implements Commands {
     }
 
     private MessageListener slow(String group, long millis) {
-        Counts of = new Counts(new AtomicInteger(), new AtomicInteger());
-        counts.put(group, of);
         Behaviour behaviour = new Behaviour("takes:" + millis);
         behaviours.put(group, behaviour);
         return message -> {
-            of.begun().incrementAndGet();
             try {
-                if (!handles(behaviour, message)) {
-                    return ConsumeResult.FAILURE;
-                }
+                return handles(behaviour, message) ? ConsumeResult.SUCCESS : ConsumeResult.FAILURE;
             } catch (InterruptedException ended) {
                 return ConsumeResult.FAILURE;
             }
-            of.finished().incrementAndGet();
-            return ConsumeResult.SUCCESS;
         };
     }
 

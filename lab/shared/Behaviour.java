@@ -1,9 +1,11 @@
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * How a member handles its messages; a command changes it while the member runs.
+ * How a member handles its messages, and how many it began with and finished; a command changes it
+ * while the member runs.
  *
  * <ul>
  *   <li>{@code takes:MILLIS} works so long on each message;
@@ -20,6 +22,8 @@ final class Behaviour {
     private static final int ATTEMPTS_REFUSED = 2;
 
     private final AtomicLong messages = new AtomicLong();
+    private final AtomicInteger begun = new AtomicInteger();
+    private final AtomicInteger finished = new AtomicInteger();
     private final AtomicReference<String> blocking = new AtomicReference<>();
     private volatile String kind;
     private volatile long number;
@@ -39,8 +43,22 @@ final class Behaviour {
         return kind.equals(other);
     }
 
+    /** Messages that were begun with, and that were finished. */
+    String counts() {
+        return begun + " " + finished;
+    }
+
     /** Works on a message that was handed out so often before, and returns whether it is done. */
     boolean handle(String id, int attempts) throws InterruptedException {
+        begun.incrementAndGet();
+        boolean done = work(id, attempts);
+        if (done) {
+            finished.incrementAndGet();
+        }
+        return done;
+    }
+
+    private boolean work(String id, int attempts) throws InterruptedException {
         switch (kind) {
             case "takes":
                 Thread.sleep(number);
@@ -49,6 +67,7 @@ final class Behaviour {
                 return attempts >= ATTEMPTS_REFUSED
                     || attempts == 0 && messages.incrementAndGet() % number != 0;
             case "fails":
+            case "keeps":
                 return false;
             case "hangs":
                 neverEnd();

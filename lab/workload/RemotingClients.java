@@ -80,6 +80,8 @@ public final class RemotingClients implements Commands {
             case "behave":
                 behaviours.get(words[1]).become(words[2]);
                 return "";
+            case "count":
+                return behaviours.get(words[1]).counts();
             case "leave":
                 for (AutoCloseable member : members) {
                     member.close();

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lake.bounds import Bound
 from spark.columns import milliseconds
 
 NAMED_QUEUES = 5
@@ -30,9 +31,16 @@ def observed_for() -> Column:
     return F.format_string("over %s observations (%.0f s)", F.col("observations"), seconds)
 
 
+def unconsumed(number: Column) -> Column:
+    """Return a number of unconsumed messages as text, with its mark where it is a lower bound."""
+    is_bound = F.coalesce("lag_is_lower_bound", F.lit(False))
+    return F.concat(F.when(is_bound, f"{Bound.LOWER.mark} ").otherwise(""), number.cast("string"))
+
+
 def lag_change() -> Column:
     """State the readable lag now and at the first known observation."""
-    text = F.format_string("readable lag %s, was %s", F.col("last.value"), F.col("first.value"))
+    now, first = unconsumed(F.col("last.value")), unconsumed(F.col("first.value"))
+    text = F.format_string("readable lag %s, was %s", now, first)
     return F.concat_ws(" ", text, observed_for())
 
 
@@ -69,7 +77,8 @@ def unknown(value: Column) -> Column:
 
 def unsubscribed() -> Column:
     """State the lag that a group leaves on a topic it subscribes to no more."""
-    text = F.format_string("no client subscribes to the topic: readable lag %s", F.col("value"))
+    lag = unconsumed(F.col("value"))
+    text = F.format_string("no client subscribes to the topic: readable lag %s", lag)
     return F.concat_ws(" ", text, observed_for())
 
 
@@ -77,10 +86,10 @@ def stopped() -> Column:
     """State the lag of a group without clients, and its largest queue."""
     text = F.format_string(
         "no client online and no commit advances: readable lag %s, most on %s/%s (%s)",
-        F.col("value"),
+        unconsumed(F.col("value")),
         F.col("worst_broker"),
         F.col("worst_queue_id"),
-        F.col("max_queue_lag"),
+        unconsumed(F.col("max_queue_lag")),
     )
     return joined(text, observed_for())
 
@@ -93,7 +102,7 @@ def stalled(queue: Column) -> Column:
     )
     return F.concat(
         F.coalesce(committed, F.lit("never committed")),
-        F.format_string(", %s unconsumed messages", queue["lag_upper"]),
+        F.format_string(", %s unconsumed messages", unconsumed(queue["lag_upper"])),
     )
 
 

@@ -8,6 +8,9 @@ CASES = {
     "readable lag 90, was 100 over 10 observations (540 s)": (
         "可读堆积 90，之前 100（10 次观测，540 秒内）"
     ),
+    "readable lag ≥ 90, was ≥ 100 over 10 observations (540 s)": (
+        "可读堆积 ≥ 90，之前 ≥ 100（10 次观测，540 秒内）"
+    ),
     "no client online and no commit advances: readable lag 80, most on broker-a/3 (60), "
     "over 10 observations (540 s)": (
         "没有客户端在线，提交位点不再前进：可读堆积 80，"
