@@ -26,8 +26,7 @@ class RemotingClients(Program):
 
     def configure_brokers(self, name: str, value: str) -> None:
         """Change a setting of every master."""
-        for master in self._masters:
-            self._command("admin", "updateBrokerConfig", "-b", master, "-k", name, "-v", value)
+        self._command("configure", name, value)
 
     def send(self, topic: str, count: int, size: int = 100) -> None:
         """Send messages of so many bytes, each confirmed."""

@@ -83,6 +83,9 @@ _OF_GROUP = "speaks_for_group"
 """Numbers of the whole group are in the rows of all its topics. Only one of those that the rule
 applies to is evaluated, the retry topic's where it is among them."""
 
+USUAL_REDELIVERIES = 0.1
+"""Share of a group's messages that may come back without a sign that handling fails as a whole."""
+
 KINDS = {
     "lag": Kind(
         GROUPS,
@@ -204,7 +207,7 @@ KINDS = {
         "redelivered_tps * 60",
         "messages",
         "{value} a minute come back for another attempt",
-        condition=_OF_GROUP,
+        condition=f"{_OF_GROUP} AND coalesce(redelivered_share > {USUAL_REDELIVERIES}, true)",
         about_backlog=False,
         hint="Handling fails, or acknowledgements come too late or are refused: check the clients' "
         "log, and how long handling takes beside the invisible time.",

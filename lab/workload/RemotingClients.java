@@ -1,10 +1,10 @@
 import ROCKETMQ_PROTOCOL.heartbeat.MessageModel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
@@ -27,7 +27,6 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
-import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * One process of an application: members of groups that talk to the brokers themselves, of every kind.
@@ -66,8 +65,8 @@ public final class RemotingClients implements Commands {
     @Override
     public String dispatch(String[] words) throws Exception {
         switch (words[0]) {
-            case "admin":
-                return admin(Arrays.copyOfRange(words, 1, words.length));
+            case "configure":
+                return configure(words[1], words[2]);
             case "topic":
                 return topic(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
             case "send":
@@ -250,25 +249,31 @@ public final class RemotingClients implements Commands {
         }
     }
 
-    /** mqadmin, in this process: {@code admin updateBrokerConfig -b ... -k ... -v ...}. */
-    private String admin(String[] arguments) {
-        String[] whole = Arrays.copyOf(arguments, arguments.length + 2);
-        whole[arguments.length] = "-n";
-        whole[arguments.length + 1] = namesrv;
-        MQAdminStartup.main0(whole, null);
-        return "";
+    /** Changes a setting of every master. */
+    private String configure(String name, String value) throws Exception {
+        Properties settings = new Properties();
+        settings.setProperty(name, value);
+        return onMasters((admin, master) -> admin.updateBrokerConfig(master, settings));
     }
 
     /** Makes a topic on every master. */
     private String topic(String name, int readQueues, int writeQueues) throws Exception {
+        return onMasters((admin, master) -> admin.createAndUpdateTopicConfig(
+            master, new TopicConfig(name, readQueues, writeQueues, READ_AND_WRITE)));
+    }
+
+    private interface Task {
+        void on(DefaultMQAdminExt admin, String master) throws Exception;
+    }
+
+    private String onMasters(Task task) throws Exception {
         DefaultMQAdminExt admin = new DefaultMQAdminExt(Workload.PATIENCE_MILLIS);
         admin.setNamesrvAddr(namesrv);
         admin.setInstanceName("admin-" + process);
         admin.start();
         try {
             for (String master : masters) {
-                admin.createAndUpdateTopicConfig(
-                    master, new TopicConfig(name, readQueues, writeQueues, READ_AND_WRITE));
+                task.on(admin, master);
             }
         } finally {
             admin.shutdown();

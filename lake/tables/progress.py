@@ -262,6 +262,12 @@ GROUPS = Table(
             "messages a second that came back for another attempt: written to the group's retry "
             "topics since the previous observation",
         ),
+        Column(
+            "redelivered_share",
+            DOUBLE,
+            "redelivered_tps over the messages a second written to the group's other topics; NULL "
+            "where none is written",
+        ),
         Column("dlq_messages", BIGINT, "messages in the group's dead-letter topic"),
         Column(
             "unreachable_messages",

@@ -260,8 +260,9 @@ def _over_topics() -> dict[str, Column]:
 
     ``retries``: its lag on its retry topics, those of POP included; ``retries_read``: those with a
     known lag; ``retries_unknown``: its unknown queues there; ``retries_tps``: what is written there
-    a second, 0 where it has no queue there, and NULL where a rate is unknown; ``progressed``:
-    whether a commit or an acknowledgement moved somewhere.
+    a second, 0 where it has no queue there, and NULL where a rate is unknown; ``written_tps``: what
+    is written to its other topics a second, as far as it is known; ``progressed``: whether a commit
+    or an acknowledgement moved somewhere.
     """
     is_own, lag = belongs_to_group(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
@@ -276,6 +277,7 @@ def _over_topics() -> dict[str, Column]:
         ).otherwise(
             F.coalesce(F.sum(F.when(is_own, F.col("produce_tps"))).over(group), F.lit(0.0))
         ),
+        "written_tps": F.sum(F.when(~is_own, F.col("produce_tps"))).over(group),
         "retries_unknown": F.max(F.when(is_own, F.col("queues_unknown"))).over(group),
         "progressed": F.max(
             F.coalesce("moved", F.lit(False)) | F.coalesce("acknowledged", F.lit(False))
@@ -337,6 +339,10 @@ def _completeness() -> dict[str, Column]:
     missing = F.size(F.array_except("retries_waiting", "retries_read")) > 0
     retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
     no_dlq = F.col("has_dlq").isNull()
+    redelivered = F.when(
+        F.coalesce(~missing, F.lit(True)) & (has_all_topics | (F.col("retries_tps") > 0)),
+        F.col("retries_tps"),
+    )
     return {
         "queues": (known + unknown).cast("int"),
         "queues_unknown": unknown.cast("int"),
@@ -345,10 +351,8 @@ def _completeness() -> dict[str, Column]:
         "unreachable_messages": _unreachable(),
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
         "retry_lag": F.when(~F.coalesce(missing, F.lit(False)), retries),
-        "redelivered_tps": F.when(
-            F.coalesce(~missing, F.lit(True)) & (has_all_topics | (F.col("retries_tps") > 0)),
-            F.col("retries_tps"),
-        ),
+        "redelivered_tps": redelivered,
+        "redelivered_share": F.when(F.col("written_tps") > 0, redelivered / F.col("written_tps")),
         "registered": _registered(),
     }
 

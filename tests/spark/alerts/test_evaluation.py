@@ -340,6 +340,8 @@ def test_facts_about_a_whole_group_raise_one_alert(spark: SparkSession) -> None:
         *(group(0, 0, topic=topic, **facts) for topic in ("orders", "%RETRY%billing")),
         group(0, 0, consumer_group="not-told", **unknown),
         group(0, 0, consumer_group="well", **none),
+        group(0, 0, consumer_group="busy", redelivered_tps=9.0, redelivered_share=0.09),
+        group(0, 0, consumer_group="fails", redelivered_tps=9.0, redelivered_share=0.11),
     ]
     rules = [*named("duplicate_client_ids"), *named("mixed_members"), *named("redelivery", 1)]
     subject = "lab/billing/%RETRY%billing"
@@ -349,6 +351,7 @@ def test_facts_about_a_whole_group_raise_one_alert(spark: SparkSession) -> None:
             (0, "duplicate_client_ids", subject, 2.0),
             (0, "mixed_members", subject, 1.0),
             (0, "redelivery", subject, 30.0),
+            (0, "redelivery", "lab/fails/orders", 540.0),
         ],
     )
 

@@ -736,13 +736,16 @@ def test_messages_that_come_back_are_what_is_written_to_retry_topics(spark):
         brokers=[{"at": at, "broker": "broker-a", "broker_id": 0} for at in (0, 1)],
         topics=[row | {"at": 1} for row in existing("orders", *retries, "%RETRY%first")],
         queue_offsets=[
-            *(written(100, at=at) for at in (0, 1)),
+            *(written(100 + 120 * at, at=at) for at in (0, 1)),
             *(row for _, queues in observed for row in queues),
         ],
         consumer_offsets=[row for consumers, _ in observed for row in consumers],
     )
-    found = {group: row["redelivered_tps"] for (group, topic), row in rows.items()}
-    assert found == {"billing": 1.0, "first": None, "none": 0.0}
+    found = {
+        group: (row["redelivered_tps"], row["redelivered_share"])
+        for (group, _), row in rows.items()
+    }
+    assert found == {"billing": (1.0, 0.5), "first": (None, None), "none": (0.0, 0.0)}
 
 
 def test_a_broadcasting_group_has_its_worst_clients_progress(spark):
