@@ -83,15 +83,16 @@ def measure(folder: Path, version: str, seconds: float, every: float) -> str:
         with watched.running(clusters, every, DEEP_EVERY, PAUSE_SECONDS):
             begun, start = datetime.now(UTC), time.monotonic()
             failures: list[Exception] = []
-            living = threading.Thread(target=_live, args=(healthy, start, seconds, failures))
+            # A daemon: after Ctrl-C nothing waits for the rest of the hour.
+            living = threading.Thread(
+                target=_live, args=(healthy, start, seconds, failures), daemon=True
+            )
             living.start()
-            try:
-                time.sleep(HEALTHY_SECONDS)
-                sick.strike()
-                time.sleep(max(0.0, start + EXPIRED_AT * seconds - time.monotonic()))
-                sick.expire()
-            finally:
-                living.join()
+            time.sleep(HEALTHY_SECONDS)
+            sick.strike()
+            time.sleep(max(0.0, start + EXPIRED_AT * seconds - time.monotonic()))
+            sick.expire()
+            living.join()
         if failures:
             raise failures[0]
         fired = verdicts.firings(watched.lake.read(INCIDENTS).to_pylist())
