@@ -214,6 +214,8 @@ _POP: Mapping[Number, Cell] = {
     ),
 }
 
+_OF_POPS = "Only 5.5.0 reports it of groups that pop."
+
 _KV: Mapping[Number, Cell] = {
     **_POP,
     Number.LAG: at_least(
@@ -228,9 +230,9 @@ _KV: Mapping[Number, Cell] = {
         ),
         requests=(REPORTS,),
     ),
-    Number.AVAILABLE: fact("The pull offset follows pops.", ENDS, PULLS),
+    Number.AVAILABLE: fact(f"The pull offset follows pops. {_OF_POPS}", ENDS, PULLS),
     Number.READY_DELAY_MS: _PULL[Number.READY_DELAY_MS],
-    Number.PULL_TPS: fact("The pull offset moves with pops.", PULLS),
+    Number.PULL_TPS: fact(f"The pull offset moves with pops. {_OF_POPS}", PULLS),
     Number.ACK_TPS: at_least(
         "Brokers count acknowledgements, and with this service no renewals.", COUNTERS
     ),

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rocketmq import names
-from rocketmq.consume_modes import NUMBERS, REPORTS, Kind, Number, Witness
+from rocketmq.consume_modes import NUMBERS, REPORTS, Certainty, Kind, Number, Witness
 from spark.columns import at_least_zero, with_new
 from spark.progress.consume_modes import GRPC_CLIENT_ID, is_any, is_lite
 from spark.progress.keys import GROUP_ID, GROUP_TOPIC_ID
@@ -51,7 +51,7 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
         throughput: ``progress.throughput``; None where there is none.
 
     Returns:
-        The rows with both columns: NULL where no broker counts them.
+        The rows with both columns: NULL where no broker counts them, as of groups that pull.
     """
     if throughput is None:
         nothing = F.lit(None)
@@ -80,7 +80,10 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     parent = F.element_at(F.split("topic", r"\$"), 2)
     least = F.greatest(F.col("acks") - F.coalesce("checkpoints", F.lit(0.0)), F.lit(0.0))
     handed_out_none = (F.col("served") == 0) & F.col("served_retries").isNull()
-    is_none = (F.col("acks") == 0) | ((least == 0) & handed_out_none)
+    # Where brokers count no acknowledgements, 0 of them says nothing.
+    uncounted = is_any(lambda kind: NUMBERS[kind][Number.ACK_TPS].certainty is Certainty.UNKNOWN)
+    counts = ~F.coalesce(uncounted, F.lit(False))
+    is_none = counts & ((F.col("acks") == 0) | ((least == 0) & handed_out_none))
     found = (
         with_new(groups, {"counted_at": F.when(is_lite(), parent).otherwise(F.col("topic"))})
         .join(F.broadcast(by_topic), on=[*GROUP_ID, "counted_at"], how="left")
@@ -89,7 +92,7 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     return with_new(
         found,
         {
-            "ack_tps": F.when(F.col("acks").isNotNull(), least),
+            "ack_tps": F.when(F.col("acks").isNotNull() & (counts | (least > 0)), least),
             "acknowledged": F.when(least > 0, F.lit(True)).when(is_none, F.lit(False)),
         },
     )

@@ -307,7 +307,9 @@ def test_evidence_holds_the_marks_of_its_numbers() -> None:
 
 
 def test_every_column_declares_its_meaning_of_unknown() -> None:
-    assert set(NUMBERS) == SUMS | MINIMA | {"skew", "drain_seconds", "match_ratio"}
+    assert set(NUMBERS) == SUMS | MINIMA | {
+        *("skew", "drain_seconds", "match_ratio", "redelivered_share")
+    }
     assert not SUMS & MINIMA
 
 
