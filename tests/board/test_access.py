@@ -290,15 +290,15 @@ def test_settings_make_logins() -> None:
     from tidemark.commands.serve import login_of
 
     settings = Settings(
-        serve_token="one",  # pyright: ignore
-        serve_read_token="two",  # pyright: ignore
+        serve_token="first-token",  # pyright: ignore
+        serve_read_token="second-token",  # pyright: ignore
         serve_header="X-User",
         serve_proxies="10.0.0.1, 10.0.0.2",
         serve_actors="ann bob",
     )
     login = login_of(settings)
-    assert login.tokens["one"].may_act and not login.tokens["two"].may_act
+    assert login.tokens["first-token"].may_act and not login.tokens["second-token"].may_act
     assert login.proxies == networks("10.0.0.1/32, 10.0.0.2")
     assert login.actors == {"ann", "bob"}
-    assert "one" not in repr(login) and "two" not in repr(settings)
+    assert "first-token" not in repr(login) and "second-token" not in repr(settings)
     assert not login_of(Settings()).is_configured

@@ -251,7 +251,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "client", "number"), CELLS, indirect=["seen"])
+@pytest.mark.parametrize(("seen", "client", "number"), CELLS, indirect=["seen"], scope="module")
 def test_a_number_is_what_the_table_says(seen, client, number):
     """A fact is the truth, a bound is on its side of it, and what nobody knows is NULL."""
     *_, row = seen.rows[client.name]
@@ -293,7 +293,9 @@ def true_range(number: Number, rows: list[dict[str, Any]], truth: Truth) -> tupl
     }.get(number, (0, float("inf")))
 
 
-@pytest.mark.parametrize("seen", [name for name in CLUSTERS if clients_of(name)], indirect=True)
+@pytest.mark.parametrize(
+    "seen", [name for name in CLUSTERS if clients_of(name)], indirect=True, scope="module"
+)
 def test_what_is_written_is_a_fact_for_every_kind(seen):
     """The second batch was written between the first two snapshots."""
     for name, rows in seen.rows.items():

@@ -18,6 +18,7 @@ from rocketmq.deep.unconsumed import unconsumed
 from rocketmq.records import Client, ConsumerOffset, QueueOffset, Snapshot, Subscription
 from rocketmq.snapshot.broker_reading import BrokerReading
 from rocketmq.snapshot.problems import Problems
+from rocketmq.wire.client import RemotingClient
 from tests.rocketmq.deep.test_deep_snapshot import NOW
 
 
@@ -83,10 +84,15 @@ def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
     monkeypatch.setattr(deep_requests, "consumer_status", consumer_status)
     for turn in range(3):
         taken = Snapshot("lab", "remote", NOW, clients=list(clients))
-        reader = ClientReader(None, Problems(), taken, 100, addresses, turn)
-        asyncio.run(reader.read(["g"]))
-        assert reader.left_out == 24
+        assert asyncio.run(client_reports_left_out(taken, addresses, turn)) == 24
     assert requested == {it.client_id for it in clients}
+
+
+async def client_reports_left_out(taken, addresses, turn):
+    async with RemotingClient() as client:
+        reader = ClientReader(client, Problems(), taken, 100, addresses, turn)
+        await reader.read(["g"])
+        return reader.left_out
 
 
 def test_counters_of_lagging_groups_come_first(monkeypatch):
@@ -102,12 +108,18 @@ def test_counters_of_lagging_groups_come_first(monkeypatch):
     for turn in range(100):
         requested: set[str] = seen
         seen = set()
-        lags = {("T", "g-099"): 10}
-        reader = StatsReader(None, Problems(), reading, 42, lags, turn)
-        asyncio.run(reader.read(CounterSubjects(stats, pairs)))
-        assert {"T", "T@g-099"} <= seen and reader.left_out > 0
+        left_out = asyncio.run(counters_left_out(reading, CounterSubjects(stats, pairs), turn))
+        assert {"T", "T@g-099"} <= seen and left_out > 0
         seen |= requested
     assert seen == {"T", *(f"T@{group}" for _, group in pairs)}
+
+
+async def counters_left_out(reading, subjects, turn):
+    async with RemotingClient() as client:
+        lags = {("T", "g-099"): 10}
+        reader = StatsReader(client, Problems(), reading, 42, lags, turn)
+        await reader.read(subjects)
+        return reader.left_out
 
 
 @pytest.mark.parametrize(("limit", "left_out"), [(1000, 0), (32, 3), (0, 5)])
@@ -116,6 +128,11 @@ def test_queues_without_a_sample_are_counted(monkeypatch, limit, left_out):
         return []
 
     monkeypatch.setattr(deep_requests, "queue_entries", queue_entries)
-    reader = TagReader(None, Problems(), "broker-a", "a:1", limit)
-    asyncio.run(reader.read({("T", it): range(1000 * it + 1000) for it in range(5)}, 256))
-    assert reader.left_out == left_out
+
+    async def samples_left_out():
+        async with RemotingClient() as client:
+            reader = TagReader(client, Problems(), "broker-a", "a:1", limit)
+            await reader.read({("T", it): range(1000 * it + 1000) for it in range(5)}, 256)
+            return reader.left_out
+
+    assert asyncio.run(samples_left_out()) == left_out
