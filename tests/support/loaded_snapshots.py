@@ -8,7 +8,7 @@ from lake.catalog import Lake
 from lake.tables import progress, raw
 from lake.window import HOUR, Window, floor_hour
 
-NOON = floor_hour(datetime.now(UTC)) - 5 * HOUR
+NOON = floor_hour(datetime.now(UTC)) - 6 * HOUR
 TICK = timedelta(microseconds=1)
 BOTH = ("a", "b")
 
