@@ -5,10 +5,10 @@ truth stands still: that many messages are unfinished, of that age, and none is 
 """
 
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,13 +185,21 @@ class Work:
 
 
 @pytest.fixture(scope="module")
-def seen(request, tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterator[Seen]:
-    """The groups at rest, in snapshots that one tick has computed."""
-    name = request.param
+def seen(tmp_path_factory: pytest.TempPathFactory, warm_home) -> dict[str, Seen]:
+    """The groups of each cluster at rest."""
+    return {
+        name: at_rest(name, tmp_path_factory.mktemp(name), warm_home)
+        for name in CLUSTERS
+        if clients_of(name)
+    }
+
+
+def at_rest(name: str, folder: Path, warm_home) -> Seen:
+    """The groups of a cluster at rest, in snapshots that one tick has computed."""
     clients = clients_of(name)
     proxy = "cluster" if chosen_version() >= "5" else None
     cluster = LabCluster.up(
-        tmp_path_factory.mktemp(name),
+        folder,
         chosen_version(),
         brokers=1,
         port_base=free_port_base(brokers=1, proxy=proxy),
@@ -238,7 +246,7 @@ def seen(request, tmp_path_factory: pytest.TempPathFactory, warm_home) -> Iterat
     for row in sorted(rows, key=lambda row: row["observed_at"]):
         if row["consumer_group"] == row["topic"]:
             found.rows.setdefault(row["consumer_group"], []).append(row)
-    yield found
+    return found
 
 
 CELLS = [
@@ -251,12 +259,13 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "client", "number"), CELLS, indirect=["seen"], scope="module")
-def test_a_number_is_what_the_table_says(seen, client, number):
+@pytest.mark.parametrize(("of", "client", "number"), CELLS)
+def test_a_number_is_what_the_table_says(seen, of, client, number):
     """A fact is the truth, a bound is on its side of it, and what nobody knows is NULL."""
-    *_, row = seen.rows[client.name]
+    rows, truths = seen[of].rows, seen[of].truths
+    *_, row = rows[client.name]
     assert row["consume_kind"] == client.kind
-    least, most = true_range(number, seen.rows[client.name], seen.truths[client.name])
+    least, most = true_range(number, rows[client.name], truths[client.name])
     certainty, value = NUMBERS[client.kind][number].certainty, row[number]
     if value is None and PULLS in NUMBERS[client.kind][number].requests:
         # Not every version reports how far messages were handed out.
@@ -293,12 +302,10 @@ def true_range(number: Number, rows: list[dict[str, Any]], truth: Truth) -> tupl
     }.get(number, (0, float("inf")))
 
 
-@pytest.mark.parametrize(
-    "seen", [name for name in CLUSTERS if clients_of(name)], indirect=True, scope="module"
-)
-def test_what_is_written_is_a_fact_for_every_kind(seen):
+@pytest.mark.parametrize("of", [name for name in CLUSTERS if clients_of(name)])
+def test_what_is_written_is_a_fact_for_every_kind(seen, of):
     """The second batch was written between the first two snapshots."""
-    for name, rows in seen.rows.items():
+    for name, rows in seen[of].rows.items():
         first, second, *_ = rows
         seconds = (second["observed_at"] - first["observed_at"]).total_seconds()
         assert round(second["produce_tps"] * seconds) == pytest.approx(UNFINISHED, abs=2), name
