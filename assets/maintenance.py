@@ -152,10 +152,17 @@ def keep_small(
     if before and oldest and oldest < before:
         if table is raw.SNAPSHOTS:
             remember_raw_since(lake.shared.state, before)
-        session.sql(removal(table, before)).collect()
+        _change(session, lake, table, removal(table, before))
     end = floor_hour(now)
-    session.sql(compaction(table, Window(end - COMPACTED, end))).collect()
-    session.sql(expiry(table, now - REMEMBERED)).collect()
+    _change(session, lake, table, compaction(table, Window(end - COMPACTED, end)))
+    _change(session, lake, table, expiry(table, now - REMEMBERED))
+
+
+def _change(session: SparkSession, lake: Lake, table: Table, statement: str) -> None:
+    """Change a table so that it survives a power cut; the next statement removes what was there."""
+    lake.spark_commits(table)
+    session.sql(statement).collect()
+    lake.sync()
 
 
 def thin(session: SparkSession, lake: Lake, end: datetime, settings: HistorySettings) -> int:

@@ -20,37 +20,44 @@ def clear_window(table: Table, window: Window, lake: Lake) -> int:
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
     """Replace a window of a table by a frame in one commit, also by an empty one.
 
-    A window that nobody computed before has no rows, and rows are appended. What a run that failed
-    left behind may stand in one file with rows outside the window, because files are joined. Then
-    all rows of these files are written again.
+    What a run that failed left behind may stand in one file with rows outside the window, because
+    files are joined. Then all rows of these files are written again.
 
     Returns:
         Rows of the window, as Iceberg counted them.
+
+    Raises:
+        LostError: this run lost its lease.
+        Exception: of Spark, where another run wrote rows of the window first.
     """
     lake.ready_for_spark(table)
+    base = lake.spark_commits(table)
     rows = frame.select(*table.column_names)
-    if not lake.has_rows(table, window):
-        _writer(rows, table).append()
-        return _added(lake, table)
     around = around_files(lake, table, window)
     kept = rows_outside(lake, table, window, around)
     if kept:
         found = read_window(frame.sparkSession, table, around)
         outside = found.where(~inside(window, table.instant))
         rows = rows.unionByName(outside.select(*table.column_names))
-    _writer(rows, table).overwrite(stored_in(around, table.instant))
+    _writer(rows, table, base).overwrite(stored_in(around, table.instant))
     return _added(lake, table) - kept
 
 
-def _writer(rows: DataFrame, table: Table) -> DataFrameWriterV2:
-    """Return a writer that writes rows where they are.
+def _writer(rows: DataFrame, table: Table, base: int | None) -> DataFrameWriterV2:
+    """Return a writer that writes rows where they are, and only onto a version that is known.
 
     Otherwise Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
     so each task keeps a file open for each. And a writer resolves a plan from its beginning again,
     unless it finds that done.
+
+    An engine goes on with the write of a run that was killed, or lost its lease. Iceberg refuses
+    its commit where another run has written rows of the same window since the version `base`.
     """
     writer = resolved(rows, table.instant).writeTo(table.name)
-    return writer.option("distribution-mode", "none").option("fanout-enabled", "true")
+    writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
+    if base is not None:
+        writer = writer.option("validate-from-snapshot-id", str(base))
+    return writer.option("isolation-level", "serializable")
 
 
 def _added(lake: Lake, table: Table) -> int:

@@ -21,6 +21,7 @@ from expectations.declarations import Expectation
 from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.leases import RUN, HeldError, Lease
+from lake.recovery import recover
 from lake.upgrading import upgrade
 from rocketmq.records import Snapshot
 from settings import health_file, machines_file
@@ -81,6 +82,7 @@ class LakeResource(dg.ConfigurableResource):
                 "Dagster UI",
                 allow_retries=False,
             ) from error
+        self.lake.held = self._lease
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
@@ -90,13 +92,19 @@ class LakeResource(dg.ConfigurableResource):
             longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
             context.instance.add_run_tags(run_id, {**longest, **tags, **process_tags(run_id)})
             report = context.log.info if context.log else lambda _: None
+            recover(self.lake, context.log.warning if context.log else report)
             upgrade(self.lake, report, lambda holder: report(f"waiting for the run of {holder}"))
         try:
             yield self
         finally:
             if self._lease:
-                self._lease.release()
-                self._lease = None
+                try:
+                    self.lake.sync()
+                    self._lease.release()
+                finally:
+                    # A lease that nobody released makes the next run recover the tables.
+                    self._lease.let_go()
+                    self._lease = self.lake.held = None
 
 
 class CollectorResource(dg.ConfigurableResource):

@@ -24,6 +24,7 @@ from lake.failures import one_line
 from lake.history import loaded_snapshots, remembered
 from lake.tables import progress
 from lake.window import HOUR, Window
+from settings.durability import sync_file
 from settings.home import remove_unfinished, unfinished
 
 NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
@@ -272,4 +273,5 @@ def _write(
     session.execute(
         f"COPY ({text}) TO '{str(part).replace(chr(39), chr(39) * 2)}' ({options})", values
     )
+    sync_file(part)
     part.replace(target)

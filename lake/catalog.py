@@ -9,18 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import DataScan, Transaction
 from pyiceberg.table import Table as IcebergTable
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lake.catalog_config import CatalogConfig
+from lake.catalog_config import SQLITE_JOURNAL, CatalogConfig
 from lake.conditions import any_of, window_filter
 from lake.damaged_files import FREE, usable
+from lake.durable_tables import sync_versions
 from lake.landing_places import Disk
-from lake.leases import TABLES
+from lake.leases import TABLES, Lease
 from lake.pyiceberg_patches import keep_metadata, transaction, was_put_back
 from lake.schema import Table
 from lake.shared import Shared
@@ -51,7 +54,15 @@ OVERTAKEN = (CommitFailedException, ValidationException)
     reraise=True,
 )
 def _opened(properties: Mapping[str, str]) -> Catalog:
-    return load_catalog(NAME, **properties)
+    catalog = load_catalog(NAME, **properties)
+    if isinstance(catalog, SqlCatalog) and catalog.engine.dialect.name == "sqlite":
+        event.listen(catalog.engine, "connect", _with_journal)
+        catalog.engine.dispose()  # what has been connected to until now
+    return catalog
+
+
+def _with_journal(connection: Any, _: object) -> None:
+    connection.execute(f"PRAGMA journal_mode = {SQLITE_JOURNAL}")
 
 
 class Lake:
@@ -62,6 +73,7 @@ class Lake:
         config: how to reach the catalog.
         landing: where snapshots land.
         shared: leases and small state of all processes that use these tables.
+        held: the lease without which these tables must not be changed; None for whoever needs none.
     """
 
     def __init__(self, home: Home, config: CatalogConfig | None = None) -> None:
@@ -69,6 +81,8 @@ class Lake:
         self.config = config or CatalogConfig.of(home)
         self.landing = self.config.landing or Disk(home.landing)
         self.shared = self.config.shared or Shared.of_home(home)
+        self.held: Lease | None = None
+        self._unsynced: dict[str, int | None] = {}
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -215,6 +229,7 @@ class Lake:
 
         Raises:
             CommitFailedException: other writers committed first at every attempt.
+            LostError: the lease that is `held` was lost.
         """
         data = _arrow(table, rows)
         if data.num_rows:
@@ -244,7 +259,15 @@ class Lake:
             self._commit(table, change)
 
     def _commit(self, table: Table, change: Callable[[IcebergTable, Transaction], None]) -> None:
-        """Commit a change; make it again from fresh rows where another writer was first."""
+        """Commit a change; make it again from fresh rows where another writer was first.
+
+        The change is that of a version which the holder of the lease has seen: whoever took the
+        lease over and committed has made another one.
+
+        Raises:
+            LostError: the lease that is `held` was lost.
+        """
+        self.sync()
 
         @retry(
             retry=retry_if_exception_type(OVERTAKEN),
@@ -254,10 +277,45 @@ class Lake:
         )
         def attempt() -> None:
             newest = self.table(table.name)
-            with transaction(newest) as commit:
+            self.confirm()
+            with transaction(_once(newest)) as commit:
                 change(newest, commit)
 
         attempt()
+
+    def confirm(self) -> None:
+        """Make sure that these tables may be changed.
+
+        Raises:
+            LostError: the lease that is `held` was lost.
+        """
+        if self.held:
+            self.held.confirm()
+
+    def spark_commits(self, table: Table) -> int | None:
+        """Expect commits of Spark to a table; return the version that they must be based on.
+
+        The next commit of Python, or `sync`, makes them survive a power cut first: nothing may be
+        built on what a power cut could take.
+
+        Raises:
+            LostError: the lease that is `held` was lost.
+        """
+        if table.name in self._unsynced:
+            self.sync()  # of what is not synced, recovery goes back one version
+        base = self.version(table)
+        self.confirm()
+        self._unsynced[table.name] = base
+        return base
+
+    def sync(self) -> None:
+        """Make what Spark has committed survive a power cut."""
+        while self._unsynced:
+            name, since = next(iter(self._unsynced.items()))
+            found = self.table(name)
+            with usable(name):
+                sync_versions(found, since)
+            del self._unsynced[name]
 
     def upsert(
         self,
@@ -305,6 +363,17 @@ class Lake:
         """Return the newest version of a table; None while nothing was ever written to it."""
         found = self.table(table.name).current_snapshot()
         return found.snapshot_id if found else None
+
+
+def _once(table: IcebergTable) -> IcebergTable:
+    """Return a table of which PyIceberg attempts each commit once.
+
+    It would attempt it on the version of whoever was first, without asking anybody whether that may
+    be; `Lake._commit` does.
+    """
+    properties = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    return table
 
 
 def _keys(table: Table, rows: pa.Table) -> Iterable[tuple[Any, ...]]:

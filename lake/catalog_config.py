@@ -18,9 +18,16 @@ from settings.home import Home
 SQLITE_BUSY_SECONDS = 30
 """Seconds that a writer waits for the SQLite lock of another."""
 
+SQLITE_JOURNAL = "TRUNCATE"
+"""How SQLite ends a commit. By default it removes its journal and syncs no folder, so that a power
+cut may bring the journal back and undo the commit."""
+
 # The schema of Iceberg's JDBC catalog that PyIceberg writes too.
 _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
 _POSTGRESQL_PORT = 5432
+
+_DURABLE = "lake.durable_tables.DurableFileIO"
+"""How Python writes the files of tables on a disk."""
 
 _PLACE = re.compile(f"{S3}[^/]|{FILE}/")
 """How a place of files begins; without a bucket the libraries name no setting."""
@@ -82,10 +89,15 @@ class CatalogConfig:
                 "type": "sql",
                 "uri": f"sqlite:///{home.catalog}?timeout={SQLITE_BUSY_SECONDS}",
             }
-            uri = f"jdbc:sqlite:{home.catalog}?busy_timeout={SQLITE_BUSY_SECONDS}000"
+            uri = (
+                f"jdbc:sqlite:{home.catalog}?busy_timeout={SQLITE_BUSY_SECONDS}000"
+                f"&journal_mode={SQLITE_JOURNAL}"
+            )
             spark |= {**_JDBC, "uri": uri}
             drivers.append("sqlite")
             place = str(home.catalog)
+        if warehouse.startswith(FILE):
+            python["py-io-impl"] = _DURABLE
         if warehouse.startswith(S3):
             python |= _python_store(settings.store)
             spark |= _spark_store(settings.store)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from settings.catalog import FILE, S3, CatalogSettings, ObjectStore
+from settings.durability import DurableFile, make_folder, sync_folder
 from settings.errors import SettingsError
 from settings.home import Home
 
@@ -89,6 +90,8 @@ class Landing(ABC):
     @abstractmethod
     def writing(self, target: PurePath) -> Any:
         """Yield the folder to write a snapshot's files into; show them at the context's end.
+
+        They survive a power cut from then on.
 
         Raises:
             OSError: they cannot be written; none is shown then.
@@ -161,21 +164,26 @@ class Disk(Landing):
         """See `Landing`."""
         # Hidden by a dot, next to its target to be renamed. In containers process ids repeat.
         unfinished = Path(target).with_name(f".{target.name}.{secrets.token_hex(3)}")
-        unfinished.mkdir(parents=True)
+        make_folder(unfinished.parent)
+        unfinished.mkdir()
         try:
             yield unfinished
+            # The name last: what a power cut leaves visible is whole.
+            sync_folder(unfinished)
             unfinished.rename(target)
+            sync_folder(unfinished.parent)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
 
     def write(self, path: PurePath, content: pa.Buffer) -> None:
         """See `Landing`."""
-        Path(path).write_bytes(content)
+        with DurableFile(Path(path)) as file:
+            file.write(content)
 
     def sink(self, path: PurePath) -> Any:
         """See `Landing`."""
-        return Path(path).open("wb")
+        return DurableFile(Path(path))
 
     def is_finished(self, folder: PurePath) -> bool:
         """See `Landing`: others may copy files one by one, the header last."""

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from filelock import FileLock, Timeout
@@ -44,7 +45,7 @@ class UnreachableError(LeaseError):
 
 
 class Lease(ABC):
-    """A lease that this process holds; leaving its context releases it.
+    """A lease that this process holds; leaving its context gives it back.
 
     Attributes:
         name: of the right.
@@ -63,13 +64,20 @@ class Lease(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give the right back; twice does no harm."""
+        """Give the right back, all done that goes with it; twice does no harm."""
+
+    def let_go(self) -> None:
+        """Give the right back as a process does that ends before all is done."""
+        self.release()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.release()
+        else:
+            self.let_go()
 
 
 class Leases(ABC):
@@ -85,6 +93,13 @@ class Leases(ABC):
         Raises:
             LeaseError: where leases are kept cannot be reached.
         """
+
+    def is_abandoned(self, name: str) -> bool:
+        """Return whether the last holder of a lease may have ended without releasing it.
+
+        A present holder has not released it either.
+        """
+        return True
 
     @abstractmethod
     def holder(self, name: str) -> str | None:
@@ -146,24 +161,51 @@ class FileLeases(Leases):
         except Timeout:
             return None
         with suppress(OSError):  # on a full disk only a message lacks the name
-            write_whole(path.with_suffix(".holder"), this_process())
-        return _FileLease(name, lock)
+            write_whole(self._holder_file(name), this_process())
+        return _FileLease(name, lock, path, self._holder_file(name))
+
+    def is_abandoned(self, name: str) -> bool:
+        """See `Leases`."""
+        return self._holder_file(name).exists()
 
     def holder(self, name: str) -> str:
-        """See `Leases`; the last one, as the file stays."""
+        """See `Leases`."""
         try:
-            return (self._home.path / f"{name}.holder").read_text()
+            return self._holder_file(name).read_text()
         except OSError:
             return f"another process ({self._home.path / name}.lock)"
 
+    def _holder_file(self, name: str) -> Path:
+        """Return the file that names the holder; whoever releases the lease removes it."""
+        return self._home.path / f"{name}.holder"
+
 
 class _FileLease(Lease):
-    def __init__(self, name: str, lock: FileLock) -> None:
+    def __init__(self, name: str, lock: FileLock, path: Path, holder_file: Path) -> None:
         super().__init__(name)
-        self._lock = lock
+        self._lock, self._path, self._holder_file = lock, path, holder_file
+        self._file = _identity(path)
 
     def confirm(self) -> None:
-        """A locked file stays locked until its process ends."""
+        """A file stays locked until its process ends; another one in its place may be locked."""
+        if _identity(self._path) != self._file:
+            raise LostError(
+                f"the lease {self.name!r} was lost: somebody removed {self._path}; another process "
+                "may hold it by now"
+            )
 
     def release(self) -> None:
+        if self._lock.is_locked and _identity(self._path) == self._file:
+            self._holder_file.unlink(missing_ok=True)
+        self.let_go()
+
+    def let_go(self) -> None:
         self._lock.release()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from settings.durability import sync_folder
+
 DEFAULT_HOME = ".tidemark"
 """The home that no variable and no option names: a folder in the working directory."""
 
@@ -94,6 +96,8 @@ def remove_unfinished(*folders: Path) -> None:
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
 
+    That holds after a power cut too, and the new text survives one once this has returned.
+
     Args:
         path: the file.
         text: its content.
@@ -107,7 +111,10 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     try:
         with os.fdopen(os.open(part, flags, mode), "w") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)

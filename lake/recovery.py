@@ -1,0 +1,204 @@
+"""Going back to what a power cut left whole.
+
+Spark syncs no file, so a power cut may take files of the newest version of a table while the
+catalog names it. Nothing else was built on that version (`lake.durable_tables`). Here the catalog
+goes back to the version before, and what may have been computed since is computed again.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import StaticTable
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Snapshot
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from lake.catalog import Lake
+from lake.conditions import not_before
+from lake.damaged_files import UNUSABLE
+from lake.durable_tables import added_files, path_of
+from lake.landing import folders
+from lake.leases import RUN
+from lake.table_versions import OlderTablesError
+from lake.tables import TABLES, progress, raw
+from lake.window import HOUR
+
+Report = Callable[[str], None]
+
+
+def recover(lake: Lake, report: Report) -> list[str]:
+    """Go back where a power cut took files of a table, if the last run that changed tables died.
+
+    Args:
+        lake: the tables; of those in a bucket each file is whole.
+        report: receives a line for each table that goes back.
+
+    Returns:
+        The names of these tables.
+    """
+    catalog, leases = lake.unchecked_catalog, lake.shared.leases
+    if path_of(lake.config.python["warehouse"]) is None or not isinstance(catalog, SqlCatalog):
+        return []
+    if not leases.is_abandoned(RUN) or (lease := leases.attempt(RUN)) is None:
+        return []  # a run is at work, which has been here
+    with lease:
+        # A run that was killed has left files that were not synced, and this one builds on them.
+        os.sync()
+        since: dict[str, datetime] = {}
+        for name in TABLES:
+            if instant := _recover(catalog, lake, name):
+                since[name] = instant
+                report(
+                    f"{name}: files of its newest version were lost, as in a power cut; it is the "
+                    f"version of {instant:%Y-%m-%dT%H:%M:%SZ} again, and what came later is "
+                    "computed again"
+                )
+        if since:
+            with suppress(OlderTablesError):  # whose snapshots a person has computed again
+                _forget(lake, min(since.values()) - HOUR)
+    return list(since)
+
+
+def _recover(catalog: SqlCatalog, lake: Lake, name: str) -> datetime | None:
+    """Go back to the newest version of a table that is whole.
+
+    Returns:
+        Its instant; None where the table is whole, or no version of it is.
+    """
+    versions = list(_versions(catalog, lake, name))
+    if not versions:
+        return None  # nobody has made the table
+    newest, *before = versions
+    for checksum in list(_folder(newest).rglob(".*.crc")):
+        checksum.unlink(missing_ok=True)  # Spark reads a file without one
+    if _whole(lake, newest):
+        return None
+    for location in before:
+        if table := _whole(lake, location):
+            _point_to(catalog, name, newest, table)
+            _forget_versions(catalog, name)
+            return datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC)
+    return None  # whoever reads it is told what to do
+
+
+def _versions(catalog: SqlCatalog, lake: Lake, name: str) -> Iterator[str]:
+    """Yield the metadata files of a table as far as they name each other, the newest first."""
+    with Session(catalog.engine) as session:
+        row = session.execute(
+            select(IcebergTables.metadata_location, IcebergTables.previous_metadata_location).where(
+                *_row_of(catalog, name)
+            )
+        ).one_or_none()
+    known = [location for location in row or () if location]
+    yield from known
+    for location in known:
+        try:
+            log = _read(lake, location).metadata.metadata_log
+        except UNUSABLE:
+            continue
+        yield from (each.metadata_file for each in reversed(log) if each.metadata_file not in known)
+        return
+
+
+def _row_of(catalog: Catalog, name: str) -> tuple[ColumnElement[bool], ...]:
+    namespace, _, table = name.rpartition(".")
+    return (
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == namespace,
+        IcebergTables.table_name == table,
+    )
+
+
+def _folder(location: str) -> Path:
+    path = path_of(location)
+    assert path, "tables of a bucket are not recovered"
+    return path.parent.parent
+
+
+def _read(lake: Lake, location: str) -> IcebergTable:
+    return StaticTable.from_metadata(location, dict(lake.config.python))
+
+
+def _whole(lake: Lake, location: str) -> IcebergTable | None:
+    """Return the table of a metadata file, None where not all that a reader needs is whole."""
+    try:
+        table = _read(lake, location)
+        snapshot = table.current_snapshot()
+        if snapshot is not None:
+            for manifest in snapshot.manifests(table.io):
+                _require(table, manifest)
+            for file in added_files(table, snapshot):
+                # A disk may keep the length of a file and lose its content.
+                with table.io.new_input(file.file_path).open() as content:
+                    pq.ParquetFile(content).read()
+    except UNUSABLE:
+        return None
+    return table
+
+
+def _require(table: IcebergTable, manifest: ManifestFile) -> None:
+    for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        file = entry.data_file
+        if len(table.io.new_input(file.file_path)) != file.file_size_in_bytes:
+            raise OSError(f"{file.file_path} is cut off")
+
+
+def _point_to(catalog: SqlCatalog, name: str, damaged: str, whole: IcebergTable) -> None:
+    """Make the catalog name another version of a table."""
+    log = whole.metadata.metadata_log
+    with Session(catalog.engine) as session:
+        session.execute(
+            update(IcebergTables)
+            .where(*_row_of(catalog, name), IcebergTables.metadata_location == damaged)
+            .values(
+                metadata_location=whole.metadata_location,
+                previous_metadata_location=log[-1].metadata_file if log else None,
+            )
+        )
+        session.commit()
+
+
+def _forget_versions(catalog: SqlCatalog, name: str) -> None:
+    """Forget older versions that lack files: the lost one may have been to forget them."""
+    table = catalog.load_table(name)
+    current = table.current_snapshot()
+    lost = [
+        each.snapshot_id
+        for each in table.metadata.snapshots
+        if each != current and not _is_whole(table, each)
+    ]
+    if lost:
+        table.maintenance.expire_snapshots().by_ids(lost).commit()
+
+
+def _is_whole(table: IcebergTable, snapshot: Snapshot) -> bool:
+    try:
+        for manifest in snapshot.manifests(table.io):
+            _require(table, manifest)
+    except UNUSABLE:
+        return False
+    return True
+
+
+def _forget(lake: Lake, since: datetime) -> None:
+    """Have the snapshots that were observed since an instant loaded and computed again.
+
+    A table of an older program may have lost what others were built on. Of a snapshot that is no
+    longer in the landing, the raw rows that are left count.
+    """
+    where, names = not_before("observed_at", since), ("snapshot_id", "observed_at")
+    computed, loaded = (
+        lake.read(table, where, columns=names).to_pylist()
+        for table in (progress.SNAPSHOTS, raw.SNAPSHOTS)
+    )
+    landed = {item.snapshot_id for item in folders(lake.landing, since)}
+    lake.upsert(progress.SNAPSHOTS, [], computed)
+    lake.upsert(raw.SNAPSHOTS, [], [row for row in loaded if row["snapshot_id"] in landed])

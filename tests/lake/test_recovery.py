@@ -1,0 +1,126 @@
+"""After a power cut a table goes back to the version before, and what came later comes again."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lake import pyiceberg_patches
+from lake.catalog import Lake
+from lake.durable_tables import path_of
+from lake.history import pending_window
+from lake.landing import landed
+from lake.leases import RUN
+from lake.loading import load
+from lake.recovery import recover
+from lake.tables import progress, raw
+from tests.support.cluster_history import PAST, put
+
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
+
+
+@pytest.fixture
+def cut(lake):
+    """Tables that a run which died has filled by two loads, marked as computed."""
+    for minutes in (PAST[:2], PAST[2:3]):
+        put(lake.home, START, minutes)
+        load(lake)
+    rows = lake.read(raw.SNAPSHOTS, columns=("snapshot_id", "observed_at", "cluster"))
+    lake.upsert(progress.SNAPSHOTS, rows.to_pylist())
+    lake.shared.leases.acquire(RUN).let_go()
+    return lake
+
+
+def newest_files(lake, table):
+    """The metadata file of the newest version, its manifest list and its data files."""
+    found = lake.table(table.name)
+    snapshot = found.current_snapshot()
+    data = [
+        entry.data_file.file_path
+        for manifest in snapshot.manifests(found.io)
+        for entry in manifest.fetch_manifest_entry(found.io)
+        if entry.snapshot_id == snapshot.snapshot_id
+    ]
+    places = [found.metadata_location, snapshot.manifest_list, data[0]]
+    return [path_of(place) for place in places]
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("what", [0, 1, 2], ids=["metadata", "manifest list", "data"])
+@pytest.mark.parametrize("lose", [emptied, zeroed, os.unlink])
+def test_what_a_power_cut_took_is_loaded_again(cut, what, lose, fresh):
+    before = sorted(map(repr, cut.read(raw.QUEUE_OFFSETS).to_pylist()))
+    lose(newest_files(cut, raw.QUEUE_OFFSETS)[what])
+    lines = []
+    lake = fresh(cut)
+    assert recover(lake, lines.append) == [raw.QUEUE_OFFSETS.name]
+    assert len(lines) == 1
+    assert "computed again" in lines[0]
+    load(lake)
+    assert sorted(map(repr, lake.read(raw.QUEUE_OFFSETS).to_pylist())) == before
+    ids = lake.read(raw.SNAPSHOTS)["snapshot_id"].to_pylist()
+    assert sorted(ids) == sorted(item.snapshot_id for item in landed(lake.home))
+    window = pending_window(lake, START)
+    assert window and all(item.observed_at in window for item in landed(lake.home))
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """The same tables as a process sees them that has read no file before."""
+    monkeypatch.setattr(pyiceberg_patches, "_kept", {})
+    return lambda lake: pyiceberg_patches._kept.clear() or Lake(lake.home)
+
+
+def test_two_lost_versions_are_gone_back_over(cut, fresh):
+    log = cut.table(raw.QUEUE_OFFSETS.name).metadata.metadata_log
+    emptied(newest_files(cut, raw.QUEUE_OFFSETS)[2])
+    emptied(path_of(log[-1].metadata_file))
+    lake = fresh(cut)
+    assert recover(lake, lambda _: None) == [raw.QUEUE_OFFSETS.name]
+    assert lake.count(raw.QUEUE_OFFSETS, pending_window(lake, START)) == 0
+
+
+def test_nothing_changes_where_the_last_run_released_its_lease(cut, fresh):
+    cut.shared.leases.acquire(RUN).release()
+    emptied(newest_files(cut, raw.QUEUE_OFFSETS)[0])
+    assert recover(fresh(cut), lambda _: None) == []
+
+
+def test_whole_tables_stay_as_they_are_after_a_killed_run(cut, fresh):
+    places = {each: cut.table(each.name).metadata_location for each in raw.ALL}
+    lake = fresh(cut)
+    assert recover(lake, lambda _: None) == []
+    assert places == {each: lake.table(each.name).metadata_location for each in raw.ALL}
+    assert not lake.shared.leases.is_abandoned(RUN)
+
+
+def test_a_landed_snapshot_is_synced_before_it_is_visible(lake, monkeypatch):
+    """Each file, then the folder with their names, then the rename, then the folder around it."""
+    done = []
+    fsync, rename = os.fsync, Path.rename
+
+    def synced(file):
+        done.append(("sync", os.readlink(f"/proc/self/fd/{file}")))
+        fsync(file)
+
+    def renamed(path, target):
+        done.append(("rename", str(path)))
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    put(lake.home, START, PAST[:1])
+    (item,) = landed(lake.home)
+    (at,) = [number for number, (what, _) in enumerate(done) if what == "rename"]
+    unfinished = done[at][1]
+    before = {path for what, path in done[:at] if what == "sync"}
+    assert before >= {f"{unfinished}/{name}" for name in os.listdir(item.path)} | {unfinished}
+    assert ("sync", str(item.path.parent)) in done[at:]
