@@ -1,7 +1,7 @@
 """The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,8 @@ from pydantic import Field, PrivateAttr
 from alerting.rules.files import RuleSet, read_rule_set, valid_rules
 from alerting.rules.model import Rule
 from alerting.rules.runbooks import with_links
-from assets.run_tags import longest_time_tag, process_tags
+from assets.longest_time import ended_after
+from assets.run_tags import LONGEST_TAG, longest_time_tag, process_tags
 from collection.snapshots import NeverReachedError, take_snapshots
 from expectations import brought_suites, tolerances
 from expectations.audit_suites import AUDIT_EXPECTATIONS
@@ -87,24 +88,30 @@ class LakeResource(dg.ConfigurableResource):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["LakeResource"]:
         """Tag the run that has the resource, and release its lease when it ends."""
-        if context.run and context.instance:
-            run_id, tags = context.run.run_id, context.run.tags
-            longest = longest_time_tag(tags, timedelta(minutes=self.run_minutes))
-            context.instance.add_run_tags(run_id, {**longest, **tags, **process_tags(run_id)})
-            report = context.log.info if context.log else lambda _: None
-            recover(self.lake, context.log.warning if context.log else report)
-            upgrade(self.lake, report, lambda holder: report(f"waiting for the run of {holder}"))
-        try:
-            yield self
-        finally:
-            if self._lease:
-                try:
-                    self.lake.sync()
-                    self._lease.release()
-                finally:
-                    # A lease that nobody released makes the next run recover the tables.
-                    self._lease.let_go()
-                    self._lease = self.lake.held = None
+        with ExitStack() as longest_time:
+            if context.run and context.instance:
+                run_id, tags = context.run.run_id, context.run.tags
+                longest = {**longest_time_tag(tags, timedelta(minutes=self.run_minutes)), **tags}
+                context.instance.add_run_tags(run_id, {**longest, **process_tags(run_id)})
+                longest_time.enter_context(ended_after(float(longest[LONGEST_TAG])))
+                report = context.log.info if context.log else lambda _: None
+                recover(self.lake, context.log.warning if context.log else report)
+                waiting = "waiting for the run of {}".format
+                upgrade(self.lake, report, lambda holder: report(waiting(holder)))
+            try:
+                yield self
+            finally:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        if self._lease:
+            try:
+                self.lake.sync()
+                self._lease.release()
+            finally:
+                # A lease that nobody released makes the next run recover the tables.
+                self._lease.let_go()
+                self._lease = self.lake.held = None
 
 
 class CollectorResource(dg.ConfigurableResource):

@@ -7,6 +7,7 @@ name. `lake.backup_folder` has what is true of the folder alone.
 """
 
 import hashlib
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -38,10 +39,11 @@ from lake.catalog import Lake
 from lake.damaged_files import usable
 from lake.leases import RUN
 from lake.leases import TABLES as MAKING
+from lake.processes import at_work_in
 from lake.table_creation import VERSION
 from lake.tables import TABLES, raw
 from lake.upgrading import FOR_ITS_USER
-from settings.home import Home
+from settings.home import DEFAULT_HOME, Home
 
 WAITS_SECONDS = 3600.0
 """How long a backup waits for a run to end."""
@@ -113,15 +115,34 @@ def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Conten
     is a table, everything else was put back before it and stays as it is now.
 
     Raises:
-        BackupError: the folder is no backup, is not whole, or cannot be put back there.
-        LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
+        BackupError: the folder is no backup, is not whole, or cannot be put back there; or
+            processes use the home.
+        LeaseError: leases cannot be had.
     """
     contents = contents_of(folder)
     check_files(folder, contents)
+    _require_rest(lake)
     leases = lake.shared.leases
     with leases.acquire(RUN, WAITS_SECONDS), leases.acquire(MAKING, WAITS_SECONDS):
         _put_back(lake, folder, contents, report)
     return contents
+
+
+def _require_rest(lake: Lake) -> None:
+    """Make sure that nobody uses what is put back: a process that does would keep what was there.
+
+    Raises:
+        BackupError: somebody does.
+    """
+    at_work = [
+        f"process {each.pid} ({' '.join(map(os.path.basename, each.cmdline()[1:3]))})"
+        for each in at_work_in(lake.home.path, DEFAULT_HOME)
+    ]
+    if found := at_work or lake.shared.leases.holders():
+        raise BackupError(
+            f"{lake.home.path} is in use by {', '.join(found)}: stop daemon, collector, board and "
+            "runs before a backup is put back"
+        )
 
 
 def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> None:
@@ -148,6 +169,7 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
     else:
         _put_back_warehouse(lake, folder, contents)
         _put_back_home(lake, folder)
+        os.sync()  # before the tables that tell another restore to leave all this as it is
     for name in [name for name, place in there.items() if place is None]:
         catalog.create_namespace_if_not_exists(name.split(".")[0])
         catalog.register_table(name, contents.tables[name])
@@ -165,6 +187,11 @@ def _put_back_warehouse(lake: Lake, folder: Path, contents: Contents) -> None:
 
 def _put_back_home(lake: Lake, folder: Path) -> None:
     home = lake.home.make()
+    for database in (folder / "home").rglob("*.db"):
+        # SQLite would take the pages in a journal that is left for those of the file put back.
+        for journal in ("-wal", "-shm", "-journal"):
+            place = home / database.relative_to(folder / "home")
+            place.with_name(place.name + journal).unlink(missing_ok=True)
     shutil.copytree(folder / "home", home, dirs_exist_ok=True)
     home.chmod(FOR_ITS_USER)
     if (folder / "landing").is_dir():

@@ -6,6 +6,7 @@ written into a folder of its own, and takes the place of what an earlier backup 
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -72,6 +73,7 @@ def check_folder(folder: Path) -> None:
 def begin(folder: Path) -> dict[str, Proof]:
     """Make a folder ready for a backup; return the files of tables that an earlier one holds."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _complete(folder)
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
     (folder / UNFINISHED).mkdir()
     try:
@@ -81,15 +83,35 @@ def begin(folder: Path) -> dict[str, Proof]:
 
 
 def finish(folder: Path, made: Contents) -> None:
-    """Put what was written in place of what an earlier backup holds, and name the contents."""
+    """Put what was written in place of what an earlier backup holds, and name the contents.
+
+    Interrupted at any moment, also by a power cut, it leaves the backup of before or this one.
+    """
+    unfinished = folder / UNFINISHED
     for name in REPLACED:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        if (folder / UNFINISHED / name).exists():
-            (folder / UNFINISHED / name).rename(folder / name)
-    # Last: a folder without it is no backup.
-    write_whole(folder / CONTENTS, json.dumps(asdict(made), indent=1))
+        (unfinished / name).mkdir(exist_ok=True)
+    os.sync()  # what a backup names has been copied
+    # From here on whoever reads the backup completes it.
+    write_whole(unfinished / CONTENTS, json.dumps(asdict(made), indent=1))
+    _complete(folder)
+
+
+def _complete(folder: Path) -> None:
+    """Put what a backup has written in place, where it has written all."""
+    unfinished = folder / UNFINISHED
+    try:
+        made = _read(unfinished / CONTENTS)
+    except OSError:
+        return
+    for name in REPLACED:
+        if (unfinished / name).exists():
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (unfinished / name).rename(folder / name)
+    os.sync()
+    (unfinished / CONTENTS).rename(folder / CONTENTS)
+    os.sync()
     _remove_others(folder, made.files)
-    (folder / UNFINISHED).rmdir()
+    unfinished.rmdir()
 
 
 def contents_of(folder: Path) -> Contents:
@@ -100,11 +122,16 @@ def contents_of(folder: Path) -> Contents:
     """
     file = folder / CONTENTS
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Contents)
+        _complete(folder)
+        return _read(file)
     except OSError as error:
         raise BackupError(f"{folder} is no backup: {CONTENTS} cannot be read") from error
     except msgspec.MsgspecError as error:
         raise BackupError(f"{file} is damaged or edited: {error}; take another copy") from error
+
+
+def _read(file: Path) -> Contents:
+    return msgspec.json.decode(file.read_bytes(), type=Contents)
 
 
 def check_files(folder: Path, contents: Contents) -> None:

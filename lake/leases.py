@@ -102,6 +102,14 @@ class Leases(ABC):
         return True
 
     @abstractmethod
+    def holders(self) -> list[str]:
+        """Return in a few words who holds leases, of whatever name.
+
+        Raises:
+            LeaseError: where leases are kept cannot be reached.
+        """
+
+    @abstractmethod
     def holder(self, name: str) -> str | None:
         """Return in a few words who holds a lease, for a message; None where nobody does by now."""
 
@@ -167,6 +175,19 @@ class FileLeases(Leases):
     def is_abandoned(self, name: str) -> bool:
         """See `Leases`."""
         return self._holder_file(name).exists()
+
+    def holders(self) -> list[str]:
+        """See `Leases`."""
+        found = set()
+        for path in self._home.path.rglob("*.lock"):
+            name = path.relative_to(self._home.path).with_suffix("").as_posix()
+            lock = FileLock(path, thread_local=False)
+            try:
+                lock.acquire(blocking=False)
+                lock.release()
+            except Timeout:
+                found.add(self.holder(name))
+        return sorted(found)
 
     def holder(self, name: str) -> str:
         """See `Leases`."""

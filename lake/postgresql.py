@@ -64,6 +64,15 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1
 """)
 """Who holds a lease, and whether it is this connection."""
 
+_HOLDERS = sa.text("""
+select distinct a.application_name
+from pg_locks l join pg_stat_activity a using (pid)
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and a.application_name <> ''
+  and l.database = (select oid from pg_database where datname = current_database())
+order by 1
+""")
+"""Who holds leases of a database; those of its schemas cannot be told apart."""
+
 _CREATE = sa.text("""
 create table if not exists tidemark_state (
   name text primary key, content text not null, written_at timestamptz not null default now())
@@ -106,6 +115,11 @@ class PostgresqlLeases(Leases):
                 raise
             connection.close()
             return None
+
+    def holders(self) -> list[str]:
+        """See `Leases`."""
+        with self._reached(), self._engine.connect() as connection:
+            return list(connection.execute(_HOLDERS).scalars())
 
     def holder(self, name: str) -> str | None:
         """See `Leases`."""

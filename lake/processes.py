@@ -5,6 +5,10 @@ The module uses nothing of Tidemark, so that the lab may use it too.
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
 
 import psutil
 
@@ -50,3 +54,30 @@ def named(identity: str) -> psutil.Process | None:
     """Return the process of an `identity` of this host; None when it has ended."""
     pid, started_at, _ = identity.split("/")
     return find(int(pid), float(started_at))
+
+
+def at_work_in(home: Path, default: str) -> Iterator[psutil.Process]:
+    """Yield the other processes of Tidemark and Dagster on this host that use a home.
+
+    Neither the parents of this process are among them, nor what the system does not let it see.
+
+    Args:
+        home: absolute path of the home.
+        default: name of the home of a command that names none, in its working folder.
+    """
+    family = {os.getpid(), *(each.pid for each in psutil.Process().parents())}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.pid not in family and _home_of(process, default) == home:
+                yield process
+
+
+def _home_of(process: psutil.Process, default: str) -> Path | None:
+    """Return the home that a command of Tidemark or Dagster names; None of other programs."""
+    words = process.cmdline()
+    if not any(Path(word).name.startswith(("tidemark", "dagster")) for word in words[:3]):
+        return None
+    named = [after for word, after in pairwise(words) if word == "--home"]
+    named += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
+    named.append(process.environ().get("TIDEMARK_HOME") or default)
+    return Path(process.cwd(), named[0])

@@ -2,7 +2,12 @@
 
 import json
 import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -321,3 +326,108 @@ def test_a_database_that_dagster_has_just_removed_is_not_made(filled, tmp_path):
     listed.symlink_to(tmp_path / "removed")
     backup(filled, tmp_path / "copy")
     assert not (tmp_path / "removed").exists()
+
+
+def test_a_journal_that_is_left_there_changes_nothing_that_is_put_back(filled, tmp_path):
+    """Of a database whose process was killed, its last pages are in a journal beside it."""
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    before = sorted(path.name for path in (copy / "home" / "dagster").rglob("*.db"))
+    shutil.rmtree(filled.home.path)
+    home = filled.home.make()
+    for database in (copy / "home").rglob("*.db"):
+        place = home / database.relative_to(copy / "home")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _leave_journal(database, place)
+    restore(Lake(filled.home), copy)
+    for database in (copy / "home").rglob("*.db"):
+        place = home / database.relative_to(copy / "home")
+        assert not place.with_name(f"{place.name}-wal").exists()
+        with closing(sqlite3.connect(place)) as found:
+            assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert "later" not in {
+                row[0] for row in found.execute("SELECT name FROM sqlite_master")
+            }
+    assert before
+    with dg.DagsterInstance.from_config(str(filled.home.dagster)) as instance:
+        assert len(instance.get_runs()) == 1
+
+
+def _leave_journal(database, place):
+    """Make a database whose newest table is in its journal only, as a killed process does."""
+    code = (
+        "import os, sqlite3, sys\n"
+        "made = sqlite3.connect(sys.argv[1])\n"
+        "made.execute('PRAGMA journal_mode = WAL')\n"
+        "made.execute('CREATE TABLE later (x)')\n"
+        "made.executemany('INSERT INTO later VALUES (?)', [('x' * 900,)] * 99)\n"
+        "made.commit()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    shutil.copyfile(database, place)
+    subprocess.run([sys.executable, "-c", code, str(place)], check=False)
+    assert place.with_name(f"{place.name}-wal").stat().st_size
+
+
+def test_nothing_is_put_back_beside_a_process_that_uses_the_home(filled, tmp_path):
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    code = "import time; print('up', flush=True); time.sleep(600)"
+    for command in (
+        ["tidemark", "--home", str(filled.home.path), "serve"],
+        ["dagster-daemon", "run"],
+    ):
+        script = tmp_path / command[0]
+        script.write_text(code)
+        other = subprocess.Popen(
+            [sys.executable, str(script), *command[1:]],
+            stdout=subprocess.PIPE,
+            env={"TIDEMARK_HOME": str(filled.home.path)},
+        )
+        assert other.stdout
+        other.stdout.readline()
+        with pytest.raises(BackupError, match=rf"in use by process {other.pid} \({command[0]}"):
+            restore(Lake(filled.home), copy)
+        other.kill()
+        other.wait()
+
+
+def test_nothing_is_put_back_while_a_lease_is_held(filled, tmp_path):
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    with (
+        filled.shared.leases.acquire("collector/127.0.0.1"),
+        pytest.raises(BackupError, match="in use by process"),
+    ):
+        restore(Lake(filled.home), copy)
+    # The last run died: that nobody holds its lease must stay known.
+    filled.shared.leases.acquire(RUN).let_go()
+    assert filled.shared.leases.holders() == []
+    assert filled.shared.leases.is_abandoned(RUN)
+
+
+def test_a_backup_that_ended_while_it_took_the_place_of_another_is_completed(
+    filled, tmp_path, monkeypatch
+):
+    """After a power cut too: it is the one before or the new one, and nothing in between."""
+    copy = tmp_path / "copy"
+    backup(filled, copy)
+    load(filled)
+    loaded = contents(filled)
+    renames = Path.rename
+    done = []
+
+    def interrupted(path, target):
+        done.append(path)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return renames(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        backup(filled, copy)
+    monkeypatch.undo()
+    shutil.rmtree(filled.home.path)
+    lake = Lake(filled.home)
+    restore(lake, copy)
+    assert contents(lake) == loaded

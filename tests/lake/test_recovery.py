@@ -108,7 +108,7 @@ def test_a_landed_snapshot_is_synced_before_it_is_visible(lake, monkeypatch):
     fsync, rename = os.fsync, Path.rename
 
     def synced(file):
-        done.append(("sync", os.readlink(f"/proc/self/fd/{file}")))
+        done.append(("sync", str(Path(f"/proc/self/fd/{file}").readlink())))
         fsync(file)
 
     def renamed(path, target):
@@ -122,5 +122,5 @@ def test_a_landed_snapshot_is_synced_before_it_is_visible(lake, monkeypatch):
     (at,) = [number for number, (what, _) in enumerate(done) if what == "rename"]
     unfinished = done[at][1]
     before = {path for what, path in done[:at] if what == "sync"}
-    assert before >= {f"{unfinished}/{name}" for name in os.listdir(item.path)} | {unfinished}
+    assert before >= {f"{unfinished}/{path.name}" for path in item.path.iterdir()} | {unfinished}
     assert ("sync", str(item.path.parent)) in done[at:]

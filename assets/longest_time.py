@@ -1,0 +1,55 @@
+"""A run ends by itself when its longest time is over, and says so.
+
+Dagster's daemon ends such runs too, and so does every command that starts a run. A command line may
+have no daemon, and the next command may come much later: until then nobody else could change the
+tables.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+GRACE_SECONDS = 20.0
+"""How long a run may take to end after it was interrupted. What it waits for may never come, as the
+response of an engine that hangs. Killing it loses nothing."""
+
+
+@contextmanager
+def ended_after(seconds: float, grace: float = GRACE_SECONDS) -> Iterator[None]:
+    """End this process, if what is done in the context takes longer.
+
+    At first it is interrupted as by Ctrl-C, then killed. Its lease is free from then on.
+
+    Args:
+        seconds: the longest time.
+        grace: seconds from the interrupt to the end by force.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        if over.wait(seconds):
+            return
+        _say(f"the run has taken longer than {seconds:g} s (TIDEMARK_RUN_MINUTES): it ends now")
+        os.kill(os.getpid(), signal.SIGINT)
+        # Of the system, for the case that this thread does not get its turn either.
+        signal.setitimer(signal.ITIMER_REAL, 2 * grace)
+        if not over.wait(grace):
+            _say(f"it did not end within {grace:g} s and is killed; the next run does its work")
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    thread = threading.Thread(target=watch, name="longest-time", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(grace)
+
+
+def _say(line: str) -> None:
+    # Not print: the thread that is stuck may hold the lock of the stream.
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"tidemark: {line}\n".encode())
