@@ -39,7 +39,11 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
         found = read_window(frame.sparkSession, table, around)
         outside = found.where(~inside(window, table.instant))
         rows = rows.unionByName(outside.select(*table.column_names))
-    _writer(rows, table, base).overwrite(stored_in(around, table.instant))
+    try:
+        _writer(rows, table, base).overwrite(stored_in(around, table.instant))
+    except Exception:
+        lake.confirm()  # that another run has the lease says more than what Iceberg found
+        raise
     return _added(lake, table) - kept
 
 

@@ -67,14 +67,14 @@ def soak(
         for number in range(kills)
     ]
     put(undisturbed.home, start, minutes, CLUSTER)
-    whole = _finish(_tick(undisturbed.home))
+    whole = finish(started_tick(undisturbed.home))
     _killing(disturbed, start, minutes, whole, random.Random(seed), report)
     return [
-        table.name for table in COMPARED if _rows(disturbed, table) != _rows(undisturbed, table)
+        table.name for table in COMPARED if rows_of(disturbed, table) != rows_of(undisturbed, table)
     ]
 
 
-def _rows(lake: Lake, table: Table) -> list[str]:
+def rows_of(lake: Lake, table: Table) -> list[str]:
     """The rows about the made-up cluster; some tables name it in a subject or an id only."""
     rows = lake.read(table)
     if table is alerting.INCIDENTS:
@@ -93,7 +93,7 @@ def _killing(
     for number, minute in enumerate(minutes, 1):
         put(lake.home, start, [minute], CLUSTER)
         moment = chance.uniform(0.1, 1.0) * whole
-        process = _tick(lake.home)
+        process = started_tick(lake.home)
         try:
             process.wait(moment)
             report(f"{number}: done before it could be killed at {moment:.2f} s of {whole:.1f} s")
@@ -104,10 +104,11 @@ def _killing(
         if number % KILLS_PER_COMPACTION == 0:
             report(f"{number}: {_compact(lake.home)} files joined")
         # An engine gets faster: the next one's life is about as long as this one's.
-        whole = _finish(_tick(lake.home))
+        whole = finish(started_tick(lake.home))
 
 
-def _tick(home: Home) -> subprocess.Popen[str]:
+def started_tick(home: Home) -> subprocess.Popen[str]:
+    """Start a tick on what has landed; its errors are in ``tick.log`` of the home."""
     ours = ("TIDEMARK_", "DAGSTER_", "SPARK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.Popen(
@@ -126,7 +127,7 @@ def _compact(home: Home) -> int:
     return int(done.stdout)
 
 
-def _finish(process: subprocess.Popen[str]) -> float:
+def finish(process: subprocess.Popen[str]) -> float:
     """Waits for the end of a tick; its seconds."""
     began = time.monotonic()
     code = process.wait(TICK_SECONDS)

@@ -6,7 +6,7 @@ its commit and before the next commit of Python (`sync_versions`). What a power 
 commit in between, nothing else is built on: `lake.recovery` goes back to the version before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
 from settings.catalog import FILE
-from settings.durability import DurableFile, sync_file, sync_folder
+from settings.durability import DurableFile, sync_file
 
 
 class DurableFileIO(PyArrowFileIO):
@@ -80,11 +80,17 @@ def sync_versions(table: IcebergTable, since: int | None) -> None:
         locations += [file.file_path for file in added_files(table, snapshot)]
         parent = snapshot.parent_snapshot_id
         snapshot = table.metadata.snapshot_by_id(parent) if parent is not None else None
+    sync_files(locations)
+
+
+def sync_files(locations: Iterable[str]) -> None:
+    """Make files survive a power cut, with their names; those in a bucket do.
+
+    Args:
+        locations: their addresses; of a version that has been forgotten meanwhile some are gone.
+    """
     paths = [path for path in map(path_of, locations) if path is not None]
-    for path in paths:
-        with suppress(FileNotFoundError):  # of a version that has been forgotten meanwhile
-            sync_file(path)
     folders = {folder for path in paths for folder in (path.parent, path.parent.parent)}
-    for folder in sorted(folders):
+    for path in (*paths, *sorted(folders)):
         with suppress(FileNotFoundError):
-            sync_folder(folder)
+            sync_file(path)

@@ -5,7 +5,6 @@ catalog names it. Nothing else was built on that version (`lake.durable_tables`)
 goes back to the version before, and what may have been computed since is computed again.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -14,7 +13,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
-from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
@@ -24,7 +22,7 @@ from sqlalchemy.orm import Session
 from lake.catalog import Lake
 from lake.conditions import not_before
 from lake.damaged_files import UNUSABLE
-from lake.durable_tables import added_files, path_of
+from lake.durable_tables import added_files, path_of, sync_files
 from lake.landing import folders
 from lake.leases import RUN
 from lake.table_versions import OlderTablesError
@@ -50,8 +48,6 @@ def recover(lake: Lake, report: Report) -> list[str]:
     if not leases.is_abandoned(RUN) or (lease := leases.attempt(RUN)) is None:
         return []  # a run is at work, which has been here
     with lease:
-        # A run that was killed has left files that were not synced, and this one builds on them.
-        os.sync()
         since: dict[str, datetime] = {}
         for name in TABLES:
             if instant := _recover(catalog, lake, name):
@@ -128,27 +124,40 @@ def _read(lake: Lake, location: str) -> IcebergTable:
 
 
 def _whole(lake: Lake, location: str) -> IcebergTable | None:
-    """Return the table of a metadata file, None where not all that a reader needs is whole."""
+    """Return the table of a metadata file, None where not all that a reader needs is whole.
+
+    All of that survives a power cut then: a run that was killed has left files that were not
+    synced, and the next one builds on them.
+    """
     try:
         table = _read(lake, location)
         snapshot = table.current_snapshot()
+        needed = [location]
         if snapshot is not None:
-            for manifest in snapshot.manifests(table.io):
-                _require(table, manifest)
+            needed += [snapshot.manifest_list, *_needed(table, snapshot)]
             for file in added_files(table, snapshot):
                 # A disk may keep the length of a file and lose its content.
                 with table.io.new_input(file.file_path).open() as content:
                     pq.ParquetFile(content).read()
+        sync_files(needed)
     except UNUSABLE:
         return None
     return table
 
 
-def _require(table: IcebergTable, manifest: ManifestFile) -> None:
-    for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-        file = entry.data_file
-        if len(table.io.new_input(file.file_path)) != file.file_size_in_bytes:
-            raise OSError(f"{file.file_path} is cut off")
+def _needed(table: IcebergTable, snapshot: Snapshot) -> Iterator[str]:
+    """Yield the manifests and data files of a version.
+
+    Raises:
+        OSError: one is missing or cut off.
+    """
+    for manifest in snapshot.manifests(table.io):
+        yield manifest.manifest_path
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            file = entry.data_file
+            if len(table.io.new_input(file.file_path)) != file.file_size_in_bytes:
+                raise OSError(f"{file.file_path} is cut off")
+            yield file.file_path
 
 
 def _point_to(catalog: SqlCatalog, name: str, damaged: str, whole: IcebergTable) -> None:
@@ -181,8 +190,7 @@ def _forget_versions(catalog: SqlCatalog, name: str) -> None:
 
 def _is_whole(table: IcebergTable, snapshot: Snapshot) -> bool:
     try:
-        for manifest in snapshot.manifests(table.io):
-            _require(table, manifest)
+        list(_needed(table, snapshot))
     except UNUSABLE:
         return False
     return True
