@@ -147,7 +147,6 @@ def keep_small(
     session: SparkSession, lake: Lake, table: Table, retention: Retention, now: datetime
 ) -> None:
     """Remove the old rows of a table, join its small files and expire its old versions."""
-    lake.ready_for_spark(table)
     before, oldest = retention.before(table, now), lake.oldest_hour(table)
     if before and oldest and oldest < before:
         if table is raw.SNAPSHOTS:
@@ -160,7 +159,7 @@ def keep_small(
 
 def _change(session: SparkSession, lake: Lake, table: Table, statement: str) -> None:
     """Change a table so that it survives a power cut; the next statement removes what was there."""
-    lake.spark_commits(table)
+    lake.ready_for_spark(table)
     session.sql(statement).collect()
     lake.sync()
 

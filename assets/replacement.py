@@ -30,8 +30,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
         LostError: this run lost its lease.
         Exception: of Spark, where another run wrote rows of the window first.
     """
-    lake.ready_for_spark(table)
-    base = lake.spark_commits(table)
+    base = lake.ready_for_spark(table)
     rows = frame.select(*table.column_names)
     around = around_files(lake, table, window)
     kept = rows_outside(lake, table, window, around)

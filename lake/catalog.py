@@ -131,18 +131,31 @@ class Lake:
         require_present(name, found)
         return found
 
-    def ready_for_spark(self, table: Table) -> None:
+    def ready_for_spark(self, table: Table) -> int | None:
         """Make a table one that Spark can commit to, also after a clock that was ahead.
+
+        Before the next commit, or at `sync`, what Spark commits then is made to survive a power
+        cut: nothing may be built on what one could take.
+
+        Returns:
+            The version that Spark's commit must be based on; None while the table is empty.
 
         Raises:
             DamagedError: it cannot be read.
+            LostError: the lease that is `held` was lost.
         """
+        self.sync()
         found = self.table(table.name)
         if was_put_back(found.metadata_location):
             # Any commit writes the instants as they were read; this one says when that was.
             now = datetime.now(UTC).isoformat(timespec="seconds")
             with usable(table.name), found.transaction() as commit:
                 commit.set_properties({CLOCK_PUT_BACK: now})
+        snapshot = found.current_snapshot()
+        base = snapshot.snapshot_id if snapshot else None
+        self.confirm()
+        self._unsynced[table.name] = base
+        return base
 
     def read(
         self,
@@ -291,22 +304,6 @@ class Lake:
         """
         if self.held:
             self.held.confirm()
-
-    def spark_commits(self, table: Table) -> int | None:
-        """Expect commits of Spark to a table; return the version that they must be based on.
-
-        The next commit of Python, or `sync`, makes them survive a power cut first: nothing may be
-        built on what a power cut could take.
-
-        Raises:
-            LostError: the lease that is `held` was lost.
-        """
-        if table.name in self._unsynced:
-            self.sync()  # of what is not synced, recovery goes back one version
-        base = self.version(table)
-        self.confirm()
-        self._unsynced[table.name] = base
-        return base
 
     def sync(self) -> None:
         """Make what Spark has committed survive a power cut."""

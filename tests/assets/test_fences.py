@@ -133,14 +133,14 @@ def test_an_engine_that_goes_on_with_a_write_of_a_killed_run_commits_nothing(spa
     assert lake.catalog
     spark.sql(f"DELETE FROM {TABLE.name} WHERE observed_at < '{NOON - timedelta(days=3)}'")
     other = Lake(session_home)
-    versions = lake.spark_commits
+    versions = lake.ready_for_spark
 
     def overtaken(table):
         base = versions(table)
         other.append(TABLE, [row(2)])
         return base
 
-    lake.spark_commits = overtaken
+    lake.ready_for_spark = overtaken
     with pytest.raises(Exception, match="conflicting files"):
         write_window(frame(spark, TABLE, [row(1)]), TABLE, WINDOW, lake)
     assert [found["max_offset"] for found in other.read(TABLE, WINDOW).to_pylist()] == [2]
