@@ -266,14 +266,14 @@ class Disk:
     def _fsync(self, call: Call) -> None:
         path = _file(call.arguments[0])[1]
         if path in self.names or path == self.root:
-            self._sync(path, self.names.get(path), call.begun)
+            self._make_durable(path, self.names.get(path), call.begun)
 
     def _syncall(self, call: Call) -> None:
         for path, node in self.names.items():
-            self._sync(path, node, call.begun)
-        self._sync(self.root, None, call.begun)
+            self._make_durable(path, node, call.begun)
+        self._make_durable(self.root, None, call.begun)
 
-    def _sync(self, path: Path, node: Node | None, begun: int) -> None:
+    def _make_durable(self, path: Path, node: Node | None, begun: int) -> None:
         if node is not None:
             late = [each for each in node.writes if each[0] > begun]
             node.writes = [each for each in node.writes if each[0] <= begun]
