@@ -49,7 +49,7 @@ def moved(lake: Lake, path: Path, to: datetime) -> str:
         NOW + 30 * DAY,
         datetime(9999, 12, 31, 23, 59, tzinfo=UTC),
     ],
-    ids=str,
+    ids=("year 1", "1970", "2 hours ahead", "30 days ahead", "year 9999"),
 )
 def test_a_landed_snapshot_of_a_wrong_clock_is_set_aside_and_others_are_loaded(lake, to):
     put(lake.home, NOW - timedelta(hours=1), [Minute(0), Minute(1)])
