@@ -1,4 +1,4 @@
-"""A run ends by itself when its longest time is over, and says so.
+"""A run ends by itself when its longest time is over, and prints why.
 
 Dagster's daemon ends such runs too, and so does every command that starts a run. A command line may
 have no daemon, and the next command may come much later: until then nobody else could change the
@@ -34,7 +34,7 @@ def ended_after(seconds: float, grace: float = GRACE_SECONDS) -> Iterator[None]:
             return
         _say(f"the run has taken longer than {seconds:g} s (TIDEMARK_RUN_MINUTES): it ends now")
         os.kill(os.getpid(), signal.SIGINT)
-        # Of the system, for the case that this thread does not get its turn either.
+        # The system ends the process if this thread does not get its turn either.
         signal.setitimer(signal.ITIMER_REAL, 2 * grace)
         if not over.wait(grace):
             _say(f"it did not end within {grace:g} s and is killed; the next run does its work")

@@ -4,9 +4,8 @@ import asyncio
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing import Process
 
-from bench.standin import answering, listing
+from bench.standin import answering, in_process, listing
 
 
 @contextmanager
@@ -18,16 +17,8 @@ def serve(brokers: Mapping[str, str], seconds: float) -> Iterator[str]:
         seconds: round trip, half of it each way.
     """
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(1 + len(brokers))]
-    process = Process(target=_run, args=(dict(brokers), sockets, seconds / 2), daemon=True)
-    process.start()
-    address = f"127.0.0.1:{sockets[0].getsockname()[1]}"
-    for listening in sockets:
-        listening.close()
-    try:
+    with in_process(_run, sockets, dict(brokers), sockets, seconds / 2) as address:
         yield address
-    finally:
-        process.kill()
-        process.join()
 
 
 def _run(brokers: dict[str, str], sockets: list[socket.socket], delay: float) -> None:

@@ -11,9 +11,10 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import Event, Process
+from multiprocessing import Event
 from multiprocessing.synchronize import Event as Signal
 
+from bench.standin import in_process
 from rocketmq.wire.codes import RequestCode, ResponseCode
 
 CLUSTER = "DefaultCluster"
@@ -32,7 +33,7 @@ READY_SECONDS = 120
 """How long the bodies of an attack may take to be made, on a machine however busy."""
 
 
-def silent_addresses(ports: list[int]) -> tuple[bytes, Serve]:
+def unreachable_addresses(ports: list[int]) -> tuple[bytes, Serve]:
     """10,000 addresses where connections are taken and nothing ever comes."""
     return listing({f"b{number}": at for number, at in enumerate(_loopback(ports[0]))}), nothing
 
@@ -115,7 +116,7 @@ def many_rows(ports: list[int]) -> tuple[bytes, Serve]:
 
 
 def flood(ports: list[int]) -> tuple[bytes, Serve]:
-    """Frames without end that nobody asked for."""
+    """Frames without end that no request was for."""
 
     async def serve(code: int, opaque: int, send: Send) -> None:
         while True:
@@ -125,7 +126,7 @@ def flood(ports: list[int]) -> tuple[bytes, Serve]:
 
 
 ATTACKS: dict[str, Callable[[list[int]], tuple[bytes, Serve]]] = {
-    "10,000 silent addresses": silent_addresses,
+    "10,000 unreachable addresses": unreachable_addresses,
     "10,000 host names": host_names,
     "1 million topics without queues": topics_without_queues,
     "100,000 topics, no response about any": allowed_topics,
@@ -142,19 +143,10 @@ def serve(attack: str) -> Iterator[str]:
     """Run the servers of an attack; gives the address of the name server."""
     sockets = [socket.create_server(("127.0.0.1", 0), backlog=64) for _ in range(2)]
     ready = Event()
-    process = Process(target=_run, args=(attack, sockets, ready), daemon=True)
-    process.start()
-    if not ready.wait(READY_SECONDS):
-        process.kill()
-        raise TimeoutError(f"{attack}: its servers did not start")
-    address = f"127.0.0.1:{sockets[0].getsockname()[1]}"
-    for listening in sockets:
-        listening.close()
-    try:
+    with in_process(_run, sockets, attack, sockets, ready) as address:
+        if not ready.wait(READY_SECONDS):
+            raise TimeoutError(f"{attack}: its servers did not start")
         yield address
-    finally:
-        process.kill()
-        process.join()
 
 
 def listing(addresses: dict[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""What hostile clients cost the board: passwords, addresses, connections, silent clusters, plans.
+"""The cost of hostile clients to the board: passwords, addresses, connections, live reads, plans.
 
 ``python -m bench.hostile_web [--before CHECKOUT] [--seconds 8]`` starts `tidemark serve` of this
 tree, and of CHECKOUT (an earlier version, which may lack a ``.venv``), on a small made-up home. It
@@ -279,8 +279,8 @@ def addresses(board: Board) -> Iterator[tuple[str, str]]:
         )
 
 
-def silent(board: Board) -> Iterator[tuple[str, str]]:
-    """Readers of a cluster whose name server says nothing."""
+def unreachable(board: Board) -> Iterator[tuple[str, str]]:
+    """Readers of a cluster whose name server does not respond."""
     with ExitStack() as stack:
         ports = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=200)).getsockname()
@@ -294,7 +294,7 @@ def silent(board: Board) -> Iterator[tuple[str, str]]:
         time.sleep(1)
         deadline = time.monotonic() + 8
         health = served.health_until(lambda: time.monotonic() > deadline)
-        yield f"{READERS} readers of a silent cluster: `/healthz`, median and longest", health
+        yield f"{READERS} readers of an unreachable cluster: `/healthz`, median and longest", health
 
 
 def connections(board: Board) -> Iterator[tuple[str, str]]:
@@ -342,7 +342,7 @@ def measured(checkout: Path, home: Path, seconds: float) -> dict[str, str]:
     """Return what each attack costs a checkout."""
     board = Board(checkout, home)
     found: dict[str, str] = {}
-    parts = (passwords(board, seconds), addresses(board), silent(board), connections(board))
+    parts = (passwords(board, seconds), addresses(board), unreachable(board), connections(board))
     for name, shown in itertools.chain(*parts, plans(board)):
         sys.stdout.write(f"{name}: {shown}\n")
         sys.stdout.flush()

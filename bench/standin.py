@@ -8,9 +8,10 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import Process
+from typing import Any
 
 from lab.large import Large
 from rocketmq.snapshot.broker_clock import EVERYWHERE
@@ -24,13 +25,28 @@ _RUNTIME = {"brokerVersionDesc": "V5_3_3", "commitLogDiskRatio": "0.21", "putTps
 def serve(large: Large, brokers: int) -> Iterator[str]:
     """Run a name server and brokers in a process of their own; gives the name server's address."""
     sockets = [socket.create_server(("127.0.0.1", 0), backlog=64) for _ in range(1 + brokers)]
-    process = Process(target=_run, args=(large, sockets), daemon=True)
+    with in_process(_run, sockets, large, sockets) as address:
+        yield address
+
+
+@contextmanager
+def in_process(
+    run: Callable[..., None], sockets: Sequence[socket.socket], *arguments: Any
+) -> Iterator[str]:
+    """Run servers in a process of their own; gives the address of the first.
+
+    Args:
+        run: serves until the process is killed.
+        sockets: what it listens on; the process that measures closes its own copies.
+        arguments: of `run`.
+    """
+    process = Process(target=run, args=arguments, daemon=True)
     process.start()
-    addresses = [f"127.0.0.1:{it.getsockname()[1]}" for it in sockets]
+    address = f"127.0.0.1:{sockets[0].getsockname()[1]}"
     for listening in sockets:
         listening.close()
     try:
-        yield addresses[0]
+        yield address
     finally:
         process.kill()
         process.join()

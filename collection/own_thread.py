@@ -16,7 +16,7 @@ async def in_own_thread(work: Callable[[], T], name: str) -> T:
 
     Args:
         work: is called once.
-        name: of the thread, for whoever looks at the process.
+        name: of the thread, in listings of the process.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -147,7 +147,7 @@ class Lake:
         self.sync()
         found = self.table(table.name)
         if was_put_back(found.metadata_location):
-            # Any commit writes the instants as they were read; this one says when that was.
+            # Any commit writes the instants as they were read; this one records when that was.
             now = datetime.now(UTC).isoformat(timespec="seconds")
             with usable(table.name), found.transaction() as commit:
                 commit.set_properties({CLOCK_PUT_BACK: now})

@@ -1,6 +1,7 @@
-"""Which instants count: clocks of hosts differ, and some are wrong by years.
+"""The instants that count: clocks of hosts differ, and some are wrong by years.
 
-Whoever takes the newest of something, or plans by instants that another host wrote, asks here.
+Everything that takes the newest of something, or plans by instants that another host wrote, uses
+these bounds.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -189,7 +189,7 @@ def folders(place: Place, since: datetime | None = None) -> Iterator[Landed]:
 
 
 def set_aside(item: Landed) -> None:
-    """Move a snapshot to where nothing loads it, so that a person can look at it.
+    """Move a snapshot to where nothing loads it, and keep it for a person.
 
     Raises:
         OSError: it cannot be moved.

@@ -71,7 +71,7 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and a.application
   and l.database = (select oid from pg_database where datname = current_database())
 order by 1
 """)
-"""Who holds leases of a database; those of its schemas cannot be told apart."""
+"""The holders of a database's leases; no lease shows of which schema it is."""
 
 _CREATE = sa.text("""
 create table if not exists tidemark_state (

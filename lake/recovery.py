@@ -82,7 +82,7 @@ def _recover(catalog: SqlCatalog, lake: Lake, name: str) -> datetime | None:
             _point_to(catalog, name, newest, table)
             _forget_versions(catalog, name)
             return datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC)
-    return None  # whoever reads it is told what to do
+    return None  # a reader gets a line that states what to do
 
 
 def _versions(catalog: SqlCatalog, lake: Lake, name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which names a cluster may have, whoever names it: a person, a file, RocketMQ.
+"""The names that a cluster may have, whether a person, a file or RocketMQ gives them.
 
 The name stands in a folder of landing, in every row and on every page. It is checked where it
 enters, so that no command takes one that another refuses.

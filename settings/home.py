@@ -77,7 +77,7 @@ LEFT_SECONDS = 600
 
 
 def unfinished(path: Path) -> Path:
-    """Return where this process writes a file until it is whole, beside it and hidden."""
+    """Return the hidden file of the same folder in which this process writes a file."""
     return path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
 
 

@@ -1,4 +1,4 @@
-"""Which process needs which secret, and which values are none.
+"""The secrets that each process needs, and the values that are no secrets.
 
 The deploy files give each process the secrets of this table and no other; tests hold them to it.
 """
@@ -96,7 +96,7 @@ def purposes_of(process: Process) -> list[Purpose]:
 def refused(environment: Mapping[str, str]) -> list[str]:
     """Return a line for each variable whose value is no secret, without that value.
 
-    A variable that is empty counts as unset; what needs it says so.
+    A variable that is empty counts as unset; what needs it reports it.
 
     Args:
         environment: variables and their values.

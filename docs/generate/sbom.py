@@ -75,7 +75,7 @@ def _package(name: str, version: str, hashes: list[str], is_deployed: bool) -> d
         "version": version,
         "purl": purl,
         "scope": "required" if is_deployed else "excluded",
-        # Of the files that an installation may take: a wheel, or the source.
+        # An installation may take several files: a wheel, or the source.
         "externalReferences": [
             {
                 "type": "distribution",

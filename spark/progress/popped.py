@@ -80,7 +80,7 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
     parent = F.element_at(F.split("topic", r"\$"), 2)
     least = F.greatest(F.col("acks") - F.coalesce("checkpoints", F.lit(0.0)), F.lit(0.0))
     handed_out_none = (F.col("served") == 0) & F.col("served_retries").isNull()
-    # Where brokers count no acknowledgements, 0 of them says nothing.
+    # Where brokers count no acknowledgements, 0 of them shows nothing.
     uncounted = is_any(lambda kind: NUMBERS[kind][Number.ACK_TPS].certainty is Certainty.UNKNOWN)
     counts = ~F.coalesce(uncounted, F.lit(False))
     is_none = counts & ((F.col("acks") == 0) | ((least == 0) & handed_out_none))
@@ -171,10 +171,12 @@ def _with_responding_endpoints(
         return with_new(groups, {"all_endpoints": F.lit(False)})
     is_responding = metrics.select("snapshot_id", "broker").distinct()
     of_brokers = brokers.select("snapshot_id", "broker").distinct()
-    silent = of_brokers.join(is_responding, on=["snapshot_id", "broker"], how="left_anti")
-    with_silent = silent.select("snapshot_id", F.lit(True).alias("is_silent")).distinct()
-    found = groups.join(F.broadcast(with_silent), on="snapshot_id", how="left")
-    return with_new(found, {"all_endpoints": F.col("is_silent").isNull()})
+    unreachable = of_brokers.join(is_responding, on=["snapshot_id", "broker"], how="left_anti")
+    with_unreachable = unreachable.select(
+        "snapshot_id", F.lit(True).alias("is_unreachable")
+    ).distinct()
+    found = groups.join(F.broadcast(with_unreachable), on="snapshot_id", how="left")
+    return with_new(found, {"all_endpoints": F.col("is_unreachable").isNull()})
 
 
 def _of_reports(reports: DataFrame | None, clients: DataFrame) -> DataFrame | str:

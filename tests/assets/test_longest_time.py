@@ -1,4 +1,4 @@
-"""A run whose longest time is over ends by itself, says so and frees its lease."""
+"""A run whose longest time is over ends by itself, prints why and frees its lease."""
 
 import os
 import signal

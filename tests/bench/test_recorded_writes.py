@@ -1,4 +1,4 @@
-"""What a record of writes says of a disk after a power cut, compared with what was written."""
+"""The disk after a power cut, by a record of writes, compared with what was written."""
 
 import random
 import shutil

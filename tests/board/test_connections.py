@@ -119,8 +119,8 @@ def test_where_all_are_busy_the_newest_is_closed(store: Store) -> None:
 
 def test_a_head_that_is_sent_slowly_is_not_waited_for(store: Store) -> None:
     with served(application(store), HASTY) as address:
-        with connected(address) as silent:
-            assert is_closed(silent)
+        with connected(address) as unreachable:
+            assert is_closed(unreachable)
         with connected(address, b"GET / HTTP/1.1\r\nX: ") as slow:
             assert drip(slow)
         with connected(address, head()) as second:

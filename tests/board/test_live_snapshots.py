@@ -20,14 +20,14 @@ READERS = 45
 """More than the threads in which requests are served."""
 
 
-class SilentNameServer:
-    """Accepts connections and says nothing until it ends them."""
+class UnreachableNameServer:
+    """Accepts connections and sends nothing until it ends them."""
 
     def __init__(self) -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listening.getsockname()[1]
         self.connections: list[socket.socket] = []
-        self.was_asked = threading.Event()
+        self.was_requested = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -36,7 +36,7 @@ class SilentNameServer:
                 self.connections.append(self.listening.accept()[0])
             except OSError:
                 return
-            self.was_asked.set()
+            self.was_requested.set()
 
     def end(self) -> None:
         self.listening.close()
@@ -45,8 +45,8 @@ class SilentNameServer:
 
 
 @pytest.fixture
-def silent() -> Iterator[SilentNameServer]:
-    made = SilentNameServer()
+def unreachable() -> Iterator[UnreachableNameServer]:
+    made = UnreachableNameServer()
     yield made
     made.end()
 
@@ -62,10 +62,10 @@ def request(address: str, path: str) -> tuple[int, str | None, bytes]:
 
 
 def test_readers_of_a_silent_cluster_hold_up_nobody_else(
-    store: Store, silent: SilentNameServer
+    store: Store, unreachable: UnreachableNameServer
 ) -> None:
     limits = {"request_timeout": 300.0, "total_timeout": 300.0}
-    clusters = [Cluster((f"127.0.0.1:{silent.port}",), "quiet", limits=limits)]
+    clusters = [Cluster((f"127.0.0.1:{unreachable.port}",), "quiet", limits=limits)]
     app = application(store, configured=lambda: clusters)
     with served(app) as address, ThreadPoolExecutor(READERS) as clients:
         reading = [
@@ -73,12 +73,12 @@ def test_readers_of_a_silent_cluster_hold_up_nobody_else(
             for path in islice(cycle(("/api/v1/live/", "/live?cluster=")), READERS)
         ]
         refused = list(islice(as_completed(reading), READERS - WAITING))
-        assert silent.was_asked.wait(60)
+        assert unreachable.was_requested.wait(60)
         for path in ("/healthz", "/readyz", "/groups", "/metrics"):
             assert request(address, path)[0] == 200, path
         waiting = [each for each in reading if each not in refused]
-        assert not any(each.done() for each in waiting), "the cluster is still silent"
-        silent.end()
+        assert not any(each.done() for each in waiting), "the cluster is still unreachable"
+        unreachable.end()
         for each in refused:
             status, after, body = each.result()
             assert (status, after) == (503, "5") and b"requests wait for a snapshot" in body

@@ -1,4 +1,4 @@
-"""What wrong passwords cost: a hash is made outside of the event loop, for few at a time.
+"""The cost of wrong passwords: a hash is made outside of the event loop, for few at a time.
 
 The hash of these tests waits until it is allowed to end, so that nothing depends on seconds: a
 server that hashes in its event loop responds to nobody meanwhile.
@@ -28,7 +28,7 @@ ATTACKER, COLLEAGUE = "127.0.0.2", "127.0.0.3"
 
 
 class Hashing:
-    """Replaces scrypt: counts its calls, and lets them end when it is told to."""
+    """Replaces scrypt: counts its calls, and lets them end when the test releases it."""
 
     def __init__(self) -> None:
         self.scrypt: Callable[..., bytes] = hashlib.scrypt

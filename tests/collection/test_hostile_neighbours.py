@@ -9,7 +9,7 @@ import pytest
 from bench.hostile_brokers import measure
 
 BOUNDS = {
-    "10,000 silent addresses": "10000 broker addresses: 9000 are left out (max_brokers",
+    "10,000 unreachable addresses": "10000 broker addresses: 9000 are left out (max_brokers",
     "10,000 host names": "10000 broker addresses: 9000 are left out (max_brokers",
     "1 million topics without queues": "a frame of 57888987 bytes (limit 33554432)",
     "10 million topics": "bytes (limit 33554432)",

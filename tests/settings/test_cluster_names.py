@@ -78,7 +78,7 @@ def test_nothing_lands_in_a_home_that_a_tick_refuses(tmp_path, mark):
     line = "2026-11-20 18:25:00 INFO - [TOPIC_PUT_NUMS] [T] "
     logs.write_text(f"{line}Stats In One Minute, SUM: 6 TPS: 0.10 AVGPT: 1.00\n")
     home = Home.of(tmp_path / f"home{mark}20")
-    said = "TIDEMARK_HOME takes a path without ?, # and %"
+    expected = "TIDEMARK_HOME takes a path without ?, # and %"
     named = ["--cluster", "c", "--broker", "b"]
     for command in (
         ["collect", "--stats-log", str(logs), *named],
@@ -86,7 +86,7 @@ def test_nothing_lands_in_a_home_that_a_tick_refuses(tmp_path, mark):
         ["tick", "--no-collect"],
     ):
         done = run(home, command)
-        assert done.returncode != 0 and said in done.stderr, done.stderr
+        assert done.returncode != 0 and expected in done.stderr, done.stderr
     assert not home.landing.exists()
 
 

@@ -1,4 +1,4 @@
-"""Which process needs which secret, and values that are no secrets."""
+"""The secrets that each process needs, and values that are no secrets."""
 
 import re
 

@@ -40,7 +40,7 @@ def test_many_endpoints_take_turns(scripted):
 
 
 def test_silent_endpoints_leave_turns_to_others(scripted):
-    async def silent(reader, writer):
+    async def unreachable(reader, writer):
         await reader.read()
 
     async def honest(reader, writer):
@@ -49,7 +49,7 @@ def test_silent_endpoints_leave_turns_to_others(scripted):
 
     async def main():
         async with AsyncExitStack() as stack:
-            deaf = [await stack.enter_async_context(scripted(silent)) for _ in range(6)]
+            deaf = [await stack.enter_async_context(scripted(unreachable)) for _ in range(6)]
             good = await stack.enter_async_context(scripted(honest))
             client = RemotingClient(max_connections=2, request_timeout=0.2, total_timeout=60)
             stack.push_async_exit(client)
@@ -62,12 +62,12 @@ def test_silent_endpoints_leave_turns_to_others(scripted):
 
 
 def test_whoever_waits_for_a_turn_fails_at_the_deadline(scripted):
-    async def silent(reader, writer):
+    async def unreachable(reader, writer):
         await reader.read()
 
     async def main():
         async with AsyncExitStack() as stack:
-            deaf = [await stack.enter_async_context(scripted(silent)) for _ in range(5)]
+            deaf = [await stack.enter_async_context(scripted(unreachable)) for _ in range(5)]
             client = RemotingClient(max_connections=1, request_timeout=30, total_timeout=0.3)
             stack.push_async_exit(client)
             calls = [client.call(endpoint, REQUEST) for endpoint in deaf]

@@ -30,7 +30,7 @@ def working():
     return sum(each.name == "resolve" for each in threading.enumerate())
 
 
-async def asked(resolver, owner, host, seconds):
+async def looked_up(resolver, owner, host, seconds):
     async with asyncio.timeout(seconds):
         return await resolver.addresses(owner, host, 1)
 
@@ -41,19 +41,19 @@ def test_ten_thousand_names_that_hang_take_four_threads_of_sixteen(stuck):
     async def main():
         resolver = Resolver()
         hostile = [
-            asyncio.create_task(asked(resolver, "hostile", f"stuck-{number}", 60))
+            asyncio.create_task(looked_up(resolver, "hostile", f"stuck-{number}", 60))
             for number in range(10_000)
         ]
         await asyncio.sleep(0)
-        found = await asked(resolver, "honest", "honest.example", 60)
+        found = await looked_up(resolver, "honest", "honest.example", 60)
         threads = working() - before
         for task in hostile:
             task.cancel()
         await asyncio.gather(*hostile, return_exceptions=True)
         # The next snapshot of the hostile cluster waits for its own threads, others do not.
         with pytest.raises(TimeoutError):
-            await asked(resolver, "hostile", "known.example", 0.2)
-        assert await asked(resolver, "honest", "honest.example", 60) == found
+            await looked_up(resolver, "hostile", "known.example", 0.2)
+        assert await looked_up(resolver, "honest", "honest.example", 60) == found
         return found, threads
 
     found, threads = asyncio.run(main())
@@ -69,10 +69,10 @@ def test_threads_end_with_their_work(stuck):
     async def main():
         resolver = Resolver()
         names = [f"host-{number}.example" for number in range(50)]
-        found = await asyncio.gather(*(asked(resolver, "a", name, 60) for name in names))
+        found = await asyncio.gather(*(looked_up(resolver, "a", name, 60) for name in names))
         assert found == [["127.0.0.1"]] * 50
         with pytest.raises(OSError, match="not known"):
-            await asked(resolver, "a", "stuck-1", 60)
+            await looked_up(resolver, "a", "stuck-1", 60)
         return resolver
 
     resolver = asyncio.run(main())
