@@ -26,9 +26,12 @@ class OlderTablesError(VersionError):
     """The tables are those of an older program."""
 
     def __init__(self, step: "Step") -> None:
+        ours = f"tidemark {installed('tidemark')}"
+        older = f"is of version {step.version}, and {ours} needs version {VERSION}"
+        lacks = f"lacks columns of {ours} ({', '.join(step.added)})"
         super().__init__(
-            f"{step.table.name} is of version {step.version}, and tidemark {installed('tidemark')} "
-            f"needs version {VERSION}: run tidemark upgrade; the next tick does it too"
+            f"{step.table.name} {older if step.version != VERSION else lacks}: "
+            "run tidemark upgrade; the next tick does it too"
         )
 
 
@@ -51,8 +54,9 @@ class Step:
         """The step in one line."""
         if self.version is None:
             return f"{self.table.name}: new"
-        columns = f", adds {', '.join(self.added)}" if self.added else ""
-        return f"{self.table.name}: version {self.version} becomes {VERSION}{columns}"
+        moves = (f"version {self.version} becomes {VERSION}",) if self.version != VERSION else ()
+        adds = (f"adds {', '.join(self.added)}",) if self.added else ()
+        return f"{self.table.name}: {', '.join((*moves, *adds))}"
 
     def run(self, catalog: Catalog) -> None:
         """Take the step, in one commit.

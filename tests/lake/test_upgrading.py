@@ -16,7 +16,7 @@ from lake.catalog_config import CatalogConfig
 from lake.decisions import decisions
 from lake.leases import RUN
 from lake.table_creation import VERSION, VERSION_PROPERTY
-from lake.table_versions import VersionError, version_of
+from lake.table_versions import OlderTablesError, VersionError, version_of
 from lake.tables import TABLES, alerting, progress, raw
 from lake.upgrading import left_to_do, upgrade
 from settings.home import Home
@@ -123,6 +123,17 @@ def test_reading_an_old_home_names_what_to_do(home):
     assert done.returncode == 1
     assert "is of version 1, and tidemark " in done.stderr
     assert "run tidemark upgrade" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_table_of_this_version_that_lacks_columns_names_them(lake):
+    """Tables of 0.2.0 have the same version, so to name it would explain nothing."""
+    with lake.table(progress.GROUPS.name).update_schema() as change:
+        change.delete_column("redelivered_share")
+    with pytest.raises(OlderTablesError, match=r"lacks columns .*\(redelivered_share\): run tidem"):
+        Lake(lake.home).table(progress.GROUPS.name)
+    assert left_to_do(lake)[-1] == "progress.groups: adds redelivered_share"
+    upgrade(lake)
+    assert "redelivered_share" in Lake(lake.home).table(progress.GROUPS.name).schema().column_names
 
 
 def test_an_upgrade_waits_for_an_old_run(home):
