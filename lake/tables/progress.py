@@ -226,8 +226,8 @@ GROUPS = Table(
         Column(
             "acknowledged",
             BOOLEAN,
-            "whether a message was acknowledged in that minute: true and false are certain, NULL "
-            "= the counters do not tell",
+            "whether a message was acknowledged in that minute, of which brokers take a sample "
+            "every 10 s: true and false are certain of it, NULL = the counters do not tell",
         ),
         Column(
             "clients",

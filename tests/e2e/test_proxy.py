@@ -61,6 +61,8 @@ MOST_ACKNOWLEDGED = 2 / 0.5 * 1.2
 """A second, of two threads with half a second a message; a fifth more, as brokers sample late."""
 
 AN_HOUR = "3600"
+SAMPLE_SECONDS = 11.0
+"""Until brokers have taken the next sample of each counter."""
 
 
 @dataclass
@@ -128,9 +130,12 @@ def consume(clients: GrpcClients) -> None:
     clients.close("g-gone")
     clients.simple("g-simple", "m_simple")
     assert clients.receive("g-simple", 200) == 200
-    clients.acknowledge("g-simple", 60)
+    clients.acknowledge("g-simple", 1)
     clients.send_remoting("m_static", 100)
     assert clients.read_remoting("m_static", "g-static", 30) >= 30
+    # Brokers take samples of a counter from its first event on: what came at once would be no rate.
+    clients.acknowledge("g-simple", 59)
+    time.sleep(SAMPLE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +221,6 @@ def test_popped_messages_of_a_slow_group_are_not_lag_zero(seen):
         assert row["inflight"] is None or least - row["lag"] <= row["inflight"] <= most
         # Pops of the same minute are deducted, so 0 is a bound, too.
         assert 0 <= (row["ack_tps"] or 0) <= MOST_ACKNOWLEDGED
-        assert row["acknowledged"] is not False
     last = seen.groups("g-slow")[-1]
     assert bound_of("ack_tps", last) is Bound.LOWER
     assert last["health"] not in ("IDLE", "STOPPED", "STALLED", "BLOCKED"), last["health_reason"]
