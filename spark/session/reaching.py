@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -113,10 +114,12 @@ def quiet() -> None:
     """Keep errors of a Connect session to who catches them, unless the environment logs them.
 
     pyspark disables its logger, and Dagster enables all that it finds. A failure of Spark was then
-    30,000 characters in front of the line about it.
+    30,000 characters in front of the line about it. Where its retries end, it warns, and raises the
+    error that the line is about.
     """
     if CONNECT_LOG_LEVEL not in os.environ:
         logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)
+        warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
 
 
 def impatient(session: Any) -> None:

@@ -65,7 +65,7 @@ MINUTES = count(1)
 
 
 def add_snapshot(lake: Lake) -> str:
-    at = board_home.now() + timedelta(minutes=next(MINUTES))
+    at = board_home.now() - timedelta(minutes=30 - next(MINUTES))
     board_home.add_snapshot(lake, at)
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 

@@ -284,8 +284,9 @@ def test_the_connect_server_is_killed_in_a_tick(parts):
     tick = parts.tick()
     time.sleep(6)
     parts.connect.kill()
-    line = failed_in_one_line(tick)
+    tick.wait(400)
     parts.connect.start()
+    line = failed_in_one_line(tick)
     parts.recovers()
     port = parts.connect.remote.rpartition(":")[2]
     assert not line or ("Spark Connect server" in line and port in line), line

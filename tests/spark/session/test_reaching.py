@@ -54,6 +54,7 @@ def test_a_spark_that_ends_while_a_session_opens_is_reported_within_seconds():
     )
     assert opening.returncode == 1
     assert "StatusCode.UNAVAILABLE" in opening.stderr
+    assert "UserWarning" not in opening.stderr, "the error alone is what a person reads"
 
 
 @pytest.mark.spark
