@@ -219,6 +219,10 @@ def _was_interrupted(error: "SerializableErrorInfo | None") -> bool:
     )
 
 
+WITHOUT_RESULT = "did not yield or return expected outputs"
+"""Part of Dagster's own report about a check without a result, as that of a table without rows."""
+
+
 def step_logger(report: Report, complain: Report, remark: Report = _ignore) -> dg.LoggerDefinition:
     """Return a Dagster logger of what a person at the command line gets to see.
 
@@ -235,8 +239,9 @@ def step_logger(report: Report, complain: Report, remark: Report = _ignore) -> d
             if event is not None and event.event_type_value == "STEP_START":
                 report(str(event.step_key))
             elif event is None and record.levelno in (logging.INFO, logging.ERROR):
-                write = complain if record.levelno == logging.ERROR else remark
-                write(str(meta.get("orig_message") or record.getMessage()))
+                text = str(meta.get("orig_message") or record.getMessage())
+                if WITHOUT_RESULT not in text:
+                    (complain if record.levelno == logging.ERROR else remark)(text)
 
     @dg.logger
     def run_logger(_: dg.InitLoggerContext) -> logging.Logger:
