@@ -1,4 +1,4 @@
-"""What Dagster records of hours that a tick computed besides its own.
+"""Materializations in Dagster for hours that a tick computed besides its own hour.
 
 Dagster records a run under the partitions that it was started with, and a tick learns only by
 loading which hours it computes. Without this the hours that it catches up would stay missing.

@@ -100,7 +100,7 @@ def maintenance(
 
 @dataclass
 class Done:
-    """What maintenance has done so far.
+    """Results of a maintenance run so far.
 
     Attributes:
         landings: folders of snapshots that were removed.
@@ -135,8 +135,8 @@ class Done:
                 self.orphans += session.sql(orphan_removal(table, now - ORPHANED)).count()
                 self.orphans += remove_leftovers(lake.table(table.name), now - ORPHANED)
         except Exception as error:
-            # What is removed of raw rows is recorded with the first of them, and without Spark no
-            # other is tried.
+            # The run records how far raw rows are removed with `raw.SNAPSHOTS`, so a failure there
+            # ends it. Without Spark no other table is tried.
             if table is raw.SNAPSHOTS:
                 raise
             session.sql("SELECT 1").collect()

@@ -20,20 +20,20 @@ KINDS = {
 
 
 RECORDS = (progress.SNAPSHOTS, quality.RESULTS)
-"""What a run writes down of itself at its end. A group of their own, so that the graph flows one
-way: collect, raw, quality, progress, alerting, record, maintain."""
+"""Tables in which a run records itself at its end. They form a group of their own, so that the
+graph flows one way: collect, raw, quality, progress, alerting, record, maintain."""
 
 
 EVERY_TICK = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(minutes=5), fail_window=timedelta(minutes=15)
 )
-"""Of what every tick writes. It depends on when, not on which hour: a backfilled past is fresh
-too. People are notified by the rules `collection_late` and `run_failed`, not by this."""
+"""Freshness policy of tables that every tick writes. It counts from the materialization, so a
+backfilled hour is fresh too. The rules `collection_late` and `run_failed` notify people."""
 
 EVERY_HOUR = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=2), fail_window=timedelta(hours=3)
 )
-"""Of what is made once an hour."""
+"""Freshness policy of assets that are materialized once an hour."""
 
 
 def key_of(table: Table) -> dg.AssetKey:

@@ -42,7 +42,7 @@ DATA_DOCS = dg.AssetKey("data_docs")
 
 
 class AuditConfig(dg.Config):
-    """Which hour is validated."""
+    """The hour that a run of the audit validates."""
 
     hour: str = Field(
         default="",

@@ -175,13 +175,13 @@ class RulesResource(dg.ConfigurableResource):
 
 
 class HealthResource(dg.ConfigurableResource):
-    """What makes a state of health, where it is not the same for all groups."""
+    """Overrides of health thresholds for single groups, from a settings file."""
 
     path: str = Field(description="settings file, TIDEMARK_HEALTH")
     required: bool = Field(default=False, description="whether the file has to exist")
 
     def thresholds(self) -> tuple[Sequence[Override], list[str]]:
-        """Those of single groups as they stand in the file now, and a line for each mistake."""
+        """Return the overrides that the file now contains, and a line for each mistake in it."""
         return health_file.read(Path(self.path), required=self.required)
 
 
@@ -233,7 +233,7 @@ class QualityResource(dg.ConfigurableResource):
 
 
 class ClientMachineResource(dg.ConfigurableResource):
-    """What consumers run on, as far as it is configured; no client reports it."""
+    """Configured machines of consumers, which no client reports."""
 
     cores: float | None = Field(default=None, description="TIDEMARK_CLIENT_CORES")
     compute_ms: float | None = Field(default=None, description="TIDEMARK_CLIENT_COMPUTE_MS")
@@ -251,5 +251,5 @@ class ClientMachineResource(dg.ConfigurableResource):
         return Sizing(most_used=self.use_percent / 100, fewest_messages=self.fewest_messages)
 
     def overrides(self) -> tuple[Sequence[MachineOverride], list[str]]:
-        """Return those of single groups as they stand in the file now, and its mistakes."""
+        """Return the machines of single groups that the file now contains, and its mistakes."""
         return machines_file.read(Path(self.path), required=self.required)

@@ -1,4 +1,4 @@
-"""What every run records of itself in its tags: that it is ours, its process, its longest time.
+"""Tags of every run of Tidemark: the mark that it is ours, its process and its longest time.
 
 A run names its process as it starts, so it makes no difference who started it: Dagster's daemon,
 its UI, the fork server or the command line.
@@ -23,7 +23,8 @@ LONGEST_TAG = "dagster/max_runtime"
 def process_tags(run_id: str, pid: int | None = None) -> dict[str, str]:
     """Return the tags of a run of Tidemark with its process; this process without an id.
 
-    With the process stands the run: one that is repeated inherits the tags of the one that died.
+    The tag names the run as well as the process, because a repeated run inherits the tags of the
+    run that died.
     """
     return {PROCESS_TAG: f"{identity(pid)}/{run_id}", **OF_TIDEMARK}
 

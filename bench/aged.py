@@ -1,4 +1,4 @@
-"""What a tick costs where many clusters have a long history, and in a new home.
+"""Cost of a tick in a home where many clusters have a long history, and in a new home.
 
 ``python -m bench.aged [--days 90] [--clusters 30] [--groups 250] [--warm 4] [--ticks 5]``. Two
 homes compute the same made-up minutes (`bench.past`) in turns. One of them already holds the past

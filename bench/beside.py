@@ -166,7 +166,7 @@ def _section(lake: Lake, periods: Sequence[Period], rows: int, every: str) -> st
             for record in instance.get_run_records(
                 dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
             )
-            # What the end of the daemon ended did not fail.
+            # A run that ended after the last period was ended with the daemon and did not fail.
             if record.end_time and record.end_time < periods[-1].end.timestamp()
         ]
     lines = []

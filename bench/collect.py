@@ -118,7 +118,7 @@ def _real(large: Large, options: argparse.Namespace) -> str:
 
 
 def _peers(options: argparse.Namespace, namesrv: str, folder: Path) -> list[list[object]]:
-    """What others take on the same brokers, right after our rounds."""
+    """Return the times of `mqadmin` and the exporter on the same brokers, after our rounds."""
     mqadmins, exporters = Cost(), Cost()
     for _ in range(3):
         mqadmins.run(mqadmin(options.version, namesrv))

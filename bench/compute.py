@@ -1,4 +1,4 @@
-"""What computing costs: one question in three engines, and whole hours of the past.
+"""Cost of computation: one question in three engines, and whole hours of the past.
 
 ``make bench-compute`` or ``python -m bench.compute [--parts question hours] [--rounds N]
 [--hours 1 6 24]``. All of it is about `bench.past.Past`, 16,000 group queues observed every
@@ -39,7 +39,7 @@ from spark.session import engine
 QUESTION_HOURS = 12
 
 PARTS = ("question", "hours")
-"""What is measured, each for itself."""
+"""Parts of the bench that can be measured separately."""
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ past.put(Lake(Home.of(Path(home))), int(first), int(last))
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command cost.
+    """Cost of one command in wall time and processor time.
 
     Attributes:
         wall: seconds on the clock.

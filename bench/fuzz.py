@@ -133,7 +133,7 @@ def frame_target() -> Callable[[bytes], None]:
         for bytes_read in (stream, framed, framed + stream):
             bit_by_bit, refused = frames(bytes_read, 7)
             whole, refused_whole = frames(bytes_read, len(bytes_read) + 1)
-            # Of a chunk with a broken frame in it, the good ones before it are not given.
+            # A chunk with a broken frame yields none of the good frames before that frame.
             assert refused == refused_whole
             assert whole == bit_by_bit[: len(whole)] and (refused or len(whole) == len(bit_by_bit))
 

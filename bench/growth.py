@@ -20,7 +20,7 @@ from bench.soak import print_line
 
 @dataclass(frozen=True)
 class Size:
-    """What was measured at one size.
+    """Measurements at one size of the cluster.
 
     Attributes:
         rows: group queues.

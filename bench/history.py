@@ -39,7 +39,7 @@ COPIED = {
 
 @dataclass(frozen=True)
 class Weight:
-    """What a home of Dagster weighs."""
+    """Size of a Dagster home: files, bytes, and bytes of the index of runs."""
 
     files: int
     size: int

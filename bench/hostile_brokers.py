@@ -40,7 +40,7 @@ COLLECT = "import sys; from tidemark.cli import main; main()"
 
 @dataclass
 class Cost:
-    """What one attack cost the process that collects.
+    """Cost of one attack for the process that collects.
 
     Attributes:
         seconds: how long it was watched from the first snapshot on.

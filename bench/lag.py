@@ -1,4 +1,4 @@
-"""What `tidemark lag` costs and whether its delays are right, compared with `mqadmin`.
+"""Cost of `tidemark lag` and correctness of its delays, compared with `mqadmin`.
 
 ``python -m bench.lag [--rounds N] [--version V]`` boots a cluster with every group of the workload.
 

@@ -160,7 +160,7 @@ OF_RAW = {
             range(4) m(member)
         WHERE member < members""",
 }
-"""Of the last hours: raw rows are kept for a few days only."""
+"""Queries of raw rows for the last hours only, because raw rows are kept for a few days."""
 
 OF_GROUP = {
     "progress.assignments": f"""
@@ -187,4 +187,4 @@ OF_GROUP = {
         SELECT {_SNAPSHOT}, consumer_group, true AS consistent
         FROM newest, (SELECT DISTINCT consumer_group FROM pairs)""",
 }
-"""Of the last hour: what members reported, every five minutes."""
+"""Queries of rows about groups for the last hour, from members' reports every five minutes."""

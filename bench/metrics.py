@@ -1,4 +1,4 @@
-"""What `/metrics` costs with 20,000 groups on topics: the refresh, and a scrape over HTTP.
+"""Cost of `/metrics` with 20,000 groups on topics: the refresh, and a scrape over HTTP.
 
 ``python -m bench.metrics [--rows N] [--queues Q] [--rounds R]`` writes one observation of N rows
 of `progress.groups` with Q queues each into a home of its own, starts `tidemark serve` on it and

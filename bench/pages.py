@@ -1,4 +1,4 @@
-"""What pages of the board cost at 16,000 group queues with 30 days of history.
+"""Cost of the board's pages at 16,000 group queues with 30 days of history.
 
 ``python -m bench.pages [--home FOLDER] [--days 30] [--pollers 20]`` writes a made-up home (or takes
 one that it wrote before), copies its past as a board that runs does, starts `tidemark serve` on it

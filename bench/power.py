@@ -51,7 +51,7 @@ MARKS = "marks"
 
 @dataclass
 class Marks:
-    """What was under way and acknowledged at a moment of a record.
+    """Operations under way and acknowledged at a moment of a record.
 
     Attributes:
         region: what was under way.

@@ -50,7 +50,7 @@ QUERY = f"""
 """A row per minute and pair; ``delay_ms`` of the part of the lag of the last step."""
 
 TOTALS = ("count(*)", "sum(lag)", "sum(produce_tps)", "sum(consume_tps)", "sum(delay_ms)")
-"""What must be the same whichever computes it."""
+"""Totals that must be equal whichever engine computes them."""
 
 Totals = Sequence[float]
 

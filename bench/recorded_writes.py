@@ -1,8 +1,8 @@
-"""What a disk may hold after a power cut, from a record of what processes did to its files.
+"""Possible contents of a disk after a power cut, from a record of all changes to its files.
 
 strace records each change of a folder by all processes: what they wrote, named, removed and synced.
-From that `Disk` makes the states that the folder may have after a cut at any moment. What was
-synced is there. Of all else each may be there or not, in three ways:
+From that `Disk` makes the states that the folder may have after a cut at any moment. Synced
+changes are there. All other changes may be there or not, in three ways:
 
 * ``nothing``: nothing that was not synced, neither content nor names;
 * ``names``: all names and no content, as of a file system that delays content;
@@ -38,7 +38,7 @@ _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class Lost(StrEnum):
-    """What a power cut takes of what was not synced."""
+    """Unsynced changes that a power cut leaves."""
 
     NOTHING_LEFT = "nothing"
     NAMES_LEFT = "names"

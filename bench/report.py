@@ -30,7 +30,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def machine() -> str:
-    """What the figures were measured on, in a few words."""
+    """Return the machine of the figures in a few words: cores, system, Python."""
     return f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 

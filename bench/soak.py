@@ -34,7 +34,7 @@ TICK_SECONDS = 900
 KILLS_PER_COMPACTION = 3
 
 CLUSTER = "struck"
-"""What the made-up cluster is called; another home may hold others too."""
+"""Name of the made-up cluster, whose rows are compared; a home may hold other clusters too."""
 
 
 def soak(

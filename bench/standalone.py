@@ -33,7 +33,7 @@ from tests.support.servers import object_store, postgresql
 from tests.support.spark_cluster import executor_settings, standalone
 
 SLOTS = 2
-"""Of the cluster: two executors of one core. The local engine has the cores of the machine."""
+"""Executors of the cluster, with one core each. The local engine has all cores of the machine."""
 
 PROGRAMS = ("java", "python", "python3", "python3.11", "tidemark")
 

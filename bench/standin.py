@@ -86,7 +86,7 @@ async def _serve(large: Large, sockets: list[socket.socket]) -> None:
 
 
 def listing(names: list[str], ports: list[int]) -> dict[tuple[int, str], bytes]:
-    """What a name server knows: masters by name, at ports of this machine."""
+    """Return a name server's response that lists masters by name, at ports of this machine."""
     groups = ",".join(
         f'"{name}":{{"brokerAddrs":{{0:"127.0.0.1:{port}"}},"brokerName":"{name}","cluster":"c"}}'
         for name, port in zip(names, ports, strict=True)

@@ -1,4 +1,4 @@
-"""Who may see and do what, checked before any route runs.
+"""Authentication and rights of requests to the board, checked before any route runs.
 
 On the loopback interface nobody has to log in unless a login is configured. A token, a user of the
 file, or the header of a trusted proxy names the person; reading and acting are separate rights.
@@ -19,10 +19,10 @@ from board.passwords import Passwords, TooManyAttemptsError
 from board.responses import problem, strict_headers
 
 OPEN_PATHS = ("/healthz",)
-"""What needs no login: it states only that the process is up."""
+"""Paths that need no login, because they state only that the process is up."""
 
 READING = ("/preferences", "/api/v1/plan")
-"""What is sent by POST and changes nothing that others see: who reads may do it."""
+"""Paths of POST requests that read rights allow: they change nothing that others see."""
 
 ASKING = ("/live", "/plan")
 """Pages that ask brokers, so no link on a page elsewhere may lead to them."""
@@ -35,7 +35,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class Person:
-    """Who sends a request.
+    """The user that sends a request, with the right to act or only to read.
 
     Attributes:
         name: recorded with what they do.

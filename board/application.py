@@ -129,7 +129,7 @@ def _handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
-        # What went wrong may hold anything: it is for the log, not for the client.
+        # The text of an error may contain secrets, so it goes to the log and not to the client.
         text = "this request failed; see the log of tidemark serve"
         # Starlette responds to it outside of all middleware.
         return _failure(request, 500, text, strict_headers(request.url.path))

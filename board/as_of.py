@@ -50,7 +50,7 @@ class PastRows:
 
 
 Shown = Newest | PastRows
-"""What a page or a response shows: the newest rows of now, or those of an instant."""
+"""The rows behind a page or a response: the newest ones, or those of a past instant."""
 
 
 def _incidents(lake: Lake, instant: datetime) -> pa.Table:

@@ -49,7 +49,7 @@ class ConnectionLimits:
 
 
 class Phase(StrEnum):
-    """What a connection waits for."""
+    """The part of an exchange that a connection waits for."""
 
     HEAD = "head"
     BODY = "body"
@@ -122,7 +122,7 @@ class Connection(H11Protocol):
         self._stalled = self.loop.call_later(self._all.limits.stalled_seconds, self.abort)
 
     def resume_writing(self) -> None:
-        """Go on sending."""
+        """Stop the timer of a client that took nothing, and resume sending."""
         super().resume_writing()
         if self._stalled:
             self._stalled.cancel()

@@ -34,7 +34,7 @@ COLUMNS = columns_with_marks(NUMBERS)
 """They, and the columns that mark them as bounds. A point is a bound where one of its rows is."""
 
 ERROR = "delay_error_ms"
-"""Of the most delayed queue, from ``progress.queues``."""
+"""Error of the delay of the most delayed queue, from ``progress.queues``."""
 
 MOST = "most_"
 """Begins the names of the largest values of a point."""
@@ -227,7 +227,7 @@ def remove_damaged(copies: Iterable[Path]) -> bool:
 def _is_whole(copy: Path) -> bool:
     try:
         with duckdb.connect() as session:
-            # Of every value something is wanted, so that no statistics are the response.
+            # Hash every value, so that the engine cannot answer from the file's statistics.
             text = "SELECT bit_xor(hash(COLUMNS(*))) FROM read_parquet(?)"
             session.execute(text, [str(copy)]).fetchall()
     except duckdb.Error:

@@ -45,7 +45,7 @@ class GroupHistory:
         """
         copies = self._copies
         stages = (copies.days, copies.hours) if by_day else (copies.hours,)
-        # Of a window without an hour of data nothing else is found.
+        # The empty part comes first: its schema is that of the result, also without other rows.
         parts, others = [_empty()], [window]
         for copies_of in stages:
             rest: list[Window] = []

@@ -11,7 +11,7 @@ from lake.schema import Table
 
 
 class Problem(BaseModel):
-    """What is wrong with a request, as RFC 9457 describes it."""
+    """The reason why a request failed, in the format of RFC 9457."""
 
     type: str = "about:blank"
     title: str

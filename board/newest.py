@@ -78,7 +78,7 @@ RESOLVED_REACH = timedelta(days=30)
 
 @dataclass(frozen=True)
 class Newest:
-    """What the board shows.
+    """The newest rows of every table that the board shows.
 
     Attributes:
         at: cluster -> instant of its newest computed snapshot that observed groups.

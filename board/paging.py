@@ -32,7 +32,7 @@ _NO_CURSOR = (
     binascii.Error,
     pa.ArrowException,
 )
-"""What text that somebody made up fails with: a cursor may hold any JSON."""
+"""Errors of an invalid cursor: a client may send any text, and any JSON inside of it."""
 
 
 @dataclass(frozen=True)

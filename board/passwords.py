@@ -21,7 +21,7 @@ from pathlib import Path
 from settings.errors import SettingsError
 
 _COST = {"n": 2**14, "r": 8, "p": 1}
-"""Of scrypt: some 50 ms and 16 MB a guess."""
+"""Parameters of scrypt, which make a guess cost some 50 ms and 16 MB."""
 
 WRONG = 10
 """Wrong passwords that a peer may send at once."""
@@ -58,7 +58,7 @@ class TooManyAttemptsError(Exception):
 
 @dataclass
 class _Peer:
-    """What a peer may still do: wrong passwords left, as of an instant, and what it has running."""
+    """State of a peer: wrong passwords left as of an instant, and running comparisons."""
 
     left: float
     at: float
@@ -112,7 +112,7 @@ class Passwords:
         return await asyncio.shield(asyncio.wrap_future(running))
 
     def _started(self, name: str, seen: bytes, password: str, kept: str) -> Future[bool]:
-        """Start a comparison, which counts as wrong until it is known to be right."""
+        """Start a comparison, which counts as a wrong password until it proves right."""
         now = self._clock()
         peer = self._peers.setdefault(name, _Peer(WRONG, now))
         self._peers.move_to_end(name)

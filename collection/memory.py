@@ -1,7 +1,7 @@
-"""What a collector remembers of a cluster between snapshots: its name, brokers, last deep one.
+"""Memory of a collector between snapshots of a cluster: name, brokers, last deep snapshot.
 
-The name server forgets a broker the moment it is killed. Without this memory the next snapshot
-would be complete, and everything on that broker gone without a word.
+The name server forgets a broker as soon as it is killed. Without this memory the next snapshot
+would count as complete, although everything on that broker is missing.
 """
 
 import json
@@ -104,9 +104,9 @@ class Memory:
         return tuple(sorted(key for key, at in self.brokers.items() if abs(now - at) <= MEMORY))
 
     def kin(self, now: datetime, without: Iterable[str] = ()) -> tuple[tuple[Remembered, ...], ...]:
-        """What the other memories remember: some may be of the same cluster.
+        """Return the brokers in the memories of other configurations, maybe of the same cluster.
 
-        It can be configured by its name, and by each of its name servers.
+        A cluster can be configured by its name, and by each of its name servers.
 
         Args:
             now: the present.

@@ -1,9 +1,9 @@
-"""Who collects a cluster: the process that holds its lease.
+"""Choice of the process that collects a cluster: the one that holds the cluster's lease.
 
-A tick holds it for one snapshot, `tidemark collect --every` for as long as it runs. Whoever does
-not get it has nothing to do while the holder's snapshots are fresh: two snapshots at once would
-cost the brokers twice, and each would forget what the other learned. A holder that hangs is not
-waited for: a snapshot too many is better than none.
+A tick holds the lease for one snapshot, `tidemark collect --every` for as long as it runs. A
+process without the lease does nothing while the holder's snapshots are fresh: two snapshots at
+once would cost the brokers twice, and each would lose what the other learned. No process waits
+for a holder that hangs, because a snapshot too many is better than none.
 """
 
 import asyncio

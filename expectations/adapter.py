@@ -27,7 +27,7 @@ Keep = Callable[[Any, Any], None]
 """Receives Great Expectations' suite and its validation result."""
 
 _OBSERVED = ("observed_value", "partial_unexpected_list", "partial_missing_list")
-"""What Great Expectations reports of a whole column; of distinct values only the lists."""
+"""Keys of a result on a whole column; results on distinct values have only the lists."""
 
 _RESULT_FORMAT = {
     "result_format": "BASIC",

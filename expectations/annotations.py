@@ -44,7 +44,7 @@ _BULK_TYPE = (
 
 @dataclass(frozen=True)
 class Given:
-    """What the rows of a window are annotated from.
+    """Inputs of the annotation of a window's rows.
 
     Attributes:
         frames: the rows of tables.

@@ -63,7 +63,7 @@ _OWN = {
         ),
     ),
     "raw.broker_metrics": (
-        # Of POP the offsets give a lower bound, and of filters the endpoint an estimate.
+        # Offsets give a lower bound for POP, and the endpoint an estimate for filtered groups.
         Expectation(
             "lag_agrees_with_offsets",
             "warn",

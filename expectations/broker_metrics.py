@@ -1,4 +1,4 @@
-"""What offsets show of the lag that a broker's metrics endpoint reports."""
+"""Lag computed from offsets, to compare with the lag of a broker's metrics endpoint."""
 
 from collections.abc import Mapping
 

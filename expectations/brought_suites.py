@@ -67,7 +67,7 @@ class BroughtExpectation:
 
     @property
     def own_check(self) -> bool:
-        """Who brings an expectation wants to be alerted about it by name."""
+        """Always true: an expectation that a person brings gets an asset check of its own."""
         return True
 
 

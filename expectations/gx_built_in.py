@@ -55,7 +55,7 @@ BUILT_IN = (
 
 
 class CountedByCondition:
-    """What is put before each built-in class; an expectation of others it leaves as it is."""
+    """Mixin for each built-in class; an expectation without our condition behaves as before."""
 
     def get_validation_dependencies(
         self: Any, execution_engine: Any = None, runtime_configuration: Any = None, **_: Any

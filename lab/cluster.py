@@ -174,7 +174,7 @@ class LabCluster:
 
     @property
     def security(self) -> Security:
-        """What those who connect need: account and certificates of a secure lab, else nothing."""
+        """Account and certificates for clients of a secure lab; `PLAIN` for any other lab."""
         if not self._state.read().secure:
             return PLAIN
         return lab_security.security(self.folder_of_certificates)

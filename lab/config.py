@@ -163,7 +163,7 @@ def _appender(name: str, folder: Path, pattern: str) -> str:
 
 
 def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """What stands in a node's folder before it starts: relative path -> text.
+    """Return the files of a node's folder before it starts: relative path -> text.
 
     ``conf/plain_acl.yml`` is read by 4.x, and only where ``extra`` has ``aclEnable``.
     """

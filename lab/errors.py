@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """What went wrong in one line: what, where and what to do."""
+    """A failure of the lab, in one line: what failed, where, and what to do."""

@@ -65,7 +65,7 @@ class Large:
                 yield topic, group, offsets
 
     def files(self) -> dict[str, str]:
-        """What a broker loads, by path below its folder in a lab."""
+        """Return the files that a broker loads: path below its folder in a lab -> text."""
         topics = dict.fromkeys(self.topic_names, self.queues)
         topics |= {retry_topic(group): 1 for group in self.group_names}
         progress = {f"{topic}@{group}": offsets for topic, group, offsets in self.progress()}

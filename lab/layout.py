@@ -1,4 +1,4 @@
-"""Which nodes a lab has and the ports they take. Pure: nothing is started or opened here.
+"""The nodes of a lab and their ports. Pure: nothing is started or opened here.
 
 With port base P:
 
@@ -61,7 +61,7 @@ class Node(BaseModel, frozen=True):
 
     @property
     def role(self) -> Literal["namesrv", "proxy", "broker"]:
-        """What it is, whatever else runs in its process."""
+        """The role of the node, also where a process runs several roles."""
         if self.broker is not None:
             return "broker"
         return "namesrv" if self.grpc_port is None else "proxy"

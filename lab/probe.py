@@ -23,7 +23,7 @@ def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]]
 
 
 def unreachable(brokers: list[str], security: Security = PLAIN) -> list[str]:
-    """Those of these broker addresses that do not respond now."""
+    """Return the given broker addresses that do not respond now."""
 
     async def request() -> list[BaseException | object]:
         async with RemotingClient(total_timeout=3, security=security) as client:

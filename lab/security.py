@@ -24,7 +24,7 @@ Issuer = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 def security(folder: Path) -> Security:
-    """What a client of a secure lab needs, with the certificates of that folder."""
+    """Return account and TLS settings for clients of a secure lab with that folder."""
     return Security(
         ACCOUNT,
         Tls(str(folder / "ca.pem"), str(folder / "client.pem"), str(folder / "client.key")),
@@ -46,7 +46,7 @@ def write_certificates(folder: Path) -> None:
 
 
 def broker_properties(version: str) -> Mapping[str, str]:
-    """What makes a broker require an account: ACL 1 up to 4.x, ACL 2 since 5.3."""
+    """Return properties that make a broker require an account: ACL 1 up to 4.x, ACL 2 since 5.3."""
     if version.startswith("4."):
         return {"aclEnable": "true"}
     name, secret = ACCOUNT.access_key, ACCOUNT.secret_key

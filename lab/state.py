@@ -10,7 +10,7 @@ from lab.processes import Process
 
 
 class State(BaseModel):
-    """What was started in a home.
+    """The record of a lab in its home: nodes and started processes.
 
     Attributes:
         version: RocketMQ version of every node.
@@ -42,7 +42,7 @@ class StateFile:
         return self._path.exists()
 
     def read(self) -> State:
-        """What the file holds now.
+        """Return the state in the file.
 
         Raises:
             LabError: there is none, or it cannot be read.

@@ -246,7 +246,7 @@ def _full(address: str) -> str:
 
 def _fetch(io: FileIO, address: str, target: Path, known: Proof | None) -> Proof:
     """Copy a file of a table, unless an older backup holds it; return its size and checksum."""
-    # Of what is known the size suffices: a run waits for the lease until all files are copied.
+    # The size proves a known file, without a checksum: runs wait for the lease during the copy.
     found = known or proof_of(target)
     if found and target.exists() and target.stat().st_size == found[0]:
         return found

@@ -37,7 +37,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a backup holds, as its file ``backup.json`` states.
+    """The contents of a backup, as its file ``backup.json`` states them.
 
     Attributes:
         program: the version of tidemark that made it.

@@ -13,14 +13,14 @@ from rocketmq.consume_modes import NUMBERS, Certainty, Number
 
 
 class Bound(StrEnum):
-    """What a number is of the truth, where it is not the truth itself."""
+    """Kind of bound that a number is: the true value is not below, or not above, it."""
 
     LOWER = "lower"
     UPPER = "upper"
 
     @property
     def mark(self) -> str:
-        """The sign that stands before the number."""
+        """The sign that is shown before the number."""
         return {Bound.LOWER: "≥", Bound.UPPER: "≤"}[self]
 
 

@@ -43,7 +43,7 @@ TABLES_SECONDS = 60.0
 """Longest wait for another process that makes the tables, which takes seconds."""
 
 OVERTAKEN = (CommitFailedException, ValidationException)
-"""What PyIceberg raises when another writer committed to the table, or to the rows, first."""
+"""Errors of PyIceberg when another writer committed to the table, or to the rows, first."""
 
 
 @retry(

@@ -12,7 +12,7 @@ UNUSABLE = (
     *(OSError, EOFError, ValueError, LookupError, AssertionError, SystemError),
     *(ValidationError, DatabaseError),
 )
-"""What libraries raise at files that are missing, damaged or not readable."""
+"""Errors that libraries raise at files that are missing, damaged or not readable."""
 
 OBJECT_STORE = (
     "check the object store: TIDEMARK_S3_ENDPOINT, TIDEMARK_S3_REGION, AWS_ACCESS_KEY_ID and "
@@ -21,7 +21,7 @@ OBJECT_STORE = (
 DATABASE = "check PostgreSQL, and TIDEMARK_CATALOG_URI"
 NO_BUCKET = "create the bucket, or mend TIDEMARK_WAREHOUSE and TIDEMARK_LANDING"
 FREE = "free it, or put back a copy of it"
-"""Of the catalog of a home, a file that another program may have locked."""
+"""Advice for the catalog file of a home, which another program may have locked."""
 
 PUT_BACK = "put back a copy of its files; what is computed, tidemark recompute makes again"
 

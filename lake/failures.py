@@ -28,7 +28,7 @@ _GONE = re.compile(
     r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "(.*?)"',
     re.DOTALL,
 )
-"""What gRPC writes of a server that no longer responds; Spark's is the only one."""
+"""Text of gRPC's error about a server that does not respond; only Spark is called by gRPC."""
 
 _CAUSED = re.compile(r"^[^\S\n]*+Caused by: (.+)$", re.MULTILINE)
 _APPENDED = re.compile(
@@ -61,7 +61,7 @@ def essence(text: str) -> str:
 def one_line(error: BaseException) -> str:
     """Return the failure in one line, with its type where the text does not explain itself.
 
-    Of settings files it has all mistakes, however many: each is to be mended.
+    A failure of settings files names all mistakes, however many, because each must be mended.
     """
     if mistakes := getattr(error, "mistakes", ()):
         return "; ".join(" ".join(str(each).split()) for each in mistakes)

@@ -24,7 +24,7 @@ HiddenQueues = Mapping[str, frozenset[Place]]
 
 @dataclass(frozen=True)
 class Quarantined:
-    """What the quarantine of a window means to computations.
+    """Effect of the quarantine of a window on computations.
 
     Attributes:
         tables: full names of the raw tables with quarantined rows.

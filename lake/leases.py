@@ -18,14 +18,14 @@ from filelock import FileLock, Timeout
 from settings.home import Home, write_whole
 
 RUN = "run"
-"""Of runs that change tables, and of upgrades and backups of them."""
+"""Lease that runs, upgrades and backups hold while they change or copy tables."""
 
 INCIDENTS = "incidents"
 NOTIFIER = "notifier"
 SILENCES = "silences"
 
 TABLES = "tables"
-"""Of making the tables that a catalog lacks."""
+"""Lease of the process that creates the tables that a catalog lacks."""
 
 
 class LeaseError(Exception):

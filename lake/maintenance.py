@@ -1,6 +1,6 @@
-"""What keeps a table small: removal of old rows, compaction, expiry of old states.
+"""Statements that keep a table small: removal of old rows, compaction, expiry of snapshots.
 
-Iceberg's own procedures do the work; which rows and snapshots they may touch is decided here.
+Iceberg's own procedures do the work; this module decides which rows and snapshots they change.
 """
 
 from contextlib import suppress

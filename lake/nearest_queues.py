@@ -1,4 +1,4 @@
-"""Which snapshot holds the queues that offsets of clients' files are compared with."""
+"""Choice of the snapshot whose queues are compared with offsets of clients' files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ CONNECTION = {
 """Longest waits for a server that does not respond, in the words of its client library."""
 
 _NAME_LENGTH = 63
-"""Of ``application_name``; the server cuts it there."""
+"""Length at which the server cuts ``application_name``."""
 
 _SETTLE = sa.text("""
 select set_config(name, wanted.value, false)
@@ -62,7 +62,7 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1
   and l.database = (select oid from pg_database where datname = current_database())
   and (l.classid::bigint << 32) | l.objid::bigint = :key
 """)
-"""Who holds a lease, and whether it is this connection."""
+"""The holder of a lease, and whether it is this connection."""
 
 _HOLDERS = sa.text("""
 select distinct a.application_name

@@ -37,10 +37,10 @@ Frozen = TypeVar("Frozen", PartitionSpec, Schema, Snapshot)
 _read = FromInputFile.table_metadata
 
 _kept: dict[str, tuple[str, TableMetadata]] = {}
-"""Of each table's folder the metadata file that was read last, and what it holds."""
+"""The metadata file that was read last, with its metadata, by the folder of the table."""
 
 _of_clock_ahead: dict[str, str] = {}
-"""Of each table's folder the metadata file whose instants were put back when it was read."""
+"""The metadata file whose instants were set back when it was read, by the table's folder."""
 
 MOST_KEPT = 64
 """More than a catalog has tables; a process of many homes forgets the first ones."""

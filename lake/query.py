@@ -19,9 +19,9 @@ ISOLATED = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-"""What a session starts with in which a person's SQL computes on the rows it was given.
+"""First statements of a session in which a person's SQL runs on registered rows.
 
-It reads no file, no variable of Python, and writes nothing.
+With them the SQL can read no file and no variable of Python, and can write nothing.
 """
 
 _WORDS_OF_SQL = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"

@@ -1,4 +1,4 @@
-"""What a table holds of a window that a run replaces, and what its files hold around it.
+"""Rows of a table around a window that a run replaces, as its data files divide them.
 
 Iceberg replaces rows by a condition only where every row of a data file matches it, or none. After
 compaction a file holds the rows of many runs.

@@ -32,7 +32,7 @@ ALL_RAW = frozenset(table.name for table in raw.ALL)
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What the computation of a window needs to know; no computation reads it for itself.
+    """Inputs of the computation of a window, decided once; no computation reads them for itself.
 
     Attributes:
         window: the instants that the run computes and replaces.

@@ -1,4 +1,4 @@
-"""What the processes of one deployment share in addition to the tables: leases and small state."""
+"""Leases and small state, which the processes of a deployment share besides the tables."""
 
 from dataclasses import dataclass
 

@@ -37,7 +37,7 @@ class OlderTablesError(VersionError):
 
 @dataclass(frozen=True)
 class Step:
-    """What brings one table to the present version.
+    """The step that brings one table to the present version.
 
     Attributes:
         table: its declaration.

@@ -28,7 +28,7 @@ def left_to_do(lake: Lake) -> list[str]:
         return [Step(table, None).line for table in TABLES.values()]
     steps = list(pending(lake.unchecked_catalog))
     is_older = any(step.version is not None for step in steps)
-    # Of present tables the mode is the choice of a person, as that of a shared volume.
+    # A home with present tables keeps its mode: a person chose it, as for a shared volume.
     return [*(_folder(lake.home) if is_older else []), *(step.line for step in steps)]
 
 

@@ -38,7 +38,7 @@ Offsets = Mapping[OffsetKey, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the requests for store times may cost.
+    """Limits of the cost of requests for store times.
 
     Attributes:
         requests: requests to one broker at most, one per group and topic.

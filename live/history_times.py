@@ -86,15 +86,15 @@ FROM (
 )
 GROUP BY number
 """
-"""Of each message's queue: its newest step, the newest that holds the message, the oldest above it.
+"""For each message three steps of its queue: the newest, its newest holder, the oldest above.
 
-A step that restarts a queue (a fall of ``max_offset``) holds all messages below its end.
+A step that restarts a queue (a fall of ``max_offset``) contains all messages below its end.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading the history may cost.
+    """Limits of the cost of reading the history.
 
     Attributes:
         rows: rows of the timeline, as files hold them.

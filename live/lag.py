@@ -113,7 +113,7 @@ def _clients(snapshot: Snapshot) -> dict[str, list[Client]]:
 
 @dataclass(frozen=True)
 class _Missing:
-    """What a snapshot could not read.
+    """Parts of the cluster that a snapshot could not read.
 
     Attributes:
         unreachable: whether progress of a broker is missing because a request failed there.

@@ -46,7 +46,7 @@ class StoreTime:
 
 @dataclass(slots=True)
 class StoreTimes:
-    """What is known of first unconsumed messages beyond the snapshot itself.
+    """Store times of first unconsumed messages, which the snapshot itself does not contain.
 
     Attributes:
         known: by queue of a group, the store time of its first readable unconsumed message.

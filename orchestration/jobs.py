@@ -46,7 +46,7 @@ TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""
 
 RETRY = UnlessInterrupted(max_retries=1, delay=2)
-"""Of the steps of a tick: a server may just be restarting, or another writer have been first."""
+"""Retries of a tick's steps: a server may be restarting, or another writer committed first."""
 
 
 def _job(

@@ -168,7 +168,7 @@ def _by_hash(
     topic: str, virtual_nodes: int, queues: Sequence[Queue], clients: Sequence[str]
 ) -> dict[str, list[Queue]]:
     """`AllocateMessageQueueConsistentHash`: the next place on the ring, around its end."""
-    # Of two places with the same hash the later one stands, as in the client's map.
+    # The later of two places with the same hash replaces the earlier, as in the client's map.
     ring = {
         _hash(f"{client}-{place}"): client for client in clients for place in range(virtual_nodes)
     }

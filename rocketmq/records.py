@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(slots=True, frozen=True)
 class LeftOut:
-    """What the limit of one part of a snapshot left out.
+    """Number of items of one part of a snapshot that a limit left out.
 
     Attributes:
         part: ``lite_topics``, and of a deep snapshot ``clients`` | ``counters`` | ``tags`` |
@@ -54,7 +54,7 @@ class LeftOut:
 
     @property
     def line(self) -> str:
-        """What is missing, in one line for people, with the setting that limits it."""
+        """The missing items in one line for people, with the setting that limits them."""
         things, setting = _LIMITED[self.part]
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"{self.items} {things}{at} were left out ({setting} in clusters.yaml)"
@@ -67,12 +67,12 @@ _LIMITED = {
     "tags": ("queues without a sample of tags", "max_tag_requests"),
     "store_times": ("groups on topics without store times", "max_store_times"),
 }
-"""What a limit leaves out of each part of a snapshot, and its name in ``clusters.yaml``."""
+"""The items that the limit of each part leaves out, and its name in ``clusters.yaml``."""
 
 
 @dataclass(slots=True)
 class Broker:
-    """One broker address, master or slave; of an unreachable one only the first three fields."""
+    """One broker address, master or slave; an unreachable one has only the first three fields."""
 
     broker: str
     broker_id: int
@@ -284,7 +284,7 @@ class ConsumeStatsSample:
 
 @dataclass(slots=True, frozen=True)
 class BrokerMetric:
-    """What a broker's metrics endpoint reports of a group on a topic, summed over its queues.
+    """A group's lag on a topic by a broker's metrics endpoint, summed over the queues.
 
     Attributes:
         lag: ``rocketmq_consumer_lag_messages``; like the others None without a sample.

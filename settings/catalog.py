@@ -1,4 +1,4 @@
-"""Which Iceberg catalog holds the tables, and where their files and landed snapshots lie."""
+"""Settings of the Iceberg catalog, of the warehouse and of the landing."""
 
 from dataclasses import dataclass, field
 

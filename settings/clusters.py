@@ -1,8 +1,8 @@
-"""Which clusters are collected, and how: from the file of clusters, or one by its name servers.
+"""Clusters to collect and how: from the file of clusters, or one cluster by its name servers.
 
-Light on purpose: the file's own rules (`settings.clusters_file`) are imported only when there is a
-file. Secrets are read when a snapshot starts and live no longer than it; a `Cluster` only knows
-where they are.
+The module is light on purpose: the rules of the file (`settings.clusters_file`) are imported only
+when there is a file. Secrets are read when a snapshot starts and live no longer than it; a
+`Cluster` only knows where they are.
 """
 
 import os
@@ -114,7 +114,7 @@ class Cluster:
 
     @property
     def key(self) -> str:
-        """What distinguishes this cluster from all others that are configured."""
+        """The key of this cluster among all configured ones: its name, else its name servers."""
         return self.name or ";".join(self.namesrv)
 
     def deep(self, last: datetime | None, now: datetime, turn: int) -> DeepOptions | None:
@@ -142,7 +142,7 @@ class Cluster:
         environment: Mapping[str, str] = os.environ,
         kin: tuple[tuple[Remembered, ...], ...] = (),
     ) -> ClusterTarget:
-        """What the collector is given, with the secrets as they are now.
+        """Return the target of the collector, with the secrets as they are now.
 
         Raises:
             SettingsError: the account is not where the settings point.

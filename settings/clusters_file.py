@@ -139,7 +139,7 @@ class Limits(_Strict):
 
 
 class DeepLimits(_Strict):
-    """What deep snapshots may cost; `rocketmq.snapshot.deep_options.DeepOptions` describes each."""
+    """Limits of deep snapshots, as `rocketmq.snapshot.deep_options.DeepOptions` describes them."""
 
     max_clients: Limit | None = None
     max_stats: Limit | None = None
@@ -270,7 +270,7 @@ def _located(detail: ErrorDetails) -> Place:
 
 
 def _without_secrets(detail: ErrorDetails) -> str:
-    """What is wrong; whatever was written about an account may be the secret itself."""
+    """Return the mistake, without any value of an account, which may be the secret itself."""
     if detail["type"] == "too_short" and detail["loc"] == ("namesrv",):
         return "empty: HOST:PORT of its name servers is wanted"
     if detail["type"] == "too_short" and detail["loc"] == ("proxies",):

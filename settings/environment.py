@@ -50,7 +50,7 @@ TAKES = {
     "greater_than": "a number above 0",
     "finite_number": "a number above 0",
 }
-"""What a variable accepts, by what pydantic finds wrong with its value."""
+"""Values that a variable accepts, by pydantic's type of the error."""
 
 
 def _setting(default: Any, description: str, unit: str = "", **more: Any) -> Any:
@@ -311,7 +311,7 @@ class Settings(BaseSettings):
 
     @property
     def basics(self) -> BasicSettings:
-        """Those that every command needs."""
+        """The settings that every command needs."""
         return BasicSettings(
             self.home,
             self.namesrv,
@@ -368,7 +368,7 @@ class Settings(BaseSettings):
 
     @property
     def catalog(self) -> CatalogSettings:
-        """Which catalog holds the tables."""
+        """The settings of the catalog that holds the tables."""
         return CatalogSettings(
             self.catalog_type,
             self.catalog_uri.get_secret_value(),
@@ -390,7 +390,7 @@ class Settings(BaseSettings):
 
     @property
     def metrics(self) -> MetricsSettings:
-        """Which families of metrics are exported."""
+        """The families of metrics that are exported."""
         return MetricsSettings(
             self.metrics_native, self.metrics_exporter, self.metrics_own, self.metrics_queues
         )

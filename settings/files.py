@@ -1,4 +1,4 @@
-"""Which settings files a process reads: those in the home, unless a variable names another."""
+"""Settings files that a process reads: those of the home, unless a variable names another."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What makes a state: the defaults of the contract.
+    """Thresholds of the states of health; the defaults are those of the contract.
 
     Attributes:
         known: of the `settings.constants.OBSERVATIONS` that count so many have to be known.

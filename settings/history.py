@@ -6,7 +6,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """What a computation takes from before its window; the defaults are those of the contract.
+    """How far back a computation reads before its window; the defaults are those of the contract.
 
     Attributes:
         longest_gap: the longest gap between two observations that a rate is computed over.

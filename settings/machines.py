@@ -1,4 +1,4 @@
-"""What consumers run on, which no client reports: for every group, and overrides for some."""
+"""Machines of consumers, which no client reports: the default and overrides for groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from settings.fields import Globs, Strict
 
 
 class GroupMatch(Strict, frozen=True):
-    """Which groups and topics a rule is about.
+    """Condition on the groups and topics that a rule is about.
 
     Everything by default, ``%RETRY%`` topics too: messages that wait there for another attempt are
     waiting like any others, and the alert's subject names the topic.
@@ -18,27 +18,27 @@ class GroupMatch(Strict, frozen=True):
 
 
 class TopicMatch(Strict, frozen=True):
-    """Which topics a rule is about."""
+    """Condition on the topics that a rule is about."""
 
     cluster: Globs = ("*",)
     topic: Globs = ("*",)
 
 
 class BrokerMatch(Strict, frozen=True):
-    """Which brokers a rule is about, by default all, masters and slaves."""
+    """Condition on the brokers that a rule is about; by default all, masters and slaves."""
 
     cluster: Globs = ("*",)
     broker: Globs = ("*",)
 
 
 class ClusterMatch(Strict, frozen=True):
-    """Which clusters a rule is about."""
+    """Condition on the clusters that a rule is about."""
 
     cluster: Globs = ("*",)
 
 
 class TableMatch(Strict, frozen=True):
-    """Which results of ``quality.results`` a rule is about."""
+    """Condition on the rows of ``quality.results`` that a rule is about."""
 
     table: Globs = ("*",)
     expectation: Globs = ("*",)

@@ -1,4 +1,4 @@
-"""Which families of metrics the board exports."""
+"""Switches of the metric families that the board exports."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which Spark computes, and how much memory a driver of our own takes."""
+"""Settings of Spark: the engine that computes, and the memory of a driver of our own."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote

@@ -178,7 +178,7 @@ def read_sections(
 def _wrong_top(
     top: Any, lists: Sequence[str], others: Sequence[str]
 ) -> tuple[list[str], str] | None:
-    """What is wrong with the document as a whole: where, and the words."""
+    """Return place and text of a mistake in the document as a whole; None without one."""
     key = lists[0]
     if top is None:
         return [], f"empty: write `{key}:` and a list of {key}"
@@ -193,7 +193,7 @@ def _wrong_top(
 
 
 def reason(detail: ErrorDetails, *, show: bool = True) -> str:
-    """What pydantic found wrong with a field, in one line.
+    """Return pydantic's reason against a field in one line.
 
     Args:
         detail: one entry of ``ValidationError.errors()``.
@@ -223,7 +223,7 @@ def field(path: Place) -> str:
 
 
 def kind(value: Any) -> str:
-    """What a value is, for a person: ``a list``, ``text``, ``nothing``, or itself."""
+    """Return the kind of a value in words, as ``a list`` or ``nothing``, else the value itself."""
     names = {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}
     return names.get(type(value), f"{short(value)}")
 

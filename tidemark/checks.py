@@ -17,7 +17,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Check:
-    """What `tidemark doctor` checks under one name.
+    """A check of `tidemark doctor`, which prints one line for it.
 
     Attributes:
         name: as its line begins.

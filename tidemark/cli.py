@@ -41,7 +41,7 @@ COMMANDS = {
 answers before Spark, Dagster or PyIceberg would be imported."""
 
 WITHOUT_PANDAS = ("show", "incidents", "quarantine", "serve")
-"""Those that read tables, and run neither Spark nor Great Expectations, which alone need it."""
+"""Commands that only read tables. Only Spark and Great Expectations need pandas."""
 
 
 class _Commands(TyperGroup):

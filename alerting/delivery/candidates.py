@@ -1,4 +1,4 @@
-"""Which incidents a delivery reads, and which of them concern a channel."""
+"""Selection of the incidents that a delivery reads and that a channel has to consider."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta

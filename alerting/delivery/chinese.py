@@ -1,4 +1,4 @@
-"""What kinds of alert rules state and advise, in Chinese, for messages and pages."""
+"""Chinese texts of alert rule kinds (statement, hint, recovery) for messages and pages."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 FILE = Path(__file__).parent / "zh_alerts.yaml"
-"""English to Chinese."""
+"""Translations of texts, from English to Chinese."""
 
 
 @cache

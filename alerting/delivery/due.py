@@ -1,4 +1,4 @@
-"""Which notifications are due on a channel, and which wait or are never sent.
+"""Decision on each notification of a channel: it is due, it waits, or it is never sent.
 
 Transitions of an incident are delivered in order, and its resolution only where its firing was
 delivered. A notification that is silenced, inhibited or in quiet hours waits. When the incident
@@ -73,7 +73,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Due:
-    """What to do on a channel now.
+    """Notifications that a channel has to send now, and entries that change without sending.
 
     Attributes:
         notifications: to send, in order of time.

@@ -1,4 +1,4 @@
-"""Which channels were notified that an incident fires, and not yet that it resolved.
+"""Channels that were notified of a firing incident and not yet of its resolution.
 
 A resolution can be found long after it happened, when a backlog is computed. It is still delivered
 where the firing was. ``alerting.notifications`` is kept for ever, so it is read as a whole only at

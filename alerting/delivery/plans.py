@@ -1,4 +1,4 @@
-"""What one delivery does on one channel: messages to send, and entries to write without sending."""
+"""Plan of one delivery on one channel: messages to send, entries to write without sending."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def next_digest(channel: Channel, now: datetime) -> datetime | None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do on a channel now.
+    """Messages that a channel has to send now, and entries that change without sending.
 
     Attributes:
         channel: the channel.
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def notifications(self) -> list[Notification]:
-        """Those of all groups."""
+        """The notifications of all groups, in one list."""
         return [each for group in self.groups for each in group]
 
     def repeat_at(self, notification: Notification, now: datetime) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What was recorded of notifications: rows of ``alerting.notifications``, by incident."""
+"""Recorded notifications of incidents: rows of ``alerting.notifications``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,7 +21,8 @@ def notifications_of(lake: Lake, incident: Incident) -> list[dict[str, Any]]:
 class Records:
     """The entries of some incidents on all channels, as one delivery reads and writes them.
 
-    What it writes it remembers, so that a message states what happened before it without a query.
+    It remembers the entries that it writes, so a message states earlier notifications without a
+    query.
     """
 
     def __init__(

@@ -189,7 +189,7 @@ def unheld(entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
 
 @dataclass(frozen=True)
 class Ready:
-    """What is due on a channel.
+    """Notifications of a channel that are due now, and entries that wait for their group.
 
     Attributes:
         groups: the notifications of each group.

@@ -1,7 +1,7 @@
-"""What people do with incidents: find, acknowledge and resolve them, from any surface.
+"""Actions of people on incidents: find, acknowledge and resolve them.
 
-The command line and the board call these functions, so both record who did it and why, and respond
-a wrong use with the same line.
+The command line and the board call these functions, so both record who acted and why, and both
+report a wrong use with the same line.
 """
 
 from collections.abc import Callable

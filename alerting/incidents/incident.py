@@ -102,7 +102,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def match_labels(self) -> dict[str, str]:
-        """What routes and inhibitions match: its columns, and the labels of its rule."""
+        """The labels that routes and inhibitions match: own columns before labels of the rule."""
         columns = {"cluster": self.cluster, **self.row}
         columns |= {name: getattr(self, name) for name in ("severity", "rule", "kind", "subject")}
         own = {name: str(columns[name]) for name in OWN_LABELS if columns.get(name) is not None}

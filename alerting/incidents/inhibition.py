@@ -23,7 +23,7 @@ HIDDEN = (
         only="hidden",
     ),
 )
-"""What an unreachable broker or an unreadable cluster hides, which no rule file need declare."""
+"""Built-in inhibition: an unreachable broker or unreadable cluster inhibits what it hides."""
 
 
 def apply_inhibition(

@@ -38,7 +38,7 @@ INSTANTS = (
     *("opened_at", "fired_at", "acknowledged_at", "resolved_at"),
     *("observed_at", "last_true_at", "streak_at"),
 )
-"""What of an incident has the time of an observation, or of a person's action."""
+"""Fields of an incident that hold the time of an observation or of a person's action."""
 
 PIPELINE_KINDS = frozenset(name for name, kind in KINDS.items() if kind.source == PIPELINE)
 """Kinds of rules about Tidemark's own work."""

@@ -1,4 +1,4 @@
-"""What alert rules of all kinds share: fields, overrides, and what applies to a subject."""
+"""Base of all alert rules: common fields, overrides, and the rule as applied to a subject."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -109,12 +109,12 @@ class BaseRule(Strict, frozen=True):
 
     @property
     def words(self) -> str:
-        """What notifications state when it is true."""
+        """The statement of notifications when the rule is true."""
         return self.kind_definition.words
 
     @property
     def limit(self) -> float:
-        """What the value is compared with; 0 for a kind without a threshold."""
+        """The threshold that the value is compared with; 0 for a kind without one."""
         return getattr(self, "threshold", 0.0)
 
     def conditions(self) -> tuple[str, ...]:

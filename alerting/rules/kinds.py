@@ -19,7 +19,7 @@ PIPELINE = "pipeline"
 
 @dataclass(frozen=True)
 class Kind:
-    """What rules of a kind compare.
+    """A kind of alert rules: the rows, the value and condition on them, and the texts.
 
     Attributes:
         source: the rows: `GROUPS` (``progress.groups``), `TOPICS` (``progress.topics``), `BROKERS`

@@ -18,7 +18,7 @@ OWN_LABELS = (
 
 
 class IncidentMatch(Strict, frozen=True):
-    """Which incidents are meant: every field has to match, of each one glob.
+    """A condition on incidents: every field that is set has to match by one of its globs.
 
     Attributes:
         severity: ``critical`` | ``warning`` | ``info``.

@@ -75,7 +75,7 @@ def _webhook(value: Any) -> Any:
 
 
 class Receiver(Strict, frozen=True):
-    """Who is notified, and where. Everything in it may be a secret and is never shown.
+    """A person or team to notify, with addresses. Any field may be a secret, so none is shown.
 
     Attributes:
         name: unique over all files.

@@ -102,7 +102,7 @@ class Routing:
 
     @property
     def used_receivers(self) -> tuple[Receiver, ...]:
-        """Those that get anything: without routes, none but `TIDEMARK_NOTIFY_URLS`."""
+        """Receivers of the rule files that can be notified; none without routes."""
         return self.receivers if self.root or self.broadcasts else ()
 
     def routes(self, labels: Mapping[str, str]) -> list[Node]:

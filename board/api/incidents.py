@@ -44,7 +44,7 @@ class Act(BaseModel):
 
 
 class NewSilence(BaseModel):
-    """What is muted, for how long and why."""
+    """A silence to create: the incidents that it mutes, how long and why."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     match: dict[str, list[str]] = Field(

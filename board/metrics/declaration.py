@@ -1,4 +1,4 @@
-"""What a metric is declared with: its name, help, labels, and the SELECT that its samples are from.
+"""Declaration of a metric: its name, help and labels, and the SELECT that yields its samples.
 
 Metrics that share labels share one `Source`: a SELECT of label columns, then value columns, over
 the newest rows of the tables. A table of the SELECT is named like the declared one, with ``_``

@@ -25,7 +25,7 @@ SOURCES = (*KEPT, *FEW)
 
 @dataclass(frozen=True)
 class Facts:
-    """What the server knows besides rows.
+    """Facts that metrics export and no row of a table contains.
 
     Attributes:
         version: the version of Tidemark.

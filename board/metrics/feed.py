@@ -1,4 +1,4 @@
-"""What the metrics read besides the board's newest rows: counters, deliveries, sizes, ticks."""
+"""Inputs of the metrics: the newest rows, counters, deliveries, table sizes, tick times."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -291,7 +291,7 @@ BUILD = Source(
 )
 
 SOURCES = (GROUPS, HEALTH, TOPICS, QUEUE, INCIDENTS)
-"""Those that change only when a table does."""
+"""Sources of metrics that change only when a table does."""
 
 OF_ITSELF = (SNAPSHOT_AGE, COLLECTION, PROBLEMS, NOTIFICATIONS, TICK, ROWS, BUILD)
-"""Those that change with the clock, or are few."""
+"""Sources of metrics that change with the clock, or that have few samples."""

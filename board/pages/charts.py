@@ -71,7 +71,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """What happened at an instant."""
+    """An event to mark on the time axis of a chart."""
 
     at: datetime
     title: str
@@ -81,7 +81,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a template draws.
+    """A chart as lines, areas and texts that a template draws.
 
     Attributes:
         title: what it shows.

@@ -1,4 +1,4 @@
-"""What all pages share: templates, language, colours, the instant shown, and what is wrong."""
+"""Common layout of pages: templates, language, colours, the instant shown, and problems."""
 
 import hashlib
 import hmac

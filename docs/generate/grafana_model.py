@@ -1,4 +1,4 @@
-"""What a Grafana dashboard is declared with: variables, rows, panels and expressions."""
+"""Declaration of a Grafana dashboard: variables, rows, panels and expressions."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the Grafana dashboards show: their variables, rows, panels and expressions."""
+"""The Grafana dashboards: their variables, rows, panels and expressions."""
 
 from docs.generate.grafana_model import Board, Panel, Variable
 

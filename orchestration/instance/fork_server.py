@@ -209,7 +209,8 @@ def main() -> None:
     from orchestration.instance.dagster_private import read_migrations
 
     read_migrations()
-    # What is imported stays; a collector that walked it would copy its pages into every run.
+    # Imported objects stay. A garbage collection that visited them would copy their pages into
+    # every run.
     gc.freeze()
     server = _Server(sys.argv[1], installation)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -31,8 +31,8 @@ START_SECONDS = 120
 LENGTH_BYTES = 4
 
 STALE = b"stale"
-"""What a server responds to a request that it forks for no more: its installation is not that of
-the request, or it cannot make a process."""
+"""Response of a server that no longer forks: its installation differs from that of the request,
+or it cannot create a process."""
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where Tidemark's own packages are: a checkout, or the folder of all installed packages."""
@@ -49,7 +49,7 @@ OWN_PACKAGES = (
     "spark",
     "tidemark",
 )
-"""Those that a run imports."""
+"""The packages of Tidemark that a run imports."""
 
 forked = False
 """Whether this process was forked for a run; it must not hand the run on."""

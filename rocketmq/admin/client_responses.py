@@ -82,7 +82,7 @@ class ProcessQueue:
 
 @dataclass(slots=True, frozen=True)
 class PullLimits:
-    """What a queue's cache in a client may hold; above it the client does not pull the queue.
+    """Limits of a queue's cache in a client; above one of them the client does not pull the queue.
 
     From ``pullThresholdForQueue``, ``pullThresholdSizeForQueue``, ``consumeConcurrentlyMaxSpan``
     and ``popThresholdForQueue``. At a rebalance the client sets the first two again where it has

@@ -1,8 +1,8 @@
-"""What brokers with an endpoint for Prometheus report there: a further witness.
+"""Reports of brokers' Prometheus endpoints, as a second source beside the offsets.
 
-The endpoint reckons the lag of groups by a way of its own, which is no better than the offsets: see
-the page on POP. It is read to be compared. Messages that wait for their time (timer messages), and
-the number of light queues (from 5.5.1 on), are reported nowhere else.
+The endpoint computes the lag of groups in its own way, which is no better than the offsets: see
+the page on POP. It is read for comparison. Messages that wait for their time (timer messages) and
+the number of light queues (from 5.5.1 on) are reported nowhere else.
 """
 
 import asyncio

@@ -115,7 +115,7 @@ async def read_deep(
 
 @dataclass(frozen=True)
 class _DeepSnapshot:
-    """What all readers of one deep snapshot share.
+    """Client, snapshot and options that all readers of one deep snapshot share.
 
     Attributes:
         client: the transport.

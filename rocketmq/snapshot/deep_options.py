@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class DeepOptions:
-    """Which parts a deep snapshot has, and what they may cost. A limit of 0 leaves a part out.
+    """The parts of a deep snapshot and their limits. A limit of 0 leaves a part out.
 
     Attributes:
         client_reports: send requests to clients (307, 223).

@@ -1,4 +1,4 @@
-"""Which members of consumer groups are online, and at which brokers."""
+"""Members of consumer groups that are online, with the brokers where they are."""
 
 import re
 from collections.abc import Container, Iterable

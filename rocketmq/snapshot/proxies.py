@@ -22,7 +22,7 @@ from rocketmq.wire.errors import BadResponseError, RemotingError, ResponseError
 
 @dataclass(slots=True, frozen=True)
 class ProxyMembers:
-    """What proxies reported.
+    """Online members of groups as proxies reported them.
 
     Attributes:
         responded: proxies that reported; None when none is configured.

@@ -23,7 +23,7 @@ SMALL_BODY = 64 * 1024
 
 @dataclass(slots=True)
 class Allowance:
-    """What one snapshot has taken, of what it may take.
+    """Bytes and values that one snapshot has received, and their limits.
 
     Attributes:
         max_bytes: bytes received at most.

@@ -15,7 +15,7 @@ _Key = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _Value = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _TABLE = msgspec.json.Decoder(dict[str, dict[_Key, _Value]])
 _PLACE = b"<table>"
-"""What stands in the place of a table that was taken out."""
+"""Placeholder in a body for a table that was taken out."""
 
 
 class IntegerTable(dict[str, dict[int, int]]):

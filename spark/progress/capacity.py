@@ -61,7 +61,7 @@ MEMBER = (*GROUP_ID, "client_id")
 """A client of a group in a snapshot."""
 
 CLIENTS, THREADS = "clients", "threads"
-"""What the number of queues limits."""
+"""Values of ``queues_limit``: the number of queues limits clients, or threads."""
 
 
 def capacity(
@@ -139,7 +139,7 @@ def _machine(machine: Machine, overrides: Sequence[MachineOverride]) -> dict[str
         if found.compute_share is None:
             compute_ms = machine.compute_ms if found.compute_ms is None else found.compute_ms
             share = F.lit(compute_ms).cast("double") / _call_ms()
-        # Of a call that was never measured nothing is known; no call computes longer than it takes.
+        # A call that was never measured has no share. No call computes longer than it takes.
         share = F.when(share > 1, F.lit(1.0)).otherwise(share)
         return F.lit(cores).cast("double"), F.when(F.col("consume_rt_ms").isNotNull(), share)
 

@@ -84,7 +84,7 @@ def _event_rows(rows: DataFrame) -> DataFrame:
     return rows.withColumns(missing).select(*progress.EVENTS.column_names)
 
 
-# What clients report of their queues.
+# Events of clients' reports about their queues.
 
 
 def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:

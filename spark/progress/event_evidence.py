@@ -1,4 +1,4 @@
-"""What shows why a queue's offsets moved: members, restarts, masters, what was delivered."""
+"""Evidence of why a queue's offsets moved: members, restarts, masters, delivered messages."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F

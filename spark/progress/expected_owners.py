@@ -43,7 +43,7 @@ def ring() -> Column:
             F.sequence(F.lit(0), F.lit(VIRTUAL_NODES - 1)),
             lambda place: F.struct(
                 _hash(F.concat(member, F.lit("-"), place.cast("string"))).alias("at"),
-                # Of two places with the same hash the later one counts.
+                # The later of two places with the same hash comes first and counts.
                 (-index * VIRTUAL_NODES - place).alias("order"),
                 member.alias("member"),
             ),

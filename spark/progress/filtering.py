@@ -23,7 +23,7 @@ Z = 1.959963984540054
 
 @dataclass(frozen=True)
 class Evidence:
-    """What filtering is estimated from: rows of the window, and earlier ones that are still valid.
+    """Inputs of the estimate of filtering: rows of the window, and earlier ones still valid.
 
     Attributes:
         tags: ``raw.queue_tags``, None where there are none.

@@ -3,7 +3,7 @@
 from spark.columns import QUEUE, SNAPSHOT
 
 QUEUE_ID = ("broker", "topic", "queue_id")
-"""What joins of queues in one snapshot need."""
+"""The key for joins of queues in one snapshot."""
 
 GROUP = (*SNAPSHOT, "consumer_group")
 """A group in a snapshot."""
@@ -15,10 +15,10 @@ GROUP_QUEUE = (*GROUP_TOPIC, "broker", "queue_id")
 """A queue of a group in a snapshot."""
 
 GROUP_ID = ("snapshot_id", "consumer_group")
-"""What joins on `GROUP` need: a snapshot has one instant and one cluster."""
+"""The key for joins on `GROUP`; a snapshot has one instant and one cluster."""
 
 GROUP_TOPIC_ID = (*GROUP_ID, "topic")
-"""What joins on `GROUP_TOPIC` need."""
+"""The key for joins on `GROUP_TOPIC`."""
 
 GROUP_TOPIC_HISTORY = ("cluster", "consumer_group", "topic")
 """A group on a topic over time."""

@@ -219,7 +219,7 @@ _OF_QUEUES = (
     *("min_offset", "max_offset", "newest_stored_at", "source"),
     *("previous_max_offset", "written_base", "run"),
 )
-"""What a consumer row needs of its queue, besides the key."""
+"""Columns that a consumer row takes from its queue, besides the key."""
 
 
 def _of_consumers() -> list[Column]:

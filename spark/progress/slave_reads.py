@@ -54,7 +54,7 @@ def slave_reads(stats: DataFrame, brokers: DataFrame, queues: DataFrame) -> Data
         .groupBy(*READER)
         .agg(F.sum("tps").alias("slave_tps"))
     )
-    # What the master reads next is the first message that was not handed out.
+    # The master would read next the first message that was not handed out.
     waiting = queues.groupBy(*READER).agg(
         F.min(F.when(F.col("readable_lag") > 0, F.coalesce("pull_at", "consumer_at"))).alias("at")
     )

@@ -1,4 +1,4 @@
-"""What is users' own: topics and groups of RocketMQ itself exist in ``raw.*`` only."""
+"""Conditions that select users' own topics and groups; RocketMQ's own stay in ``raw.*``."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F

@@ -25,8 +25,8 @@ ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""Of a local master only: executors elsewhere must reach the driver, at the address of
-``TIDEMARK_DRIVER_HOST``, or that ``spark-defaults.conf`` or ``SPARK_LOCAL_IP`` sets."""
+"""Addresses of a driver with a local master. Executors elsewhere must reach the driver, at the
+address in ``TIDEMARK_DRIVER_HOST``, ``spark-defaults.conf`` or ``SPARK_LOCAL_IP``."""
 
 JAVA_OPTIONS = (
     # Iceberg plans a scan in a pool and checks every 10 ms whether it is done; a query here has
@@ -83,7 +83,7 @@ def _of_each_session(catalog: CatalogConfig) -> dict[str, str]:
         # Spark describes a plan in a text for its pages at the start, and again whenever it adapts
         # it: 200,000 characters of a large one, in 50 ms. Nobody reads them.
         "spark.sql.maxPlanStringLength": "5000",
-        # Of a table that PyIceberg made, Spark takes the default of old tables, gzip, else.
+        # Without it Spark compresses tables made by PyIceberg by gzip, the default of old tables.
         "spark.sql.iceberg.compression-codec": "zstd",
     }
 
@@ -131,7 +131,7 @@ def driver_config(
         # Each sort and aggregation takes at least a page, which is cleared; the default is 32 MB.
         "spark.buffer.pageSize": "2m",
         "spark.ui.enabled": "false",
-        # What its pages would show of the last 1000 queries takes 100 MB of memory else.
+        # By default Spark keeps the last 1000 queries for its pages, which take 100 MB.
         "spark.sql.ui.retainedExecutions": "100",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

@@ -147,7 +147,7 @@ def down(home: Home) -> bool:
 
 
 def log_file(home: Home) -> Path:
-    """What the engine printed."""
+    """Return the file of the engine's output."""
     return home.engine / "engine.log"
 
 

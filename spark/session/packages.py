@@ -22,7 +22,7 @@ DRIVERS = {
     "postgresql": "org.postgresql:postgresql:42.7.14",
     "s3": "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
 }
-"""What else Spark needs, by what a catalog needs."""
+"""Further packages of Spark, by the kind of catalog or store that needs each."""
 
 SHA256 = {
     ICEBERG: "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",

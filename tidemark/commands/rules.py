@@ -22,7 +22,7 @@ REPLAYED = (
     *("opened_at", "fired_at", "resolved_at", "state", "severity", "rule", "subject"),
     *("peak_value", "threshold", "observations", "suppressed_by"),
 )
-"""What is printed of an incident that a replay finds."""
+"""Columns that are printed of an incident of a replay."""
 
 
 @app.command()
