@@ -1,4 +1,4 @@
-"""What every test may request: one Spark session and one real cluster per run of the tests."""
+"""Fixtures of every test: one Spark session and one real cluster per run of the tests."""
 
 import atexit
 import gc
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from spark.session.engine import Engine
     from tests.support.homes import Warm
 
-# What fixtures need they import themselves: a process that only hands out tests starts a second
-# sooner without it, and every other one begins after that.
+# Fixtures import their modules themselves. The process that only hands out tests then starts a
+# second sooner, and every other process starts after it.
 
 # The Sparks of the tests live for minutes: what the second compiler gains later never pays there.
 # Without it Java reserves 48 MB for code, which Spark's generated code overflows: a fifth of all
@@ -55,8 +55,8 @@ ENGINE_HOME = "ENGINE_HOME_OF_TESTS"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes a place for the engine, before other processes inherit the environment."""
-    # What a shell starts in the background ignores SIGINT. Dagster's code then ignores SIGTERM too,
-    # and so would all that tests start: they waited minutes for processes to end.
+    # A process that a shell starts in the background ignores SIGINT. Dagster's code then ignores
+    # SIGTERM too, as would all processes of the tests, which waited minutes for their end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         os.environ[ENGINE_HOME] = tempfile.mkdtemp(prefix="tidemark-engine-")

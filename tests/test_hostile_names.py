@@ -54,7 +54,7 @@ NAMES = (
     "\\N{BULLET} \\x41 \\u0041",
     "x" * 255,
 )
-"""What a group, a topic, a client or a rule may be called."""
+"""Hostile names of a group, a topic, a client or a rule."""
 
 HTML = {"Accept": "text/html"}
 FORBIDDEN = {"img", "iframe", "object", "embed", "style", "base"}

@@ -14,7 +14,7 @@ from settings.environment import Settings
 from tests.support.loaded_snapshots import at, load, snapshot
 
 TABLES = (raw.TOPICS, progress.SNAPSHOTS)
-"""What of a run is run here: these need no Spark."""
+"""Tables that a run of these tests computes, as they need no Spark."""
 
 
 @pytest.fixture(autouse=True)

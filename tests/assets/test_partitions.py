@@ -1,4 +1,4 @@
-"""Which hours are partitions: those that can be computed."""
+"""Hours that are partitions: those that can be computed."""
 
 from datetime import UTC, datetime, timedelta
 

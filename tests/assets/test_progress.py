@@ -1,4 +1,4 @@
-"""What the materialization of a table reports besides its rows."""
+"""Metadata of a table's materialization besides its rows."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What the validation results of a table make of its check."""
+"""Result of a table's asset check, from its validation results."""
 
 from dataclasses import replace
 

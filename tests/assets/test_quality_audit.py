@@ -1,4 +1,4 @@
-"""Which hour an audit validates."""
+"""The hour that an audit validates."""
 
 import time
 from datetime import UTC, datetime

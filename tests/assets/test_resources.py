@@ -1,4 +1,4 @@
-"""What a run does with the tables' resource: it names itself, and changes tables alone."""
+"""The resource of the tables in a run: the run names itself, and only one changes tables."""
 
 from datetime import UTC, datetime, timedelta
 

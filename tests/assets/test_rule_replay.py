@@ -1,4 +1,4 @@
-"""What rules would have made of the past: the same whether it is read at once or piece by piece."""
+"""Replay of rules on the past: the same incidents whether it is read at once or in pieces."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -91,7 +91,7 @@ EXPECTED = [
     (
         "lab/back/orders",
         0,
-        # What came back takes twice as long to be over.
+        # A reopened incident takes twice as long to resolve.
         [("FIRING", 2), ("RESOLVED", 10), ("FIRING_2", 23), ("RESOLVED_2", 40)],
         16,
     ),

@@ -1,4 +1,4 @@
-"""Which raw tables a run searches for rows that it must not compute on."""
+"""Raw tables that a run searches for rows that it must not compute on."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

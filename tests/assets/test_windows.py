@@ -1,4 +1,4 @@
-"""What bodies of assets read: which windows are searched for repeated keys."""
+"""Windows that assets read: those that are searched for repeated keys."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which firings of rules count as false, and which faults as missed: rows as a tick writes them."""
+"""False firings of rules and missed faults, counted on rows as a tick writes them."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Who may: logins, rights, other sites, and what stands on every response."""
+"""Access to the board: logins, rights, other sites, and headers of every response."""
 
 import base64
 from collections.abc import Iterator

@@ -50,7 +50,7 @@ def test_the_past_is_shown_after_its_raw_rows_are_removed(
 def test_where_a_snapshot_was_read_is_unknown_without_raw_rows(
     filled: Lake, store: Store, old: datetime
 ) -> None:
-    """Of the sources only the logs of counters are known, by the id."""
+    """The only source that a snapshot's id shows is the log of counters."""
     row = store.past.at(old).of(raw.SNAPSHOTS).to_pylist()[0]
     assert row["cluster"] == CLUSTER and row["observed_at"] == old
     assert row["status"] is None and row["brokers_answered"] is None

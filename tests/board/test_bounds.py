@@ -80,7 +80,7 @@ def pages(client: TestClient) -> list[str]:
 
 
 def unmarked(text: str) -> list[str]:
-    """What stands before each number of a page that has no mark before it."""
+    """Return the text before each number of a page that has no mark of a bound."""
     shown = re.sub(r'data-chart="[^"]*"', "", text)
     return [
         shown[max(0, place.start() - 60) : place.end()]

@@ -19,7 +19,7 @@ from tests.support.asgi import respond
 
 
 def test_no_expression_takes_the_square_of_a_text() -> None:
-    """Those of addresses, forms, globs, durations and of errors that quote them."""
+    """The patterns are those of addresses, forms, globs, durations, and errors that quote them."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.hostile_patterns"],
         cwd=Path(__file__).parents[2],

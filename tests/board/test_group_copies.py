@@ -57,7 +57,7 @@ def past(day: Lake, tmp_path: Path) -> Store:
 
 @dataclass(frozen=True)
 class Copying:
-    """What copying all of that day does.
+    """Rows before and after all hours of that day are copied.
 
     Attributes:
         before: rows of `HOURS`, read from the tables.

@@ -27,7 +27,7 @@ AT = board_home.now() - timedelta(minutes=3)
 NEXT = AT + timedelta(minutes=1)
 OLD, NEW = "31,313", "57,575"
 MARKS = (NEW, NEW.replace(",", ""), "later-rule", "LATER", "later_expectation")
-"""What stands in no response before the tick is over."""
+"""Texts that no response contains before the tick has ended."""
 
 
 def numbers(text: str) -> list[dict[str, object]]:

@@ -74,7 +74,7 @@ def test_a_step_is_the_least_with_few_points(hours, observations, step):
 
 
 def test_what_is_no_number_is_unknown():
-    """Of a point it is no largest value, and no chart reaches up to infinity."""
+    """Infinity is no largest value of a point, so no chart reaches up to it."""
     table = rows((0, 1), (1, 2), (2, 3)).drop_columns("lag")
     table = table.append_column("lag", pa.array([float("inf"), 7.5, float("nan")], pa.float64()))
     found = series(table, "observed_at", ["lag"], 300)

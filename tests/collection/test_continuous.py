@@ -195,7 +195,7 @@ def test_landing_that_fails_goes_on_by_itself(home):
 
 
 def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monkeypatch):
-    """What it refused waits; landing that takes longer than an interval."""
+    """Refused snapshots wait in the home, and landing may take longer than an interval."""
     refusing = Disk(tmp_path / "landing")
     refusing.root.write_text("in the way")
     responds, tried = threading.Event(), threading.Event()

@@ -22,7 +22,7 @@ BOUNDS = {
 """By attack the bound that a problem of the hostile cluster names."""
 
 DESCRIPTORS = 400
-"""Of the process; a connection to each of a thousand addresses would take more."""
+"""Open files of the process; a connection to each of a thousand addresses would take more."""
 
 
 @pytest.mark.slow

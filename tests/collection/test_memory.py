@@ -1,4 +1,4 @@
-"""What the collector remembers: a broker that was killed is still expected for a day."""
+"""Memory of the collector: a broker that was killed is still expected for a day."""
 
 from datetime import UTC, datetime, timedelta
 from errno import ENOSPC
@@ -156,7 +156,7 @@ def test_many_name_servers_with_long_names_have_a_memory(state):
 
 
 def missed(state, target, brokers, now):
-    """Who is expected beside the brokers of one address each that a name server reports."""
+    """Return the brokers expected in addition to those that a name server reports."""
     memory = Memory.of(state, target)
     groups = {
         broker: BrokerGroup(broker, "past", {0: address}) for broker, address in brokers.items()
@@ -190,7 +190,7 @@ def test_a_damaged_file_is_an_empty_memory(state, text):
 
 
 def test_a_file_that_is_no_text_is_an_empty_memory(state, tmp_path):
-    """Of any cluster: every snapshot reads the memories of the others too."""
+    """A damaged memory of one cluster must not fail others, whose snapshots read it too."""
     Memory.of(state, TARGET).learn(snapshot(START, Minute(0)))
     (name,) = state.names("collector")
     (tmp_path / name).write_bytes(b"\xff\xfe")

@@ -15,7 +15,7 @@ from tests.support.spark_cluster import Standalone, standalone
 START = floor_hour(datetime.now(UTC)) - 8 * HOUR
 MINUTES = [minute for minute in PAST if not minute.corrupt]
 HALVES = (MINUTES[:4], MINUTES[4:])
-"""What each of two ticks finds landed."""
+"""Snapshots that have landed before each of two ticks."""
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,7 @@ def cluster(tmp_path_factory, store) -> Iterator[Standalone]:
 
 @pytest.fixture(scope="session")
 def embedded_rows(tmp_path_factory, spark_engine):
-    """What a home without servers computes of the same landing, by table."""
+    """Rows by table that a home without servers computes from the same landing."""
     home = Home.of(tmp_path_factory.mktemp("embedded"))
     with warmed(home, spark_engine) as embedded:
         for minutes in HALVES:

@@ -94,7 +94,7 @@ class Deployment:
             self.collecting = None
 
     def warnings(self) -> list[str]:
-        """What the newest collector printed, but for its snapshots."""
+        """Lines of the newest collector's output, without those about snapshots."""
         lines = self.logs[-1].read_text().splitlines()
         return [line for line in lines if " COMPLETE " not in line and ": left out " not in line]
 
@@ -160,7 +160,7 @@ class Connect:
         self._stack.close()
 
     def _processes(self, name: str) -> list[psutil.Process]:
-        """Those whose command line names it."""
+        """Return the processes whose command line contains the name."""
         found = []
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # one that has ended has no command line

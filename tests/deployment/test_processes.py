@@ -1,4 +1,4 @@
-"""What the compose file starts, started from the wheel by a user without rights.
+"""The processes of the compose file, started from the wheel by a user without rights.
 
 PostgreSQL and the object store are real, brokers are a stand-in. Each process has a home of its
 own, as on a host of its own: they share PostgreSQL and the bucket. The user may write to that home
@@ -201,7 +201,7 @@ def test_processes_that_are_killed_lose_and_double_nothing(started, store):
 
 
 def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
-    """What collector, runs and board made of their own homes, against one home that has it all."""
+    """Rows of collector, runs and board with homes of their own equal those of a single home."""
     for name in ("daemon", "collector"):
         ended = started.running.pop(name)
         ended.terminate()

@@ -21,7 +21,7 @@ from tests.support.offset_requests import offsets_one_by_one
 from tidemark.output import to_json
 
 SHARED = "shared"
-"""What the tests call the session's cluster: what one of them has seen, the next can miss."""
+"""Configured name of the session's cluster, so that tests share one memory of its brokers."""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -92,7 +92,7 @@ CLUSTERS = {"modes": (PLAIN, {}), "modes-kv": (OF_KV_SERVICE, KV_SERVICE)}
 
 @dataclass(kw_only=True)
 class Truth:
-    """What the clients of a group know.
+    """The truth about a group, as its clients know it.
 
     Attributes:
         oldest: before and after the first message of the second batch was sent.

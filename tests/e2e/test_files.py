@@ -24,7 +24,7 @@ OLDER = 90
 
 
 def of_a_store(minute: float) -> Snapshot:
-    """What the files of both brokers hold, where commits stand as some time before."""
+    """Return the snapshot of both brokers' files, with consumer offsets as some time before."""
     made = snapshot(START, Minute(minute, deep=False), CLUSTER)
     made.source, made.staleness_ms = "store", 5_000
     made.consumer_offsets = [

@@ -61,7 +61,7 @@ def unfinished(snapshot: Snapshot) -> int:
 
 
 def until(what: str, found: Callable[[], Any]) -> Any:
-    """What is found within a time that suffices on a busy machine."""
+    """Return the first true result within a time that suffices on a busy machine."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if result := found():
@@ -127,7 +127,7 @@ def test_a_snapshot_with_lite_topics_is_complete(seen):
 
 
 def test_lag_is_what_the_consumer_has_not_finished(seen):
-    """Of those two only: the group has no row on their topic, or where nobody consumes."""
+    """Only the two consumed lite topics have rows: not their parent topic, nor a third one."""
     assert set(rows_of(seen.left)) == {ALICE, BOB}
     assert unfinished(seen.left) == 2 * SENT - seen.finished
     assert unfinished(seen.working) >= unfinished(seen.left)

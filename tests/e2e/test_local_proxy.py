@@ -40,7 +40,7 @@ IS_NEWER = chosen_version() >= "5.5"
 
 @dataclass
 class Seen:
-    """What was read of the cluster while its clients waited.
+    """A snapshot of the cluster while its clients waited.
 
     Attributes:
         cluster: the cluster, still running.

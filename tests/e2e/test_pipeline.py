@@ -41,7 +41,7 @@ LATE = PAST[3]
 """Lands when all others are computed."""
 
 ARRIVALS = (PAST[:1], (*PAST[1:3], *PAST[4:8]), PAST[8:])
-"""What has landed by the time of each tick."""
+"""Snapshots that land before each tick."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What is computed of a real cluster, against what its brokers' own files hold."""
+"""Computed rows of a real cluster, compared with the files of its brokers."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ BUILT_FOR = {
     ("g-hung", "lab_hung"): {"BLOCKED"},
     ("g-gone", "lab_orders"): {"STOPPED"},
 }
-"""What groups of the workload must be; more of them depend on how busy the machine is."""
+"""Health that groups of the workload must have; others depend on the load of the machine."""
 
 
 def wait_until_stuck(target):

@@ -1,4 +1,4 @@
-"""What people have decided on quarantined rows, as it is read."""
+"""Decisions of people on quarantined rows, as they are read."""
 
 from dataclasses import asdict, replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which loaded snapshots a tick computes."""
+"""Loaded snapshots that a tick computes."""
 
 import pytest
 
@@ -140,7 +140,7 @@ def test_a_part_reaches_through_what_follows_a_late_snapshot(rows_of_three_hours
 
 
 def test_a_part_leaves_clusters_that_miss_nothing_in_it(rows_of_three_hours):
-    """Of another cluster only the newest snapshot is missing, after the end of the part."""
+    """The other cluster misses only its newest snapshot, which lies after the end of the part."""
     load(rows_of_three_hours, snapshot(0), snapshot(120))
     load(rows_of_three_hours, *(snapshot(minute, cluster="other") for minute in (1, 119, 121)))
     mark_computed(rows_of_three_hours, 1, 119, cluster="other")

@@ -123,7 +123,7 @@ def test_a_write_that_fails_leaves_nothing(home, monkeypatch, position):
 
 @pytest.mark.parametrize("pid", [4711, os.getpid()], ids=["another", "our own"])
 def test_a_landing_that_was_killed_is_not_listed(home, pid):
-    """What rmtree would have removed stays: the dot in front of its name keeps it out.
+    """The folder remains because rmtree did not run, but its leading dot hides it.
 
     In a container the next process has the id of the killed one, and could not land.
     """

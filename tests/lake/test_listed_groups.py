@@ -1,4 +1,4 @@
-"""Which snapshots list all groups of their cluster, whatever their problems are."""
+"""Snapshots that list all groups of their cluster, whatever their problems are."""
 
 import pytest
 

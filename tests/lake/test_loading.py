@@ -213,7 +213,7 @@ def test_snapshots_older_than_raw_retention_are_not_loaded(lake):
     assert len(loaded.snapshots) == 3
 
 
-# What is structurally wrong
+# Files whose structure is wrong
 
 WRONG = {
     "corrupt": ("queue_offsets", damage, "queue_offsets.parquet is not readable Parquet"),
@@ -322,7 +322,7 @@ def test_a_row_without_an_instant_has_that_of_its_snapshot(lake):
     assert found.num_rows == pq.read_metadata(item.path / "queue_offsets.parquet").num_rows
 
 
-# What other writers do and is no fault
+# Files of other writers that are valid
 
 NANOSECONDS = pa.timestamp("ns", tz="UTC")
 RIGHT = {
@@ -408,7 +408,7 @@ def fail_at(monkeypatch, position, after):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """What a home holds whose loads nobody killed."""
+    """The contents of a home whose loads were not killed."""
     lake = Lake(Home.of(tmp_path_factory.mktemp("undisturbed")))
     put(lake.home, START, [*THREE, Minute(20)])
     damage(sorted(landed(lake.home))[0].path / "brokers.parquet")

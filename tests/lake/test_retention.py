@@ -1,4 +1,4 @@
-"""What is kept how long, and that what was removed is remembered."""
+"""Retention of rows and landed snapshots, and the memory of what was removed."""
 
 import os
 import time
@@ -103,7 +103,7 @@ def test_what_a_killed_collector_left_unfinished_leaves_the_landing(lake):
         (path / "topics.parquet").write_bytes(b"PAR1")
     two_days_ago = time.time() - 2 * 86_400
     os.utime(killed, (two_days_ago,) * 2)
-    # Who writes may well write the past: `tidemark collect --stats-log` does.
+    # A collector may be writing the past, as `tidemark collect --stats-log` does.
     assert remove_landed(lake, NOW + timedelta(days=2)) == 0
     assert not killed.exists() and at_work.exists()
     os.utime(at_work, (two_days_ago,) * 2)

@@ -72,7 +72,7 @@ def home(tmp_path) -> Home:
 
 @pytest.fixture
 def write(home: Home, empty_lake: Lake) -> Callable[..., int]:
-    """What adds rows to the history of the home, which is made by it."""
+    """A function that creates the home's history where needed and adds rows to it."""
     return lambda *rows: copied(empty_lake, home).append(TABLES["progress.timeline"], list(rows))
 
 

@@ -51,7 +51,7 @@ OFFSETS = {
 """By how much the clock of the wrong snapshot is off, or what it shows."""
 
 INGESTED = ("half-hour", "day", "30days", "year", "y9999", "y1")
-"""What a home has computed already, when its own clock was wrong, and let change incidents."""
+"""Offsets of clusters that a home computed, with incidents, while its own clock was wrong."""
 
 OPENED_AHEAD = "year"
 """The clock that was ahead when the incident opened, too."""
@@ -96,7 +96,7 @@ CASES = [
 
 
 def taken(case: Case, at: datetime, true_at: datetime, lag: int) -> Snapshot:
-    """What a collector brings home at an instant that its clock shows as another."""
+    """Return the snapshot of a collector whose clock shows another instant than the true one."""
     produced = 200_000 + int(true_at.timestamp()) % 100_000
     return Snapshot(
         case.cluster,
@@ -115,7 +115,7 @@ def taken(case: Case, at: datetime, true_at: datetime, lag: int) -> Snapshot:
 
 
 def ingest(lake: Lake, now: datetime, last_at: datetime) -> None:
-    """What a tick leaves that computes by a clock that is wrong, with the time of its commits."""
+    """Write the rows and commit times of a tick that computes by a wrong clock."""
     cases = [case for case in CASES if case.way == "ingested"]
     for table in TABLES.values():
         if "snapshot_id" not in table.column_names or table.namespace not in ("raw", "progress"):

@@ -1,4 +1,4 @@
-"""Which run begins each minute: one is always collecting, whatever else is at work."""
+"""The run that each minute starts: some run always collects, whatever else is running."""
 
 import shutil
 import subprocess
@@ -55,7 +55,7 @@ def under_way(instance, job, tags=None, status=dg.DagsterRunStatus.STARTED):
 
 
 def evaluated(instance, schedule=every_minute, later=1):
-    """What a schedule starts that many minutes from now."""
+    """Return the result of a schedule that many minutes from now."""
     at = datetime.now(UTC) + timedelta(minutes=later)
     with dg.build_schedule_context(instance=instance, scheduled_execution_time=at) as context:
         return schedule(context)

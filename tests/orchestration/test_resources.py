@@ -1,4 +1,4 @@
-"""What the environment configures."""
+"""Resources as environment variables configure them."""
 
 import dagster as dg
 import pytest

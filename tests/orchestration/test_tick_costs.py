@@ -1,7 +1,7 @@
-"""What a tick pays whatever its rows: each query, job and commit costs hundredths of a second.
+"""Fixed costs of a tick: each query, job and commit takes hundredths of a second.
 
-Seconds depend on the machine; these counts do not. Who adds a query changes a number here, and
-every tick of every installation pays for it.
+Seconds depend on the machine; these counts do not. An engineer who adds a query changes a number
+here, and every tick of every installation pays for it.
 """
 
 import json
@@ -20,7 +20,7 @@ MOST_OF_TICKS = (
     {"queries": 25, "jobs": 66, "commits": 30},
     {"queries": 15, "jobs": 49, "commits": 18},
 )
-"""Of the first tick, of one with what clients report, and of one after it."""
+"""Most queries, jobs and commits of the first tick, of one with client reports, of a later one."""
 
 
 def test_a_tick_runs_no_more_queries_jobs_and_commits_than_before(tmp_path):

@@ -1,4 +1,4 @@
-"""What tests of the RocketMQ room share: recorded answers and a server that misbehaves on order."""
+"""Fixtures of the RocketMQ tests: recorded responses, and a server that misbehaves on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +30,7 @@ def recorded() -> Callable[[str, str], bytes]:
 
 @pytest.fixture(scope="session")
 def golden() -> dict[str, dict[str, str]]:
-    """What the real classes print, by version and name (several lines where pretty)."""
+    """Output of RocketMQ's own classes, by version and name (several lines where pretty)."""
     versions: dict[str, dict[str, str]] = {}
     name = version = ""
     for line in (FIXTURES / "golden" / "encodings.txt").read_text().splitlines():
@@ -47,7 +47,7 @@ def golden() -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def scripted() -> Callable[[Behaviour], object]:
-    """What starts a server that does what no broker does; an async context with its address."""
+    """A function that starts a server with a scripted behaviour: async context of its address."""
 
     @asynccontextmanager
     async def serve(behaviour: Behaviour) -> AsyncIterator[str]:

@@ -188,7 +188,7 @@ def test_config_gives_everybody_everything(queues, clients):
 
 @given(names, queue_lists, client_lists, names)
 def test_consistent_hash_moves_queues_to_the_new_member_only(topic, queues, clients, newcomer):
-    """What a consistent hash is for; an average moves queues between those who stay."""
+    """Consistent hashing exists for this: an average moves queues between old members too."""
     newcomer = f"new {newcomer}"
     before = allocate("CONSISTENT_HASH", topic, queues, clients)
     after = allocate("CONSISTENT_HASH", topic, queues, [*clients, newcomer])

@@ -49,7 +49,7 @@ def test_one_cluster_of_several():
 
 
 def test_brokers_of_other_clusters_are_not_remembered():
-    """Of snapshots before ``cluster`` was set, or of a first one with ``--namesrv`` alone."""
+    """Memories from before ``cluster`` was set, or of ``--namesrv`` alone, hold other brokers."""
     of_all = (("broker-a", 0, "a:0"), ("broker-b", 0, "b:0"), ("broker-c", 0, "c:0"))
     alone = [("broker-b", 0, "b:0", True)]
     assert expect(A, B, cluster="two", remembered=of_all[:2]) == (alone, [])
@@ -207,7 +207,7 @@ BEHIND_A_PROXY = {
     203: 206,
     402: b'{"messageRequestModeMap":{}}',
 }
-"""What a broker responds for a group that is online at a proxy only."""
+"""Responses of a broker about a group that is online at a proxy only."""
 
 
 def at_the_proxy(client_id="host@7@0@dn34gsc275r9", topic="t", language="JAVA"):
@@ -256,7 +256,7 @@ def test_a_proxy_reports_who_is_online(scripted):
 
 
 def test_the_version_of_a_grpc_client_is_unknown(scripted):
-    """What its connection reports is the proxy's version, as a Java client's too."""
+    """The connection of a gRPC client reports the proxy's version, and so it is discarded."""
     assert proxied(scripted, at_the_proxy(), []).clients[0].version is None
     remoting = proxied(scripted, at_the_proxy("10.0.0.1@7#55", "%RETRY%g"), [])
     assert remoting.clients[0].version == "V5_5_0"
@@ -390,7 +390,7 @@ def listing(*brokers):
 
 
 def of(broker, cluster):
-    """What that broker responds."""
+    """Return the responses of that broker."""
     return BEHIND_A_PROXY | {26: f"brokerName={broker}\nbrokerClusterName={cluster}\n".encode()}
 
 
@@ -469,7 +469,7 @@ def test_a_broker_that_contradicts_the_registry_is_a_problem(scripted):
 
 
 def test_topics_that_may_not_be_read_are_named(scripted):
-    """Of denied requests the problems keep only the first, here about a group."""
+    """Problems keep only the first denied request, here about a group."""
 
     async def main():
         denied = BEHIND_A_PROXY | {202: 16, 203: 16}

@@ -1,4 +1,4 @@
-"""What the computations of every tick are planned as, on frames of a few rows."""
+"""Spark's plans of the computations of every tick, on frames of a few rows."""
 
 import contextlib
 import io
@@ -43,7 +43,7 @@ QUEUE_ROW = {"topic": "orders", "queue_id": 0}
 
 
 def plan_text(found, mode="simple"):
-    """What Spark prints of the plan that would be run: all of it, unlike in a tick."""
+    """Return Spark's text of the plan, whole, whereas a tick cuts it."""
     text, config = io.StringIO(), found.sparkSession.conf
     config.set("spark.sql.maxPlanStringLength", WHOLE)
     with contextlib.redirect_stdout(text):
@@ -171,7 +171,7 @@ def compiling(spark, session_home):
 
 
 def planned(at):
-    """What computing the snapshot of a minute takes, with the snapshot before."""
+    """Return the run plan that computes the snapshot of a minute, with the snapshot before."""
     snapshot = LoadedSnapshot(
         snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"})
     )

@@ -116,7 +116,7 @@ def offsets(minute: float, broker: str, queue_id: int) -> tuple[int, int]:
 
 
 def snapshot(start: datetime, minute: Minute, cluster: str = CLUSTER) -> Snapshot:
-    """What a collector would have brought home that many minutes after `start`."""
+    """Return the snapshot of a collector that many minutes after `start`."""
     at = start + timedelta(minutes=minute.at)
     at = at.replace(microsecond=at.microsecond // 1000 * 1000)
     answering = [broker for broker in BROKERS if broker != minute.unreachable]
@@ -223,7 +223,7 @@ def _response(made: Snapshot, broker: str, address: str, minute: float) -> None:
 
 
 def _deep(made: Snapshot, broker: str, minute: float) -> None:
-    """What a slow client reports of one queue, and what the broker counted and stored of it."""
+    """Add a slow client's report of one queue, and the broker's counters and stored times of it."""
     low, high = offsets(minute, broker, 0)
     committed = low + (high - low) // 2
     client = "10.0.1.0@g-slow"
@@ -267,9 +267,9 @@ def _deep(made: Snapshot, broker: str, minute: float) -> None:
 
 
 def _queues_of_fast(minute: float) -> Iterator[ClientQueue]:
-    """Of g-fast's three members two have a broker each, then the first has both.
+    """Yield the queues of g-fast: two of three members have a broker each, then the first has both.
 
-    They hold the queues of a broker that does not respond all the same.
+    They keep the queues of a broker that does not respond.
     """
     for broker in BROKERS:
         number = 1 if broker == "broker-b" and minute < REBALANCED_AT else 0

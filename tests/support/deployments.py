@@ -1,4 +1,4 @@
-"""What a deployment sets: a catalog on another host, whose files lie in a bucket."""
+"""Settings of a deployment: a catalog on another host, with its files in a bucket."""
 
 from settings.catalog import CatalogSettings, ObjectStore
 from tests.support.servers import Bucket

@@ -1,4 +1,4 @@
-"""What the fork server runs in its tests: reports where it is, or waits to be ended."""
+"""Module that the fork server runs in its tests: it reports its state, or waits for its end."""
 
 import os
 import sys

@@ -84,7 +84,7 @@ def warmed(home: Home, engine: Engine) -> Iterator[Warm]:
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
-    """What a command sees: that home and nothing that the person running the tests has set."""
+    """Return the environment of a command: that home, and no setting of the developer."""
     kept = {
         key: value
         for key, value in os.environ.items()

@@ -36,7 +36,7 @@ OPERATOR = "operator"
 
 @dataclass
 class Host:
-    """What the containers of the compose file have: PostgreSQL, a bucket, and a home each.
+    """A host of the compose file's containers: PostgreSQL, a bucket, and a home for each.
 
     Attributes:
         folder: with the logs of processes, and below `scratch` what they may write to.
@@ -129,7 +129,7 @@ class Host:
 
 @cache
 def as_user(program: Path) -> tuple[str, ...]:
-    """What starts a program as nobody special, where the tests run as root.
+    """Return the command that starts a program as an ordinary user where the tests run as root.
 
     A Python below root's home is out of reach for others. Then they may read everything, and write
     no more than before.

@@ -29,7 +29,7 @@ from tests.support.jars import jars
 START_SECONDS = 120
 S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 PASSWORD = "p:ss\\word"
-"""Of the database's user: with both characters that a password file escapes."""
+"""Password of the database's user, with both characters that a password file escapes."""
 
 
 @dataclass(frozen=True)

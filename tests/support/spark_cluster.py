@@ -44,7 +44,7 @@ class Standalone:
     folder: Path
 
     def state(self) -> dict[str, Any]:
-        """What the master reports."""
+        """Return the report of the master."""
         with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as response:
             return json.load(response)
 

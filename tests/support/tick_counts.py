@@ -1,4 +1,4 @@
-"""What a tick makes Spark and Iceberg do, counted: ``python -m tests.support.tick_counts``.
+"""Counts of a tick's queries, jobs and commits: ``python -m tests.support.tick_counts``.
 
 It ticks on made-up snapshots with a Spark of this process, whose own records tell what ran.
 """

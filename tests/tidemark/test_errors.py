@@ -1,4 +1,4 @@
-"""What goes wrong for the person typing: one line, the right exit code, soon, and no traceback."""
+"""Errors of commands: one line, the right exit code, soon, and no traceback."""
 
 import shutil
 import socket

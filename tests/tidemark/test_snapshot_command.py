@@ -1,4 +1,4 @@
-"""What a command reports about a cluster of which nothing could be read."""
+"""Output of a command about a cluster of which nothing could be read."""
 
 import pytest
 

@@ -84,7 +84,7 @@ def test_a_digest_lists_opened_and_resolved_incidents(lake, webhook):
     save(lake, [early], [resolved_at(early, 2)])
     save(lake, [], [down])
     assert [digests(lake, webhook.url, at) for at in (2, 3, 12, 23.9)] == [0] * 4
-    # What resolved hours ago is still in one digest.
+    # An incident that resolved hours ago is still in one digest.
     assert [digests(lake, webhook.url, at) for at in (24, 24.1, 40)] == [1, 0, 0]
     (first,) = webhook.received
     assert first["title"] == "Tidemark digest: 1 opened, 1 resolved"

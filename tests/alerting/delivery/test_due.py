@@ -1,4 +1,4 @@
-"""Which notifications are due: each transition once, in order, and none of what was muted."""
+"""Due notifications: each transition once, in order, and none of a muted incident."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a receiver's addresses open."""
+"""Channels that the addresses of a receiver open."""
 
 from alerting.delivery.receivers import open_channels
 from alerting.rules.routes import Receiver

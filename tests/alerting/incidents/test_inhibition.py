@@ -67,7 +67,7 @@ def test_one_trouble_of_a_group_is_one_page():
 
 
 def test_messages_that_wait_for_a_client_are_one_page():
-    """What nobody has yet is part of what nobody has finished: of POP it is all of it."""
+    """Messages without a client are part of the unfinished ones, and with POP all of them."""
     waits, late = firing("ready-delay-high"), firing("delay-high", 5)
     assert inhibited(waits, late) == {"delay-high": "ready-delay-high"}
     assert inhibited(waits, late, firing("lag-high", 7)) == {

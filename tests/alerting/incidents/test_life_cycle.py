@@ -298,7 +298,7 @@ def test_labels_are_those_of_the_rule_when_it_fires(rules):
     assert (back[0].reopened, back[0].labels) == (1, {"team": "d"})
 
 
-# What explains what
+# Inhibitions
 
 
 def causes(incidents: Iterable[Incident]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""What becomes of the incidents of a cluster that somebody has taken out of the settings file."""
+"""Incidents of a cluster that a person has removed from the settings file."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Which incidents the next observations may change, as they are read back from the table."""
+"""Incidents that the next observations may change, as they are read from the table."""
 
 from msgspec.structs import replace
 

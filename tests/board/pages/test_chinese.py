@@ -102,7 +102,7 @@ def test_columns_of_pages() -> None:
 def test_columns_of_evidence() -> None:
     names = {name for source in SOURCES.values() for name in source.evidence}
     names |= {name for feature in GROUP_FEATURES for name in feature.columns}
-    # Those of rules about Tidemark's own work.
+    # Evidence of rules about Tidemark's own work.
     names |= {"newest_at", "runs", "table", "expectation"}
     assert sorted(names - CHINESE.keys()) == []
 

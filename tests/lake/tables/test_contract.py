@@ -82,7 +82,7 @@ CONTRACT = {
     "alerting.notifications": "incident_id string, transition string, channel string, "
     "attempts int, delivered_at timestamp, last_error string",
 }
-"""What others read: these columns keep their name, type and meaning. Columns may be added."""
+"""Columns that users read, which keep name, type and meaning. Columns may be added."""
 
 KEYS = {
     "raw.snapshots": "snapshot_id",

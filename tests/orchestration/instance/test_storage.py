@@ -1,4 +1,4 @@
-"""What a person reads when Dagster's storage is removed under a process that uses it."""
+"""Errors of a process whose Dagster storage is removed while it uses it."""
 
 import shutil
 

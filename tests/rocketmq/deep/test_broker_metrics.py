@@ -24,7 +24,7 @@ from rocketmq.wire.client import RemotingClient
 
 PAGE = Path("tests/fixtures/rocketmq-5.5.0/metrics.txt").read_text()
 OF_TIMERS = Path("tests/fixtures/rocketmq-5.5.1/metrics.txt").read_text()
-"""Of a broker with 7 and 3 messages that are due in an hour, and with 4 light queues."""
+"""Page of a broker with 7 and 3 messages that are due in an hour, and with 4 light queues."""
 
 NOTHING = BrokerMetrics([], [], {})
 

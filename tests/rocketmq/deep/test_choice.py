@@ -1,4 +1,4 @@
-"""What limited parts of a deep snapshot request: by need, the others in turn, nothing unsaid."""
+"""Requests of limited parts of a deep snapshot: by need, others in turn, and a count left out."""
 
 import asyncio
 
@@ -64,7 +64,7 @@ def broadcaster(number):
 
 
 def test_broadcasting_clients_have_their_turn_among_lagging_ones(monkeypatch):
-    """Of 120 lagging clients 100 were requested each time, and none of a broadcasting group."""
+    """Before, 100 of 120 lagging clients were requested each time, and no broadcasting client."""
     lagging = [
         Client("g", f"g-{it:03}", None, "JAVA", None, None, "CLUSTERING", None) for it in range(120)
     ]

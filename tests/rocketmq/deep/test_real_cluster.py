@@ -84,7 +84,7 @@ def deep(target):
 
 
 def send(snapshot, broker, question):
-    """What a master answers to ``question(client, address)``."""
+    """Return the response of a master to ``question(client, address)``."""
     (address,) = [b.address for b in snapshot.brokers if (b.broker, b.broker_id) == (broker, 0)]
 
     async def main():

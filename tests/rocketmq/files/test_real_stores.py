@@ -30,7 +30,7 @@ HALF_TRANSACTIONS = "RMQ_SYS_TRANS_HALF_TOPIC"
 """A topic that a broker makes by itself when it first needs it, at any moment."""
 
 ONLY_LIVE = {"pull_offset": None, "pull_source": None, "first_unconsumed_at": None}
-"""Of a consumer row: columns that no file has, and columns that no bulk snapshot has."""
+"""Unknown values for columns of a consumer row that not both sides have: file and bulk request."""
 
 
 def folder(cluster, broker):

@@ -191,7 +191,7 @@ def test_logs_are_read_lazily(tmp_path):
 
 
 def test_a_rolled_file_that_breaks_off(tmp_path):
-    """What was read of it stays, and its last instant has the problem."""
+    """The rows before the break are kept, and the last instant has the problem."""
     broken, whole = tmp_path / "1.gz", tmp_path / "stats.log"
     text = "".join(line("2026-11-21 17:31:00", key=str(os.urandom(20))) for _ in range(2000))
     broken.write_bytes(gzip.compress(text.encode())[:-2000])

@@ -190,7 +190,7 @@ def test_unreadable_mappings_are_a_problem(small):
     assert (problem.endpoint, problem.operation) == (str(path), "READ topicQueueMapping.json")
 
 
-# What can be wrong
+# Damaged and missing files
 
 
 def test_the_last_content_but_one(small):

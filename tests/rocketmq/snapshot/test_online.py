@@ -1,4 +1,4 @@
-"""Who is online: at which brokers a member is, and through which it gets requests."""
+"""Online members: the brokers where each is, and the broker that forwards requests to it."""
 
 from rocketmq.admin.responses import Connection, ConsumerConnection
 from rocketmq.snapshot.online import homes, merged_online

@@ -51,7 +51,7 @@ def run(scripted, behaviour, use, **settings):
 
 
 async def failures(client, endpoint, number=1):
-    """What the given number of requests at once fail with."""
+    """Return the results or errors of the given number of simultaneous requests."""
     calls = (client.call(endpoint, REQUEST, subject=str(it)) for it in range(number))
     return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -464,7 +464,7 @@ def test_a_host_by_name(scripted):
 
 @pytest.mark.slow
 def test_an_address_that_drops_packets_leaves_time_for_the_next(scripted, monkeypatch):
-    """Of a listener whose backlog is full, the kernel drops what would connect."""
+    """The kernel drops connections to a listener whose backlog is full."""
 
     async def behave(reader, writer):
         writer.write(respond(await next_opaque(reader), b"hello"))

@@ -282,7 +282,7 @@ def test_a_bound_makes_no_rule_untrue(spark: SparkSession) -> None:
 
 
 def test_a_group_that_acknowledges_ends_what_its_lag_began(spark: SparkSession) -> None:
-    """What it popped and did not acknowledge comes back, so it hides no lag for long."""
+    """Popped messages without acknowledgement are redelivered, so they hide no lag for long."""
     rules = named("lag", 10, name="lag")
     bound = {"lag_is_lower_bound": True, "topic": "popped"}
     states = ((20, None), (0, None), (0, False), (0, True))

@@ -122,7 +122,7 @@ def test_members_hold_no_queue_of_a_topic_they_left(spark: SparkSession, kind: s
 
 
 def also_reads(**topics: str) -> dict[str, Any]:
-    """What a member reported; a topic's name to its tags."""
+    """Return the subscriptions that a member reported, from topics and their tags."""
     given = [
         {"topic": topic, "expression_type": "TAG", "expression": tags}
         for topic, tags in topics.items()
@@ -131,7 +131,7 @@ def also_reads(**topics: str) -> dict[str, Any]:
 
 
 def test_differing_subscriptions_are_one_alert_per_group(spark: SparkSession) -> None:
-    """Of its topics the first in which members differ; all of them know what is so."""
+    """The alert is about the first topic in which members differ."""
     unreachable = {"client_id": "d", "subscriptions": None}
     both = [also_reads(audit="*", orders="A"), also_reads(audit="*", orders="B"), unreachable]
     one = [also_reads(audit="*"), also_reads(audit="*", orders="*")]

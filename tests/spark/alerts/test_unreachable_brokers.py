@@ -1,4 +1,4 @@
-"""What a snapshot could not read: brokers that respond, but not with what they hold.
+"""Unreachable brokers of a snapshot: those that respond, but not to the request for their data.
 
 One simplification would look right and break: taking any problem of a broker for one of these.
 """

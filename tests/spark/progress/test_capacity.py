@@ -78,7 +78,7 @@ GROUPS = {
 
 
 def machine_of_variables(**variables):
-    """What the environment states of the machines of all groups, as runs read it."""
+    """Return the machine of all groups that the environment configures, as runs read it."""
     with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)

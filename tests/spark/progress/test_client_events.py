@@ -21,7 +21,7 @@ RUNNING = -60
 
 @dataclass
 class Seen:
-    """What one observation of queue 0 holds.
+    """One observation of queue 0.
 
     Attributes:
         owners: members that hold it.

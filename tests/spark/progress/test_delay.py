@@ -175,7 +175,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def answers(spark):
-    """What is computed of the last observation of each rule's case."""
+    """The computed row of the last observation in the case of each rule."""
     cases = on_topics(case for case, _ in RULES.values())
     found = rows_of(queues(raw_of(cases, spark), ALL))
     return {

@@ -587,7 +587,7 @@ def test_a_topic_that_every_broker_would_name_is_empty_whatever_else_failed(
 
 
 def test_members_that_report_no_subscription_tell_nothing(spark):
-    """Of a group whose queues are assigned by hand; a topic that somebody subscribes to counts."""
+    """Queues assigned by hand need no subscription; a topic with a subscription has its clients."""
     topics = ("orders", "payments")
     found = []
     for members in ([member("c")], [member("c"), member("d", "payments")]):
@@ -610,7 +610,7 @@ def configured(broker: str, *groups: str) -> list[dict[str, Any]]:
 
 
 def test_a_group_is_registered_where_a_broker_with_its_commits_has_its_configuration(spark):
-    """Of brokers that did not report their groups nothing is known."""
+    """Registration is unknown at brokers that did not report their groups."""
     held = {
         "at-a": "broker-a",
         "at-b": "broker-b",
@@ -715,7 +715,7 @@ def test_members_that_share_an_id_or_speak_two_protocols(spark, members, mixed, 
 
 
 def test_messages_that_come_back_are_what_is_written_to_retry_topics(spark):
-    """Of POP and of others. Without an observation before, or of retries not read: unknown."""
+    """The rule covers POP too. A first observation, or unread retry topics, give unknown."""
     retries = ("%RETRY%billing", "%RETRY%billing_orders")
 
     def offsets(group, topics, at, maximum):

@@ -734,7 +734,7 @@ def test_health_does_not_depend_on_how_history_is_split(spark):
     # A long gap lies before minute 25: numbers jump there.
     numbers = {at: at if at < 25 else at + 10 for at in range(last + 1) if at not in (11, 12)}
     rows = [[row for row in kind if row["at"] in numbers] for kind in rows]
-    # Of some observations a group has no row at all.
+    # Some observations have no row of a group at all.
     rows[0] = [row for row in rows[0] if (row["at"] * 7 + len(row["consumer_group"])) % 19]
     whole = computed(spark, rows, 0, last + 1, numbers)
     states = {health for health, _ in whole.values()}

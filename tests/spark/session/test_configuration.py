@@ -1,4 +1,4 @@
-"""What a driver is configured with before it starts."""
+"""Configuration of a Spark driver before it starts."""
 
 import pytest
 

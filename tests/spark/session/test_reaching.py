@@ -1,4 +1,4 @@
-"""What a person reads when no Spark can be reached, or none that lets them in."""
+"""Errors of a Spark that cannot be reached, or that refuses the token."""
 
 import os
 import socket
