@@ -25,8 +25,7 @@ SERVER_GONE = "the Spark Connect server is gone"
 
 _CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
 _GONE = re.compile(
-    r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "(.*?)"',
-    re.DOTALL,
+    r'<_\w+ of RPC that terminated with:\s*status = StatusCode\.UNAVAILABLE\s*details = "([^"]*+)',
 )
 """Text of gRPC's error about a server that does not respond; only Spark is called by gRPC."""
 

@@ -25,8 +25,12 @@ PAUSES = (0.02, 0.1)
 MAX_BYTES = 256 * 1024 * 1024
 """Far above any file of a real broker; a larger file is not read into memory."""
 
-_COMMENT = re.compile(rb'("(?:[^"\\]++|\\.)*+")|/\*.*?\*/|//[^\n]*+', re.DOTALL)
-"""A comment, or a string (group 1), which may hold what would else be a comment."""
+_COMMENT = re.compile(rb'/\*.*?\*/|//[^\n]*+|("(?:[^"\\]++|\\.)*+["\\]?|/\*.*+)', re.DOTALL)
+"""A comment, or what stays (group 1): a string, which may hold what would else be a comment.
+
+A string or comment without an end goes to the end of the file: tried again from each later place,
+it would take the square of the file's size.
+"""
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading and decoding raise for a missing or invalid file."""

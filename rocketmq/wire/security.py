@@ -7,7 +7,6 @@ table or traceback can show one.
 import base64
 import functools
 import hmac
-import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from rocketmq.wire.networks import Networks
 
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 
-_REFUSAL = re.compile(r"alert .*(certificate|unknown ca)")
-"""Alerts of a server about the certificate of its client, or that the client has none."""
+_REFUSALS = ("certificate", "unknown ca")
+"""In alerts of a server about the certificate of its client, or that the client has none."""
 
 
 class SecurityError(ValueError):
@@ -159,8 +158,9 @@ def tls_failure(error: BaseException | None) -> str | None:
         return f"TLS: its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or "broken").replace("_", " ").lower()
-        refused = ", it refuses our client certificate" if _REFUSAL.search(reason) else ""
-        return f"TLS: {reason}{refused}"
+        _, _, alert = reason.partition("alert ")
+        refused = any(each in alert for each in _REFUSALS)
+        return f"TLS: {reason}{', it refuses our client certificate' if refused else ''}"
     return None
 
 

@@ -1,4 +1,6 @@
-"""Runs every regular expression that a request may reach on texts that make a careless one slow.
+"""Runs each regular expression that strangers' text reaches on texts that make a careless one slow.
+
+Strangers are who sends requests, brokers and their clients, and whoever writes files that are read.
 
 ``python -m tests.support.hostile_patterns``: a line of JSON for each expression: its module, the
 expression, and the processor time of its slowest text. A text repeats what a part of the
@@ -20,7 +22,7 @@ from re import _parser as parser  # pyright: ignore
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("alerting", "board", "lake", "live", "settings", "tidemark")
+ROOMS = ("alerting", "board", "collection", "lake", "live", "rocketmq", "settings", "tidemark")
 LENGTH = 50_000
 METHODS = ("search", "sub", "subn", "split", "findall", "finditer", "match", "fullmatch")
 MEMBERS = {codes.CATEGORY_SPACE: " ", codes.CATEGORY_DIGIT: "1", codes.CATEGORY_WORD: "a",
@@ -132,7 +134,7 @@ def _member(choices: list[Any]) -> str:
 
 def main() -> None:
     """Run them all."""
-    for room in ("board", "live", "settings", "alerting", "tidemark"):
+    for room in ROOMS:
         for each in pkgutil.walk_packages([str(ROOT / room)], f"{room}."):
             if "commands" not in each.name:
                 importlib.import_module(each.name)

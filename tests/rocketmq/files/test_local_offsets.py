@@ -1,7 +1,10 @@
 """Broadcast clients' offset files: real ones, and what can be wrong with them."""
 
 import os
+import resource
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +14,7 @@ from rocketmq.files.local_offsets import decode_offsets, read_local_offsets
 from rocketmq.records import ConsumerOffset
 from settings.home import Home
 from tests.rocketmq.files.conftest import close_folder
+from tests.support.homes import ROOT
 from tests.support.recorded import FIXTURES
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -119,6 +123,41 @@ def test_what_looks_like_a_comment_in_a_string_stays(clients):
     path.write_text(f'{{"offsetTable":{{{queue}:5}}}}')
     (row,) = of_client(read_local_offsets(clients, cluster="lab"), 0)
     assert (row.broker, row.topic, row.consumer_offset) == ("http://b/*", '"//t*/', 5)
+
+
+@pytest.mark.parametrize("end", ["/*", "/*/", "/", '"', '"\\', '"/*'])
+def test_what_does_not_end_is_no_json(clients, end):
+    path = file_of(clients, 0)
+    shutil.copy(path, path.with_name("offsets.json.bak"))
+    path.write_text(path.read_text() + end)
+    found = read_local_offsets(clients, cluster="lab")
+    (problem,) = found.problems
+    assert problem.message.endswith("read offsets.json.bak instead")
+    assert len(of_client(found, 0)) == 8
+
+
+READ = """
+import sys
+from pathlib import Path
+from rocketmq.files.rewritten_json import read_rewritten
+print(read_rewritten(Path(sys.argv[1]), len)[0])
+"""
+
+
+@pytest.mark.parametrize("part", [r"\"", "/*", "/*x", "/", "/**"])
+def test_reading_takes_work_in_proportion_to_the_size(tmp_path, part):
+    """4 MB took hours: what does not end was searched for its end from each place."""
+    path = tmp_path / "offsets.json"
+    for begin in ('0//\n"', "0//\n"):
+        path.write_text(begin + part * (4_000_000 // len(part)))
+        done = subprocess.run(
+            [sys.executable, "-c", READ, path],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 60)),
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_only_the_previous_content_is_left(clients):
