@@ -1,4 +1,4 @@
-"""Snapshots taken now, at most one a cluster and `SECONDS`, whoever requests it.
+"""Snapshots taken now, by our clock, at most one a cluster and `SECONDS`, whoever requests it.
 
 A cluster that does not respond takes a snapshot as long as its limits allow. Snapshots are taken in
 threads of their own, and who waits for one takes no thread, so nothing else waits for it.
@@ -16,8 +16,8 @@ from fastapi.concurrency import run_in_threadpool
 from board.responses import ProblemError
 from collection.memory import Memory
 from lake.state import State
+from live.clocks import ByOurClock, remove_skew
 from rocketmq.collector import collect_snapshot
-from rocketmq.records import Snapshot
 from settings.clusters import Cluster
 
 SECONDS = 5.0
@@ -37,7 +37,7 @@ RETRY_SECONDS = 5
 class _Last:
     """The newest snapshot of a cluster: taken, or being taken for some requests."""
 
-    taken: Future[Snapshot] | None = None
+    taken: Future[ByOurClock] | None = None
     taken_at: float = -SECONDS
     waiting: int = 0
 
@@ -57,7 +57,7 @@ class LiveSnapshots:
         self._last: dict[str, _Last] = {}
         self._pool = ThreadPoolExecutor(THREADS, "board-live")
 
-    async def of(self, name: str) -> Snapshot:
+    async def of(self, name: str) -> ByOurClock:
         """Return a snapshot of a cluster that is at most `SECONDS` old.
 
         Raises:
@@ -83,7 +83,7 @@ class LiveSnapshots:
             raise ProblemError(503, f"{name} cannot be read now: {why}")
         return snapshot
 
-    def _newest(self, cluster: Cluster, last: _Last) -> Future[Snapshot]:
+    def _newest(self, cluster: Cluster, last: _Last) -> Future[ByOurClock]:
         """Return the snapshot of a cluster, which may still be being taken."""
         taken = last.taken
         is_old = time.monotonic() - last.taken_at >= SECONDS
@@ -91,12 +91,12 @@ class LiveSnapshots:
             last.taken = taken = self._pool.submit(self._take, cluster, last)
         return taken
 
-    def _take(self, cluster: Cluster, last: _Last) -> Snapshot:
+    def _take(self, cluster: Cluster, last: _Last) -> ByOurClock:
         try:
             now = datetime.now(UTC)
             memory = Memory.of(self._state, cluster.key)
             target = cluster.target(memory.remembered(now), kin=memory.kin(now, cluster.others))
-            return collect_snapshot(replace(target, counters=False))
+            return remove_skew(collect_snapshot(replace(target, counters=False)))
         finally:
             last.taken_at = time.monotonic()
 

@@ -1,12 +1,16 @@
 """Snapshots by our clock: without the measured skew of brokers' clocks."""
 
 from datetime import datetime, timedelta
+from typing import NewType
 
 from rocketmq.records import Snapshot
 
+ByOurClock = NewType("ByOurClock", Snapshot)
+"""A snapshot whose store times are by our clock: delays of any other are wrong by the skew."""
 
-def remove_skew(snapshot: Snapshot) -> None:
-    """Set the store times of a snapshot back to our clock, in place.
+
+def remove_skew(snapshot: Snapshot) -> ByOurClock:
+    """Set the store times of a snapshot back to our clock, in place, and return it.
 
     A clock that was not measured counts as ours. The raw instants are gone afterwards.
     """
@@ -21,6 +25,7 @@ def remove_skew(snapshot: Snapshot) -> None:
     for row in snapshot.consumer_offsets:
         if row.first_unconsumed_at and row.broker in skews:
             row.first_unconsumed_at = _by_our_clock(row.first_unconsumed_at, skews[row.broker])
+    return ByOurClock(snapshot)
 
 
 def _by_our_clock(instant: datetime, skew: timedelta) -> datetime | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from live import broker_times
+from live.clocks import ByOurClock
 from live.store_times import AT_LEAST, StoreTime, StoreTimes, group_queue, undated
 from rocketmq.deep.unconsumed import Unconsumed
 from rocketmq.records import Snapshot
@@ -20,7 +21,7 @@ PRECISE = 10
 
 
 def store_times(
-    catalog: "Callable[[], CatalogConfig] | None", target: ClusterTarget, snapshot: Snapshot
+    catalog: "Callable[[], CatalogConfig] | None", target: ClusterTarget, snapshot: ByOurClock
 ) -> StoreTimes:
     """Date the first unconsumed messages of all lagging queues, at a bounded cost.
 

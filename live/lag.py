@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
-from live.clocks import clock_errors
+from live.clocks import ByOurClock, clock_errors
 from live.consume_modes import ConsumeModes
 from live.queue_lag import advanced, is_measurement, queue_row
 from live.store_times import AT_LEAST, StoreTimes
@@ -27,11 +27,11 @@ LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "ava
 Pair = tuple[str, str]
 
 
-def group_rows(snapshot: Snapshot, times: StoreTimes | None = None) -> list[dict[str, Any]]:
+def group_rows(snapshot: ByOurClock, times: StoreTimes | None = None) -> list[dict[str, Any]]:
     """Compute one row per group and topic, largest lag first.
 
     Args:
-        snapshot: offsets and clients of one cluster, by our clock (`live.clocks.remove_skew`).
+        snapshot: offsets and clients of one cluster.
         times: store times that the snapshot does not hold.
 
     Returns:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from board.dependencies import JsonOnly, TheLive, part_of
 from board.responses import ProblemError, json_response
 from live.allocation_plan import PlanError, Wish, plan
+from live.clocks import ByOurClock
 from live.lag import group_rows
 from rocketmq.records import Snapshot
 
@@ -42,7 +43,7 @@ async def live(
     return await run_in_threadpool(_measured, await snapshots.of(cluster))
 
 
-def _measured(snapshot: Snapshot) -> Response:
+def _measured(snapshot: ByOurClock) -> Response:
     return json_response(
         {
             "cluster": snapshot.cluster,

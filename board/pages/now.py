@@ -9,6 +9,7 @@ from board.api.plan import MOST as MOST_CLIENTS
 from board.api.plan import NewPlan, planned, problems_of
 from board.dependencies import TheLive
 from board.pages.layout import Page, ThePage
+from live.clocks import ByOurClock
 from live.lag import group_rows
 from rocketmq.records import Snapshot
 
@@ -39,7 +40,7 @@ async def live(page: ThePage, snapshots: TheLive, cluster: str, q: str = "") -> 
     return await run_in_threadpool(_live, page, await snapshots.of(cluster), cluster, q)
 
 
-def _live(page: Page, snapshot: Snapshot, cluster: str, q: str) -> Response:
+def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
     wanted = q.lower()
     rows = [
         row

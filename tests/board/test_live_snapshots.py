@@ -5,17 +5,21 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 
 import pytest
 from fastapi.testclient import TestClient
 
+from board import live_snapshots
 from board.application import application
 from board.live_snapshots import WAITING
 from board.store import Store
+from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
 from settings.clusters import Cluster
 from tests.support.served import served
 
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
 READERS = 45
 """More than the threads in which requests are served."""
 
@@ -85,6 +89,24 @@ def test_readers_of_a_silent_cluster_hold_up_nobody_else(
         for each in waiting:
             status, after, body = each.result()
             assert (status, after) == (503, None) and b"cannot be read now" in body
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=-5), timedelta(0), timedelta(minutes=5)])
+def test_delays_are_by_our_clock(
+    store: Store, monkeypatch: pytest.MonkeyPatch, ahead: timedelta
+) -> None:
+    """As `tidemark lag` has them: the clock of a broker that is off moves no delay."""
+    taken = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    taken.brokers = [Broker("broker-a", 0, "a:1", clock_skew_ms=ahead // timedelta(milliseconds=1))]
+    stored_at = NOON + ahead - timedelta(seconds=90)
+    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 10, stored_at)]
+    taken.consumer_offsets = [ConsumerOffset("broker-a", "billing", "orders", 0, None, 9)]
+    monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken)
+    app = application(store, configured=lambda: [Cluster(("a:9876",), "lab")])
+    client = TestClient(app, "http://127.0.0.1")
+    (row,) = client.get("/api/v1/live/lab").json()["items"]
+    assert (row["delay_ms"], row["delay_source"]) == (90_000, "exact")
+    assert "1 m 30 s" in client.get("/live?cluster=lab", headers={"Accept": "text/html"}).text
 
 
 def test_a_probe_waits_for_no_rows(store: Store) -> None:

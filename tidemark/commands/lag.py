@@ -93,8 +93,8 @@ def lag(
 
 def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
     """Take a snapshot; return it, the rows of its groups, and why delays are missing."""
-    target, snapshot = targeted_snapshot(namesrv, counters=False)
-    remove_skew(snapshot)
+    target, taken = targeted_snapshot(namesrv, counters=False)
+    snapshot = remove_skew(taken)
     times = StoreTimes()
     if delay:
         from live.delays import store_times
