@@ -1,6 +1,7 @@
 """From brokers to ``raw.*``: take a snapshot, land it, load what has landed."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -113,10 +114,10 @@ def raw_tables(
             f"{len(loaded.too_old)} landed snapshots are older than what ticks compute, or than "
             f"raw rows of their cluster: {loaded.too_old[0]} and others stay in the landing"
         )
-    for snapshot_id, reason in loaded.set_aside.items():
+    for snapshot_id, reason, others in _firsts(loaded.set_aside):
         context.log.error(
             f"{snapshot_id} is of a clock that was wrong, as {reason}: it is set aside in "
-            f"{run.lake.landing}/{SET_ASIDE} and never loaded"
+            f"{run.lake.landing}/{SET_ASIDE} and never loaded{others}"
         )
     if later := pending_after(run.lake, run.plan.window):
         until = f"{run.plan.window.end:%Y-%m-%dT%H:%MZ}"
@@ -124,8 +125,8 @@ def raw_tables(
             f"much is not computed yet: this tick computes until {until}, and {later} snapshots "
             "wait for the next ticks"
         )
-    for snapshot_id, reason in loaded.rejected.items():
-        context.log.error(f"{snapshot_id} is kept out: {reason}")
+    for snapshot_id, reason, others in _firsts(loaded.rejected):
+        context.log.error(f"{snapshot_id} is kept out: {reason}{others}")
     for table in raw.ALL:
         yield dg.MaterializeResult(
             asset_key=key_of(table),
@@ -138,3 +139,19 @@ def raw_tables(
                 set_aside=len(loaded.set_aside) or None,
             ),
         )
+
+
+def _firsts(reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the first snapshot of each cluster with its reason, and how many others there are.
+
+    Thousands of a cluster have one fault, and a line for each would hide all other lines.
+
+    Args:
+        reasons: by id of a snapshot; behind its instant stands what it is of.
+    """
+    of_cluster: dict[str, list[str]] = defaultdict(list)
+    for snapshot_id in reasons:
+        of_cluster[snapshot_id.partition("Z-")[2]].append(snapshot_id)
+    for first, *more in of_cluster.values():
+        others = f"; so are {len(more):,} others of that cluster" if more else ""
+        yield first, reasons[first], others

@@ -37,6 +37,9 @@ LONGEST_FOLDER = 246
 SET_ASIDE = ".aside"
 """The folder of what is never loaded; a dot in front hides it from everything that loads."""
 
+MOST_ASIDE = 1_000
+"""Snapshots of a cluster that stay set aside: one each minute of most of a day."""
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
@@ -200,11 +203,26 @@ def set_aside(item: Landed) -> None:
 
 def aside(place: Place) -> list[Landed]:
     """Return the snapshots that were set aside, in the order of their instants."""
+    return sorted(item for of_cluster in _aside(landing_of(place)) for item in of_cluster)
+
+
+def bound_aside(place: Place) -> None:
+    """Remove of each cluster what is set aside beyond `MOST_ASIDE`, the earliest instants first.
+
+    By count and not by age: these are of clocks that were wrong.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
     landing = landing_of(place)
-    clusters = _visible(landing, landing.root / SET_ASIDE)
-    return sorted(
-        item for each in clusters for item in _in_folder(landing, each, _named(each.name))
-    )
+    beyond = [item for found in _aside(landing) for item in sorted(found)[:-MOST_ASIDE]]
+    list(landing.each(lambda item: landing.remove(item.path), beyond))
+
+
+def _aside(landing: Landing) -> Iterator[list[Landed]]:
+    """Yield what is set aside of each cluster."""
+    for cluster in _visible(landing, landing.root / SET_ASIDE):
+        yield _in_folder(landing, cluster, _named(cluster.name))
 
 
 def newest_landed(place: Place, until: datetime | None = None) -> dict[str, datetime]:

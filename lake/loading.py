@@ -22,7 +22,7 @@ from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
 from lake.failures import RefusedError
 from lake.history import LOCAL_OFFSETS
-from lake.landing import Landed, folders, set_aside
+from lake.landing import Landed, bound_aside, folders, set_aside
 from lake.retention import too_old_to_load
 from lake.schema import Table, type_text
 from lake.tables import TABLES, raw
@@ -117,6 +117,9 @@ def _pending(lake: Lake, report: Loaded) -> Iterable[Landed]:
         # Where it stays, the next load tries again: it is never loaded.
         with suppress(OSError):
             set_aside(item)
+    if report.set_aside:
+        with suppress(OSError):
+            bound_aside(lake.landing)
     found = [item for item, reason in faults.items() if not reason]
     if not found:
         return []

@@ -60,7 +60,8 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
     """Land snapshots and print a line for each; problems go to standard error.
 
     A snapshot that has landed before, as instants of a log that is read again, stays as it is. One
-    of an instant that no snapshot can be of, as a line of a wrong clock makes it, is left out.
+    of an instant that no snapshot can be of, as a line of a wrong clock makes it, is left out. One
+    line names the first of these.
 
     Returns:
         Number of snapshots.
@@ -69,11 +70,11 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
         CommandError: a snapshot holds nothing, its cluster has no usable name, or all were left
             out.
     """
-    landing, count, left_out = invocation().landing, 0, ""
+    landing, count = invocation().landing, 0
+    left_out: list[str] = []
     for snapshot in snapshots:
         if reason := clocks.fault(snapshot.observed_at):
-            left_out = f"{printable(snapshot.snapshot_id)}: left out, because {reason}"
-            typer.echo(left_out, err=True)
+            left_out.append(f"{printable(snapshot.snapshot_id)}: left out, because {reason}")
             continue
         if reason := fault_of_names(snapshot):
             raise CommandError(f"{reason}; give others with --cluster and --broker")
@@ -91,8 +92,11 @@ def land_all(snapshots: Iterable[Snapshot]) -> int:
         rows = [f"{len(getattr(snapshot, name))} {name}" for name in TABLES]
         rows = [text for text in rows if not text.startswith("0 ")]
         typer.echo(f"{name}: {snapshot.status}, {', '.join(rows) or 'no rows'}")
-    if left_out and not count:
-        raise CommandError(left_out)
+    if left_out:
+        others = f"; so are {len(left_out) - 1:,} others" if left_out[1:] else ""
+        if not count:
+            raise CommandError(left_out[0] + others)
+        typer.echo(left_out[0] + others, err=True)
     return count
 
 

@@ -1,11 +1,12 @@
 """A tick loads what it then computes, and nothing else."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from assets.metadata import key_of
 from assets.partitions import PARTITION, PENDING, partition_key
+from lake.landing import landed
 from lake.tables import raw
 from orchestration.definitions import build
 from orchestration.jobs import TICK
@@ -26,3 +27,20 @@ def test_a_snapshot_of_last_year_is_not_loaded(lake):
         tags = PENDING | {PARTITION: partition_key(NOON)}
         assert loading.execute_in_process(instance=instance, tags=tags).success
     assert lake.read(raw.SNAPSHOTS)["observed_at"].to_pylist() == [NOON]
+
+
+def test_a_fault_of_many_snapshots_is_one_line_of_each_cluster(lake, capfd):
+    """Thousands wait behind a wrong clock, or a collector that writes what nobody reads."""
+    put(lake.home, NOON, [Minute(minute) for minute in range(3)])
+    for item in landed(lake.home):
+        (item.path / "snapshots.parquet").write_text("no Parquet")
+    put(lake.home, datetime(1970, 1, 1, tzinfo=UTC), [Minute(minute) for minute in range(4)])
+    job = build(Settings(home=lake.home)).resolve_job_def(TICK.name)
+    loading = job.get_subset(asset_selection=TABLES, asset_check_selection=set())
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = PENDING | {PARTITION: partition_key(NOON)}
+        assert loading.execute_in_process(instance=instance, tags=tags).success
+    printed = capfd.readouterr().err
+    assert printed.count("is kept out") == printed.count("of a clock that was wrong") == 1
+    assert "; so are 2 others of that cluster" in printed
+    assert "; so are 3 others of that cluster" in printed

@@ -65,6 +65,17 @@ def test_a_landed_snapshot_of_a_wrong_clock_is_set_aside_and_others_are_loaded(l
     assert load(lake).set_aside == {}
 
 
+def test_few_snapshots_of_a_cluster_stay_set_aside(lake, monkeypatch):
+    monkeypatch.setattr("lake.landing.MOST_ASIDE", 2)
+    put(lake.home, NOW - timedelta(hours=1), [Minute(0), Minute(1), Minute(2), Minute(3)])
+    first, *others = landed(lake.home)
+    moved(lake, Path(first.path), NOW + 30 * DAY)
+    load(lake)
+    wrong = [moved(lake, Path(it.path), NOW + (31 + n) * DAY) for n, it in enumerate(others)]
+    assert list(load(lake).set_aside) == wrong
+    assert [item.snapshot_id for item in aside(lake.home)] == wrong[1:]
+
+
 def test_what_cannot_be_moved_is_named_at_each_load_and_never_loaded(lake, monkeypatch):
     put(lake.home, NOW - timedelta(hours=1), [Minute(0)])
     (first,) = landed(lake.home)
