@@ -19,7 +19,7 @@ from tests.support.asgi import respond
 
 
 def test_no_expression_takes_the_square_of_a_text() -> None:
-    """Those of requests and globs, of what brokers, clients and files hold, and of their errors."""
+    """The patterns read requests and globs, text of brokers, clients and files, and errors."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.hostile_patterns"],
         cwd=Path(__file__).parents[2],

@@ -95,7 +95,7 @@ def test_readers_of_a_silent_cluster_hold_up_nobody_else(
 def test_delays_are_by_our_clock(
     store: Store, monkeypatch: pytest.MonkeyPatch, ahead: timedelta
 ) -> None:
-    """As `tidemark lag` has them: the clock of a broker that is off moves no delay."""
+    """The clock of a broker that is off moves no delay, as in `tidemark lag`."""
     taken = Snapshot("lab", "remote", NOON, status="COMPLETE")
     taken.brokers = [Broker("broker-a", 0, "a:1", clock_skew_ms=ahead // timedelta(milliseconds=1))]
     stored_at = NOON + ahead - timedelta(seconds=90)
