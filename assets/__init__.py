@@ -1,4 +1,4 @@
-"""Dagster assets and asset checks: what exists.
+"""Dagster assets and asset checks: the tables, how each is computed, and how it is validated.
 
 An asset's key is the name of its table. Its body is thin: find the window, read, call one pure
 function of ``spark``, replace the window, report metadata. What belongs here in addition: the

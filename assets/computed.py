@@ -1,4 +1,4 @@
-"""The mark of computed snapshots: the last step of a run, by which later ticks leave them out."""
+"""The marks of computed snapshots, written by a run's last step so that later ticks skip them."""
 
 import dagster as dg
 

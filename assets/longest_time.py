@@ -1,4 +1,4 @@
-"""A run ends by itself when its longest time is over, and prints why.
+"""Time limit of a run: a run that takes longer ends itself and prints why.
 
 Dagster's daemon ends such runs too, and so does every command that starts a run. A command line may
 have no daemon, and the next command may come much later: until then nobody else could change the

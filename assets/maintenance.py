@@ -1,4 +1,4 @@
-"""Keeping the tables small: one asset that belongs to no hour."""
+"""Maintenance of the tables: one asset, without hourly partitions, that keeps them small."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The resources that asset bodies name. What they are configured with is ``orchestration``'s."""
+"""Dagster resources of the assets: tables, clusters, rules. `orchestration` configures them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""Brokers at a distance: a proxy that holds every byte back, and a name server that lists it."""
+"""Distant brokers: a proxy that delays every byte, and a name server that lists it."""
 
 import asyncio
 import socket

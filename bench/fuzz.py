@@ -1,4 +1,4 @@
-"""Fuzzing of what reads bytes from the network, guided by coverage.
+"""Coverage-guided fuzzing of all code that reads bytes from the network.
 
 ``python -m bench.fuzz parser|responses|frame [--seconds N]``, with a Python that has atheris, best
 one of its own: ``python3 -m venv fuzz && fuzz/bin/pip install atheris``; nothing else is needed. It

@@ -1,4 +1,4 @@
-"""The cost of hostile name servers and brokers to whoever collects them beside an honest cluster.
+"""The cost of hostile name servers and brokers for a collector that has an honest cluster too.
 
 ``python -m bench.hostile_brokers [--before CHECKOUT] [--attack NAME]``. A real ``tidemark collect
 --every`` collects one honest cluster and one hostile one, for each attack of

@@ -1,7 +1,7 @@
-"""Name servers and brokers that attack whoever reads them, each in a process of its own.
+"""Name servers and brokers that attack their clients, each in a process of its own.
 
-They listen on loopback only. Every attack is a name server with one or more masters; whatever an
-attack does not change is as honest servers respond.
+They listen on loopback only. Every attack is a name server with one or more masters. Requests
+that an attack does not change get the response of an honest server.
 """
 
 import asyncio

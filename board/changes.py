@@ -1,4 +1,4 @@
-"""``/changes``: a line whenever other rows are shown, so that pages refresh themselves."""
+"""``/changes``: a stream with one event per change of the shown rows, by which pages refresh."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,9 +1,9 @@
-"""``progress.groups`` of the past in the order of groups, so that months of one are read at once.
+"""Copies of ``progress.groups`` sorted by group, so that months of one group are read fast.
 
-Files of the tables hold all groups of an hour in the order of time. A thread copies each hour that
-is over into a file of its own in the order of groups, with the error of the delay, and each day
-into points of `POINT`. A copy names the data files it was made of, so one that is no longer true
-is not read. Copies can be deleted at any time.
+Files of the tables hold all groups of an hour in the order of time. A thread copies each past hour
+into a file of its own in the order of groups, with the error of the delay, and each past day into
+points of `POINT`. A copy names the data files it was made of, so an outdated copy is not read.
+Copies can be deleted at any time.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Groups over time: from copies in the order of groups where there are, else from the tables."""
+"""History of a group: from copies sorted by group, or from the tables where no copy exists."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Bounds of what a request may bring, checked before anything else reads it."""
+"""Limits on the size of a request, checked before any other code reads it."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Snapshots taken now, by our clock, at most one a cluster and `SECONDS`, whoever requests it.
+"""Live snapshots by our clock, one per cluster within `SECONDS`, shared by all requests.
 
-A cluster that does not respond takes a snapshot as long as its limits allow. Snapshots are taken in
-threads of their own, and who waits for one takes no thread, so nothing else waits for it.
+A snapshot of a cluster that does not respond takes as long as its limits allow. Snapshots are
+taken in threads of their own, and a request that waits takes no thread, so no other request waits.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Choosing rows: filters, the order, and pages that a cursor continues.
+"""Selection of rows: filters, the order, and pages that a cursor continues.
 
 A cursor holds the place of the last row in the order, so the next page starts right after it also
 when rows have come or gone since.

@@ -1,4 +1,4 @@
-"""Passwords of the file of users: how they are kept, and what comparing them may cost.
+"""Passwords of the file of users: their hashes, and limits on the cost of comparisons.
 
 A hash is slow on purpose. It is made in a thread of its own, for few requests at a time, and a peer
 that has sent many wrong passwords has to wait. A password that was right once costs nothing again.

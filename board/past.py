@@ -1,4 +1,4 @@
-"""Rows of a window of the past that have given values."""
+"""Rows of a past window, selected by the values of columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Addresses whose parts may hold anything: of a group called ``a/b`` the part is ``a%2Fb``."""
+"""Path segments with any character: the segment of a group called ``a/b`` is ``a%2Fb``."""
 
 from urllib.parse import unquote
 

@@ -1,4 +1,4 @@
-"""Series of numbers over time, at most so many points, in which gaps stay gaps."""
+"""Time series with a bounded number of points, in which gaps stay gaps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The allocator of Arrow in a process that collects."""
+"""Choice of Arrow's memory allocator in a process that collects."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""Collecting again and again: one snapshot of each cluster an interval, landed, for weeks.
+"""Continuous collection: one snapshot of each cluster per interval, landed for the next tick.
 
-Neither Spark nor the lake is needed, so it goes on when they are down, and what has landed is
-loaded by the next tick. Clusters are collected side by side, each at its own interval.
+It needs neither Spark nor the lake, so it continues while they are down; the next tick loads all
+landed snapshots. Clusters are collected side by side, each at its own interval.
 """
 
 import asyncio

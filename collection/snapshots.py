@@ -1,7 +1,7 @@
-"""Snapshots of configured clusters, side by side, with what is remembered of each.
+"""Snapshots of configured clusters, side by side, each with the collector's memory of it.
 
-Nothing that a snapshot meets makes it raise: a cluster that cannot be read gives a ``FAILED``
-snapshot with the reason, and the others are as if it were not there.
+A snapshot never raises: a cluster that cannot be read gives a ``FAILED`` snapshot with the reason,
+and has no effect on the snapshots of others.
 """
 
 import asyncio

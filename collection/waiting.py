@@ -1,4 +1,4 @@
-"""Snapshots that an object store did not take: they wait on this host, and land in their order."""
+"""Snapshots that the object store refused: they wait on this host and land later, in order."""
 
 import threading
 import time

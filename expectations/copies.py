@@ -1,4 +1,4 @@
-"""Copies: rows of a table with the same key, and what people decided on them.
+"""Copies: rows of a table with the same key, and decisions of people on them.
 
 Numbering copies sorts all rows of a window. Nearly always no key repeats, which a search by hashes
 finds several times cheaper; it pays where a window has many rows.

@@ -1,4 +1,4 @@
-"""Declarations as expectations of Great Expectations, and what its results mean.
+"""Translation of declarations to expectations of Great Expectations, and of its errors back.
 
 Importing this module imports Great Expectations (4-5 s); `expectations.adapter` does it when the
 first suite runs.

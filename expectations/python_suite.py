@@ -1,4 +1,4 @@
-"""A Python file that makes an `ExpectationSuite`, executed."""
+"""Execution of a Python file that creates an `ExpectationSuite`."""
 
 import runpy
 import traceback

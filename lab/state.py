@@ -1,4 +1,4 @@
-"""``lab.json``: what was started in a home, so that any later process finds it again."""
+"""``lab.json``: the started processes of a lab, by which any later process finds them."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""The workload: one small Java program that makes brokers show everything there is to see.
+"""The workload: a Java program whose clients make brokers report every state of a group.
 
-Python here compiles, starts and steers it; what it does is in ``workload/``, one class per task.
+This module compiles, starts and controls it. Its tasks are in ``workload/``, one class for each.
 """
 
 import shlex

@@ -1,9 +1,9 @@
-"""Copies of everything that cannot be made again, and putting them back.
+"""Backup of everything that cannot be computed again, and its restoration.
 
 A backup holds for each table the metadata of its newest version and every file that these name, so
-it is whole although ticks go on meanwhile removing and joining files. Files of a table never
-change: a second backup into the same folder copies only what is new, and removes what it does not
-name. `lake.backup_folder` has what is true of the folder alone.
+it is whole although ticks remove and join files meanwhile. Files of a table never change: a second
+backup into the same folder copies only new files, and removes those that it does not name. Code
+about the folder alone is in `lake.backup_folder`.
 """
 
 import hashlib

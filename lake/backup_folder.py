@@ -1,4 +1,4 @@
-"""The folder of a backup: what it holds, whether it is whole, and how it is changed.
+"""The folder of a backup: its contents, their checksums, and their replacement by a newer one.
 
 Files of tables are added as they are copied, because a table never changes them. Everything else is
 written into a folder of its own, and takes the place of what an earlier backup holds at the end.

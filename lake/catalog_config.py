@@ -1,4 +1,4 @@
-"""How Python and Spark reach one Iceberg catalog: each in the words of its own library."""
+"""Configuration of one Iceberg catalog for PyIceberg and for Spark."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""The instants that count: clocks of hosts differ, and some are wrong by years.
+"""Bounds of credible instants, because clocks of hosts differ and some are wrong by years.
 
-Everything that takes the newest of something, or plans by instants that another host wrote, uses
-these bounds.
+All code that chooses the newest row, or plans by instants that another host wrote, uses them.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Where the windows of brokers' counters begin in our own history, to compare both."""
+"""Snapshots at which the windows of brokers' counters begin, to compare both measurements."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The brokers that were observed an hour before a snapshot, so that the growth since is known."""
+"""Brokers that were observed an hour before a snapshot too, so that hourly growth is known."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Going back to what a power cut left whole.
+"""Recovery after a power cut: a table returns to its newest version whose files are whole.
 
 Spark syncs no file, so a power cut may take files of the newest version of a table while the
 catalog names it. Nothing else was built on that version (`lake.durable_tables`). Here the catalog

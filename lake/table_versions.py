@@ -1,7 +1,7 @@
-"""The version that each table carries, and what moves an older table to the present one.
+"""Versions of tables, and the steps that move an older table to the present version.
 
-Each table carries the version of its declaration as a property. A table is moved in one commit, so
-whoever is killed on the way leaves each either old or new, and the next upgrade does the rest.
+Each table carries the version of its declaration as a property. One commit moves a table, so a
+killed upgrade leaves each table either old or new, and the next upgrade moves the others.
 """
 
 from collections.abc import Iterator

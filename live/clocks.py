@@ -1,4 +1,4 @@
-"""Snapshots by our clock: without the measured skew of brokers' clocks."""
+"""Correction of a snapshot's store times by the measured skew of brokers' clocks."""
 
 from datetime import datetime, timedelta
 from typing import NewType

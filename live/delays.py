@@ -1,4 +1,4 @@
-"""The delays of a snapshot: which store times its brokers report and which the history gives."""
+"""Store times behind the delays of a snapshot: from its brokers, and from the history."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

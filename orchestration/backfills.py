@@ -1,8 +1,8 @@
-"""Backfills are resumed where they were stopped.
+"""Progress of backfills, by which a stopped backfill is resumed.
 
-Each of their parts (`lake.parts`) is a run, a tick may run between two of them, and a killed
-backfill repeats at most one. What is done stands in the shared state until the backfill is
-complete, so that another host goes on with it.
+Each part of a backfill (`lake.parts`) is a run, a tick may run between two of them, and a killed
+backfill repeats at most one. The shared state records the computed parts until the backfill is
+complete, so that another host can continue it.
 """
 
 import json

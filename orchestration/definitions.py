@@ -1,4 +1,4 @@
-"""Everything Dagster loads."""
+"""The `Definitions` that Dagster loads: assets, checks, jobs, schedules, sensors, resources."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""When a step is tried again."""
+"""Retry policy of the steps of a run."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The sensors: `notify` delivers, `watch` is about Tidemark itself, `tidy` after Dagster."""
+"""The sensors: `notify` delivers, `watch` checks Tidemark's own work, `tidy` removes old runs."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Heartbeats: after each tick and each delivery, for somebody outside who notices silence."""
+"""Heartbeats to an outside service, after each tick and after each delivery."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

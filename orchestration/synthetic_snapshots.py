@@ -1,7 +1,7 @@
-"""Snapshots of a cluster that does not exist: what a new engine warms itself on.
+"""Snapshots of a cluster that does not exist, on which a new engine is warmed up.
 
-They hold rows of every table that a snapshot of brokers may fill, so that the ticks on them plan
-every query that a real tick plans.
+They contain rows of every table that a snapshot of brokers may fill, so that the ticks on them
+plan every query that a real tick plans.
 """
 
 from collections.abc import Iterator

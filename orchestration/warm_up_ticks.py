@@ -1,4 +1,4 @@
-"""The ticks by which a new engine warms itself, in a process like those of real ticks.
+"""The ticks that warm up a new engine, in a process like those of real ticks.
 
 ``python -m orchestration.warm_up_ticks HOME ROWS``; `orchestration.instance.warming` starts it.
 """

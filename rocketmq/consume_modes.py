@@ -1,8 +1,8 @@
-"""The one table of what a number is, for every way in which a group consumes.
+"""The meaning of each number of a group for each way of consumption, in one table.
 
 An offset that moved is not a message that was consumed. `NUMBERS` states for each kind of
-consumption which numbers are facts, which are bounds and which nobody knows, from which requests
-they come, and why. Spark, the live command and the documentation are made from it.
+consumption which numbers are facts, bounds or unknown, from which requests they come, and why.
+Spark, the live command and the documentation use it.
 
 Sources: `PopMessageProcessor`, `PopBufferMergeService`, `PopConsumerService`,
 `ConsumerOrderInfoManager`, `ChangeInvisibleTimeProcessor` and `BroadcastOffsetManager` of 5.3 to

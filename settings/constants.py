@@ -1,4 +1,4 @@
-"""Values of the contract that several rooms share. They are no settings: nobody changes them."""
+"""Values of the contract that several rooms share. They are not settings: nobody changes them."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Where everything lies: one folder, ``TIDEMARK_HOME``."""
+"""The home of a deployment: the folder ``TIDEMARK_HOME``, which holds all its files on a host."""
 
 import os
 import time
@@ -94,7 +94,7 @@ def remove_unfinished(*folders: Path) -> None:
 
 
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
-    """Writes a file at one stroke: whoever reads it finds all of the old text or all of the new.
+    """Write a file atomically: a reader gets the whole old text or the whole new one.
 
     That holds after a power cut too, and the new text survives one once this has returned.
 

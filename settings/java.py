@@ -1,4 +1,4 @@
-"""The Java of this machine: where a tool of it is, and of which version."""
+"""The Java of this machine: the paths of its tools, and their version."""
 
 import os
 import re

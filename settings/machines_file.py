@@ -1,4 +1,4 @@
-"""The settings file of capacity: what the clients of single groups run on.
+"""The settings file of capacity: the machines of clients, for single groups.
 
 ::
 
@@ -9,8 +9,8 @@
     - match: {}                              # all others
       compute_ms: 5
 
-The first entry that matches a group on a topic counts. What it does not state is as
-``TIDEMARK_CLIENT_CORES`` and ``TIDEMARK_CLIENT_COMPUTE_MS`` have it.
+The first entry that matches a group on a topic counts. A field that it leaves out has the value of
+``TIDEMARK_CLIENT_CORES`` or ``TIDEMARK_CLIENT_COMPUTE_MS``.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where notifications go besides the log."""
+"""Settings of the channels of notifications besides the log."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""The secrets that each process needs, and the values that are no secrets.
+"""The secrets that each process needs, and values such as placeholders that are not secrets.
 
 The deploy files give each process the secrets of this table and no other; tests hold them to it.
 """

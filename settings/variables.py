@@ -1,4 +1,4 @@
-"""The names of all variables that configure Tidemark, and what is wrong with other names.
+"""The names of all variables that configure Tidemark, and warnings about unknown names.
 
 Importing this costs nothing: every command warns of a name that is misspelt. A test holds the names
 to the fields of `settings.environment.Settings`.

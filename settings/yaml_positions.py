@@ -1,4 +1,4 @@
-"""YAML that remembers the line of each value, and the keys that stand twice."""
+"""YAML with the line of each value, and with the keys that occur twice."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The front door: settings, command line and demo.
+"""The `tidemark` command: its subcommands, checks of an installation, and the demo.
 
-What a person types and what it prints belongs here; what is computed, read or stored does not.
+Arguments and output of commands belong here; code that computes, reads or stores does not.
 """

@@ -1,4 +1,4 @@
-"""Checks of what a deployment brings: each connects, writes, reads and deletes, for `doctor`."""
+"""Checks of a deployment's backends for `doctor`: each connects, writes, reads and deletes."""
 
 import re
 import shutil

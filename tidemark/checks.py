@@ -1,4 +1,4 @@
-"""One check of `tidemark doctor`: it ends in time, with a line for each thing that is wrong."""
+"""One check of `tidemark doctor`: it ends in time, with a line for each mistake."""
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context

@@ -1,4 +1,4 @@
-"""Savings of a process that only reads tables: no pandas, no garbage collection meanwhile."""
+"""Savings of short processes that only read tables: no pandas, no garbage collection."""
 
 import gc
 import sys

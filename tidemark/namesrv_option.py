@@ -1,4 +1,4 @@
-"""The option of commands that reach a cluster, without what they import to reach it."""
+"""The ``--namesrv`` option of commands, apart from the modules that reach a cluster."""
 
 from typing import Annotated
 

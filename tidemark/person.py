@@ -1,4 +1,4 @@
-"""The person at the command line."""
+"""The name of the person at the command line, which is recorded with actions."""
 
 import getpass
 

@@ -1,4 +1,4 @@
-"""One snapshot for a command: which cluster it is of, and how its problems are shown."""
+"""One snapshot for a command: the choice of its cluster, and the output of its problems."""
 
 import shlex
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Acknowledgements: services that keep alerts of their own learn who took an incident on."""
+"""Acknowledgements of incidents, sent to services that keep alerts of their own."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

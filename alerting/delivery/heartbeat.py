@@ -1,4 +1,4 @@
-"""A sign of life to somebody outside, who notices when it stops. healthchecks.io's manner."""
+"""Heartbeat: a request to an outside service that alerts when it stops, as healthchecks.io."""
 
 from urllib.parse import urlsplit, urlunsplit
 

@@ -1,7 +1,7 @@
-"""By which route each channel gets an incident, and when the messages of a group are due.
+"""The route by which a channel gets an incident, and the time when a group's messages are due.
 
-Without routes, and for channels of no receiver such as the log and digests, everything is due at
-once and repeated by digests only.
+Without routes, and on channels of no receiver such as the log and digests, every notification is
+due at once, and only digests repeat it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Inhibitions, as rule files declare them: which incidents make others not worth a page."""
+"""Inhibitions, as rule files declare them: a firing source incident mutes its targets."""
 
 from typing import Annotated, Literal
 

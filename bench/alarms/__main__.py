@@ -1,4 +1,4 @@
-"""How many incidents fire that should not, and how many that should do not, and how late.
+"""Counts of false and missed incidents on real brokers, and the delay of the right ones.
 
 ``python -m bench.alarms [--version 5.5.1] [--minutes 20] [--every 15] [--keep DIR]``. It boots two
 clusters of a version. In one, healthy consumers of every mode live an hour of ordinary life in so

@@ -1,4 +1,4 @@
-"""``/clusters``: what is collected, from which brokers, and how new it is."""
+"""``/clusters``: the collected clusters, their brokers, and the age of the newest snapshot."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""``/events`` and ``/quality``: what happened to queues, and what of the data is not valid."""
+"""``/events`` and ``/quality``: events of queues, validation results and quarantined rows."""
 
 from datetime import timedelta
 from typing import Annotated, Any

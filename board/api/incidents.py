@@ -1,4 +1,4 @@
-"""``/incidents`` and ``/silences``: what is wrong, and what people do about it."""
+"""``/incidents`` and ``/silences``: incidents, and the actions of people on them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""``/live/{cluster}`` and ``/plan``: from a snapshot taken now."""
+"""``/live/{cluster}`` and ``/plan``: lag and planned owners of queues, from a live snapshot."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`Metrics`: what the server refreshes when a table changed, and reads at each scrape."""
+"""The metrics of a server: refreshed when a table changes, and written at each scrape."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

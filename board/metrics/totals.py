@@ -1,4 +1,4 @@
-"""Counters of the server's life, from tables whose rows come, change and go."""
+"""Counters since the server's start, from tables whose rows are added, changed and removed."""
 
 from collections import Counter
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Incidents: what is wrong, its evidence, who was notified, and what a person does about it."""
+"""Pages of incidents: evidence, notifications, and the actions of a person."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

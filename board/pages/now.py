@@ -1,4 +1,4 @@
-"""A snapshot taken now: groups, and who would own which queue."""
+"""Pages of a live snapshot: groups now, and the planned owners of queues."""
 
 from typing import Annotated
 

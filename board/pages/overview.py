@@ -1,4 +1,4 @@
-"""The overview: is everything measured, what is wrong, who is worst, what changed."""
+"""The overview page: gaps in measurement, open incidents, worst groups, recent changes."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

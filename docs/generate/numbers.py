@@ -1,4 +1,4 @@
-"""The page of what each number is, from `rocketmq.consume_modes`."""
+"""The page on the meaning of each number, from `rocketmq.consume_modes`."""
 
 from docs.generate.markdown import code, page, table
 from rocketmq.consume_modes import COVERS, NUMBERS, Cell, Certainty, Kind, Number

@@ -1,4 +1,4 @@
-"""Dagster's own home: where its runs and events are kept, and how its daemon behaves."""
+"""Configuration files of Dagster's home: storage of runs and events, and its daemon."""
 
 import json
 import os

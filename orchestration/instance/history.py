@@ -1,7 +1,7 @@
-"""Dagster's own history, which grows by a database a run: after a time it is forgotten.
+"""Removal of old runs from Dagster's own history, which grows by one database per run.
 
-Dagster forgets what its schedules and sensors did (``retention`` in ``dagster.yaml``), but no run.
-Nothing of Tidemark's data is in there: what a run computed stays.
+Dagster itself removes ticks of schedules and sensors (``retention`` in ``dagster.yaml``), but no
+run. The history contains no data of Tidemark: rows that a run computed stay.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""How the daemon starts runs: forked from the warm server when one runs, else as Dagster does."""
+"""Run launcher of Dagster's daemon: forks a run from the warm server, if one is running."""
 
 from dagster import DagsterRun
 

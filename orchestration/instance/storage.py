@@ -1,4 +1,4 @@
-"""Dagster's storage, whose failures are one line: people delete it while processes use it."""
+"""Dagster's storage with failures in one line, as people delete it while processes use it."""
 
 import os
 import re

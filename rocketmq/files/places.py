@@ -1,4 +1,4 @@
-"""Checks of paths that do not fail where nobody may see what is there."""
+"""Checks of paths that return a result, not an error, where permission to read is missing."""
 
 from pathlib import Path
 

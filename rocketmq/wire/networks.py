@@ -1,7 +1,7 @@
-"""Networks that a cluster's servers are in: nothing else is connected to, nor gets our account.
+"""Networks of a cluster's servers: only addresses in them get a connection and our account.
 
-A name server lists any address as a broker's. Without such a list whoever controls one name server,
-or one broker that registers under a false address, learns the access key and a signature.
+A name server lists any address as a broker's. Without such a list, an attacker who controls a name
+server, or a broker that registers under a false address, learns the access key and a signature.
 """
 
 import re

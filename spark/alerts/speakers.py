@@ -1,7 +1,7 @@
-"""The row that speaks for a group, for alert rules about numbers of the whole group.
+"""Choice of one row per group, for alert rules about numbers of the whole group.
 
-Such numbers stand in the rows of all topics of the group. One alert is enough, so a rule is
-evaluated on one of the rows that it applies to.
+Such numbers are repeated in the rows of all topics of the group. One alert is enough, so a rule is
+evaluated on one of the rows that it applies to, the speaker.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rates of queues, and how long a lag lasts at them."""
+"""Rates of queues, and the time until their lag is consumed at these rates."""
 
 from datetime import timedelta
 

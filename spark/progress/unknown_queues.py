@@ -1,4 +1,4 @@
-"""Queues of groups whose offsets a snapshot should hold and does not."""
+"""Queues of groups whose offsets a snapshot should contain but does not."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -1,8 +1,8 @@
-"""Queues that no consumer is told of, and what they hold for each group.
+"""Queues that topic routes hide from consumers, and the messages in them for each group.
 
 Clients learn the number of queues to read from a topic's route. A queue whose id is not below it
-holds messages that producers wrote there, or that came before the topic shrank: no group consumes
-them until ``read_queues`` is raised. They are no lag, which consumers can reduce.
+may hold messages that producers wrote there, or that came before the topic shrank. No group
+consumes them until ``read_queues`` is raised. They are not lag, which consumers can reduce.
 """
 
 from pyspark.sql import Column, DataFrame

@@ -1,4 +1,4 @@
-"""Whether Spark runs on the Java of this machine."""
+"""Check that Spark runs on the Java of this machine."""
 
 from settings.java import path_of, version_of
 from spark.session.reaching import UnreachableError

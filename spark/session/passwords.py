@@ -1,4 +1,4 @@
-"""How a Spark learns the password of a PostgreSQL catalog: by a file that only its user reads.
+"""The password of a PostgreSQL catalog for Spark: in a file that only its user can read.
 
 A property would be visible to whoever has a session, on command lines and in Dagster's runs.
 """

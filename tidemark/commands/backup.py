@@ -1,4 +1,4 @@
-"""`tidemark backup`: copy what cannot be made again."""
+"""`tidemark backup`: copy everything that cannot be computed again."""
 
 from pathlib import Path
 from typing import Annotated

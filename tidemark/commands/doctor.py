@@ -1,4 +1,4 @@
-"""`tidemark doctor`: what works here and what does not."""
+"""`tidemark doctor`: checks of the machine, the settings, the backends and the brokers."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""`tidemark engine`: what ticks share, a warm Spark Connect server and imported libraries."""
+"""`tidemark engine`: the warm Spark Connect server and fork server that ticks share."""
 
 import os
 from pathlib import Path
