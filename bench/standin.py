@@ -22,9 +22,16 @@ _RUNTIME = {"brokerVersionDesc": "V5_3_3", "commitLogDiskRatio": "0.21", "putTps
 
 
 @contextmanager
-def serve(large: Large, brokers: int) -> Iterator[str]:
-    """Run a name server and brokers in a process of their own; gives the name server's address."""
-    sockets = [socket.create_server(("127.0.0.1", 0), backlog=64) for _ in range(1 + brokers)]
+def serve(large: Large, brokers: int, port: int = 0) -> Iterator[str]:
+    """Run a name server and brokers in a process of their own; gives the name server's address.
+
+    Args:
+        large: what each broker holds.
+        brokers: their number.
+        port: of the name server, 0 for any.
+    """
+    ports = (port, *[0] * brokers)
+    sockets = [socket.create_server(("127.0.0.1", each), backlog=64) for each in ports]
     with in_process(_run, sockets, large, sockets) as address:
         yield address
 

@@ -171,6 +171,15 @@ def test_a_damaged_copy_is_removed_and_made_again(
     assert with_copies.groups.rows(WINDOW, MAILER, by_day=by_day).equals(before)
 
 
+def test_the_folder_can_be_deleted_while_a_board_uses_it(with_copies: Store) -> None:
+    before = with_copies.groups.rows(HOURS, MAILER, by_day=False)
+    assert before.num_rows == 15
+    shutil.rmtree(with_copies.lake.home.path / "board")
+    assert with_copies.groups.rows(HOURS, MAILER, by_day=False).equals(before)
+    assert copy_all(with_copies) > 24
+    assert with_copies.groups.rows(HOURS, MAILER, by_day=False).equals(before)
+
+
 def test_a_day_is_copied_although_an_hour_is_damaged(with_copies: Store) -> None:
     folder = with_copies.lake.home.path / "board"
     days = sorted(folder.glob("days/*"))

@@ -1,5 +1,6 @@
 """A cluster that does not respond holds up those who want a snapshot of it, and nobody else."""
 
+import asyncio
 import http.client
 import socket
 import threading
@@ -16,6 +17,7 @@ from board.application import application
 from board.live_snapshots import WAITING
 from board.store import Store
 from rocketmq.records import Broker, ConsumerOffset, QueueOffset, Snapshot
+from rocketmq.snapshot.target import ClusterTarget
 from settings.clusters import Cluster
 from tests.support.served import served
 
@@ -107,6 +109,47 @@ def test_delays_are_by_our_clock(
     (row,) = client.get("/api/v1/live/lab").json()["items"]
     assert (row["delay_ms"], row["delay_source"]) == (90_000, "exact")
     assert "1 m 30 s" in client.get("/live?cluster=lab", headers={"Accept": "text/html"}).text
+
+
+def test_one_snapshot_serves_all_who_ask_within_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Snapshot] = []
+    last = Snapshot("lab", "remote", NOON, status="COMPLETE")
+    monkeypatch.setattr(live_snapshots, "collect_snapshot", lambda _: taken.append(last) or last)
+    app = application(store, configured=lambda: [Cluster(("a:9876",), "lab")])
+    client = TestClient(app, "http://127.0.0.1")
+    for _ in range(3):
+        assert client.get("/api/v1/live/lab").status_code == 200
+    assert len(taken) == 1
+    monkeypatch.setattr(live_snapshots, "SECONDS", 0.0)
+    assert client.get("/api/v1/live/lab").status_code == 200
+    assert len(taken) == 2
+
+
+def test_few_clusters_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = [
+        Cluster(("a:9876",), f"lab-{number}") for number in range(live_snapshots.THREADS + 1)
+    ]
+    begun, may_end = threading.Semaphore(0), threading.Event()
+
+    def collect(target: ClusterTarget) -> Snapshot:
+        begun.release()
+        may_end.wait(60)
+        return Snapshot(target.name or "", "remote", NOON, status="COMPLETE")
+
+    monkeypatch.setattr(live_snapshots, "collect_snapshot", collect)
+    made = live_snapshots.LiveSnapshots(store.lake.shared.state, lambda: clusters)
+
+    async def all_of_them() -> list[str]:
+        tasks = [asyncio.create_task(made.of(cluster.key)) for cluster in clusters]
+        for _ in range(live_snapshots.THREADS):
+            assert await asyncio.to_thread(begun.acquire, timeout=60)
+        assert not await asyncio.to_thread(begun.acquire, timeout=0.5)
+        may_end.set()
+        return [snapshot.cluster for snapshot in await asyncio.gather(*tasks)]
+
+    assert asyncio.run(all_of_them()) == [cluster.key for cluster in clusters]
 
 
 def test_a_probe_waits_for_no_rows(store: Store) -> None:

@@ -10,14 +10,17 @@ import shutil
 import signal
 import subprocess
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
 
+from bench import standin
 from collection import continuous, snapshots
 from collection.continuous import clock_line, next_multiple, watch
+from lab.large import Large
 from lake.landing import land, landed
 from lake.landing_places import Disk
 from lake.loading import read_landed
@@ -29,6 +32,7 @@ from settings.home import Home
 from tests.support.cluster_history import Minute, snapshot
 from tests.support.commands import output_of
 from tests.support.homes import TIDEMARK, environment, run
+from tests.support.servers import free_port
 
 GONE = "127.0.0.1:1"
 
@@ -192,6 +196,22 @@ def test_landing_that_fails_goes_on_by_itself(home):
         assert "Not a directory" in line or "File exists" in line
         assert "\n" not in line
     assert len(headers(home)) == len(reported) >= 2
+
+
+@pytest.mark.slow
+def test_snapshots_are_complete_again_when_the_name_server_is_back(home):
+    port, large = free_port(), Large(topics=1, queues=1, groups=1, topics_per_group=1)
+    with ExitStack() as servers:
+        serving = []
+
+        def until(reported, complained):
+            if len(reported) > 1 and not serving:
+                serving.append(servers.enter_context(standin.serve(large, brokers=1, port=port)))
+            return len(headers(home)) > 2 and headers(home)[-1]["status"] == "COMPLETE"
+
+        watching(home, [Cluster((f"127.0.0.1:{port}",), "lab")], 0.5, until)
+    statuses = [header["status"] for header in headers(home)]
+    assert statuses[:2] == ["FAILED", "FAILED"] and statuses[-1] == "COMPLETE"
 
 
 def test_a_bucket_that_does_not_respond_delays_no_snapshot(home, tmp_path, monkeypatch):
