@@ -109,13 +109,14 @@ def _copied(lake: Lake, folder: Path, known: Mapping[str, Proof], report: Report
 
 
 def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Contents:
-    """Put a backup back where it was made, into a catalog without tables.
+    """Restore a backup where it was made, into a catalog without tables.
 
-    Killed on the way it is called again. No run and no process makes tables meanwhile. Where there
-    is a table, everything else was put back before it and stays as it is now.
+    A killed restore is repeated by a second call. No run and no process may create tables
+    meanwhile. A table is restored last, so where one exists all other files were restored and stay
+    as they are.
 
     Raises:
-        BackupError: the folder is no backup, is not whole, or cannot be put back there; or
+        BackupError: the folder is no backup, is not whole, or cannot be restored there; or
             processes use the home.
         LeaseError: leases cannot be had.
     """
@@ -129,10 +130,10 @@ def restore(lake: Lake, folder: Path, report: Report = lambda _: None) -> Conten
 
 
 def _require_rest(lake: Lake) -> None:
-    """Make sure that nobody uses what is put back: a process that does would keep what was there.
+    """Check that no process uses the restored files, because it would keep the old ones open.
 
     Raises:
-        BackupError: somebody does.
+        BackupError: a process uses them.
     """
     at_work = [
         f"process {each.pid} ({' '.join(map(os.path.basename, each.cmdline()[1:3]))})"
@@ -169,7 +170,7 @@ def _put_back(lake: Lake, folder: Path, contents: Contents, report: Report) -> N
     else:
         _put_back_warehouse(lake, folder, contents)
         _put_back_home(lake, folder)
-        os.sync()  # before the tables that tell another restore to leave all this as it is
+        os.sync()  # before the tables: a restore that finds one leaves all this as it is
     for name in [name for name, place in there.items() if place is None]:
         catalog.create_namespace_if_not_exists(name.split(".")[0])
         catalog.register_table(name, contents.tables[name])
@@ -188,7 +189,7 @@ def _put_back_warehouse(lake: Lake, folder: Path, contents: Contents) -> None:
 def _put_back_home(lake: Lake, folder: Path) -> None:
     home = lake.home.make()
     for database in (folder / "home").rglob("*.db"):
-        # SQLite would take the pages in a journal that is left for those of the file put back.
+        # SQLite would apply the pages of a journal that is left there to the restored file.
         for journal in ("-wal", "-shm", "-journal"):
             place = home / database.relative_to(folder / "home")
             place.with_name(place.name + journal).unlink(missing_ok=True)

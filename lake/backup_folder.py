@@ -32,7 +32,7 @@ Proof = tuple[int, str]
 
 
 class BackupError(Exception):
-    """A backup cannot be made or put back; one line."""
+    """A backup cannot be made or restored; one line."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Contents:
     Attributes:
         program: the version of tidemark that made it.
         version: that of the tables.
-        warehouse: where their files lay; they are put back there, because Iceberg's metadata name
-            files by their whole address.
+        warehouse: where their files were; they are restored there, because Iceberg's metadata
+            name files by their whole address.
         tables: full name to the address of its metadata.
         files: path in the backup of each file that the tables need, to its size and SHA-256.
     """
@@ -91,7 +91,7 @@ def finish(folder: Path, made: Contents) -> None:
     for name in REPLACED:
         (unfinished / name).mkdir(exist_ok=True)
     os.sync()  # what a backup names has been copied
-    # From here on whoever reads the backup completes it.
+    # From here on any process that reads the backup completes it.
     write_whole(unfinished / CONTENTS, json.dumps(asdict(made), indent=1))
     _complete(folder)
 

@@ -35,7 +35,7 @@ NAME = "tidemark"
 """Name of the catalog; the SQLite and JDBC catalogs keep it in every row, so both sides agree."""
 
 CLOCK_PUT_BACK = "tidemark.clock-put-back"
-"""Property of a table: when a clock that was ahead was last found to have been put back."""
+"""Property of a table: when a clock that was ahead was last found to have been set back."""
 
 COMMIT_ATTEMPTS = 10
 
@@ -73,7 +73,7 @@ class Lake:
         config: how to reach the catalog.
         landing: where snapshots land.
         shared: leases and small state of all processes that use these tables.
-        held: the lease without which these tables must not be changed; None for whoever needs none.
+        held: the lease without which these tables must not be changed; None where none is needed.
     """
 
     def __init__(self, home: Home, config: CatalogConfig | None = None) -> None:
@@ -274,8 +274,8 @@ class Lake:
     def _commit(self, table: Table, change: Callable[[IcebergTable, Transaction], None]) -> None:
         """Commit a change; make it again from fresh rows where another writer was first.
 
-        The change is that of a version which the holder of the lease has seen: whoever took the
-        lease over and committed has made another one.
+        The change is based on a version that the holder of the lease has seen. Another process that
+        took the lease over and committed has made a newer version.
 
         Raises:
             LostError: the lease that is `held` was lost.
@@ -363,10 +363,10 @@ class Lake:
 
 
 def _once(table: IcebergTable) -> IcebergTable:
-    """Return a table of which PyIceberg attempts each commit once.
+    """Return a table on which PyIceberg attempts each commit once.
 
-    It would attempt it on the version of whoever was first, without asking anybody whether that may
-    be; `Lake._commit` does.
+    By default it repeats the commit on the version of another writer that was first, without a
+    check whether it may. `Lake._commit` makes that check.
     """
     properties = {**table.metadata.properties, "commit.retry.num-retries": "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})

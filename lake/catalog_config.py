@@ -39,8 +39,8 @@ class CatalogConfig:
 
     Attributes:
         python: properties for PyIceberg.
-        spark: properties of Iceberg's ``SparkCatalog``, without their prefix. Whoever has a session
-            can read them, so no password is among them.
+        spark: properties of Iceberg's ``SparkCatalog``, without their prefix. Every user of a
+            session can read them, so they contain no password.
         drivers: what Spark needs in addition to Iceberg: ``sqlite``, ``postgresql``, ``s3``.
         place: where the catalog is, as an error names it.
         database: SQLAlchemy's address of the PostgreSQL that keeps leases and shared state, empty
@@ -149,7 +149,7 @@ def _mistakes_of_servers(settings: CatalogSettings) -> list[str]:
         if not settings.uri.startswith(HTTP):
             found.append("TIDEMARK_CATALOG_URI takes http://HOST:PORT or https://HOST for rest")
         elif "@" in urlsplit(settings.uri).netloc:
-            # It is a property of Spark and of each run, and stands in errors.
+            # It is a property of Spark and of each run, and errors show it.
             found.append(
                 "TIDEMARK_CATALOG_URI holds a name or password, which Spark would show: leave it "
                 "out, no credential is sent to a rest catalog"

@@ -2,8 +2,8 @@
 
 The catalog names a table's metadata file, which names all others. PyIceberg's files are synced
 before the catalog names them (`DurableFileIO`). Spark syncs nothing, so its files are synced after
-its commit and before the next commit of Python (`sync_versions`). What a power cut takes of a
-commit in between, nothing else is built on: `lake.recovery` goes back to the version before.
+its commit and before the next commit of Python (`sync_versions`). A power cut in between may damage
+only a commit on which no other is based: `lake.recovery` returns to the version before it.
 """
 
 from collections.abc import Iterable, Iterator

@@ -85,12 +85,12 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
 
     A snapshot that landed late changes the previous observation of later ones of its cluster, so
     the window reaches through the newest of these. It holds what other clusters observed meanwhile.
-    Those of a clock that is ahead are left out (`lake.clocks`): computed ones stay as they are, or
-    each tick would compute all of them again, and others wait until their time has come.
+    Snapshots of a clock that is ahead are left out (`lake.clocks`). Computed ones stay as they are,
+    or each tick would compute all of them again; others wait until their time has come.
 
     Where much is missing, as after a long pause, the window is the first part of it (`lake.parts`):
-    a run that takes all would take hours, and whatever ended it would end the next one too. What
-    remains is pending at the next tick.
+    a run on all of it would take hours, and a fault that ended it would end the next one too. The
+    rest is pending at the next tick.
 
     Args:
         lake: the tables.
@@ -118,8 +118,8 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
 def first_missing(lake: Lake, since: datetime, now: datetime | None = None) -> datetime | None:
     """Return the instant of the oldest loaded snapshot that is to be computed; None without any.
 
-    Every computed snapshot is a loaded one, so an hour that has as many of both lacks none. How
-    many it has stands in the tables' metadata: a history of months costs as much as one of hours.
+    Every computed snapshot is a loaded one, so an hour with as many of both lacks none. The tables'
+    metadata contain both numbers: a history of months costs as much as one of hours.
 
     Args:
         lake: the tables.

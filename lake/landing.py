@@ -1,8 +1,8 @@
-"""Landing: one folder per snapshot, which is seen only when it is whole.
+"""Landing: one folder per snapshot, which is visible only when it is whole.
 
 ``landing/<cluster>/<YYYY-MM-DD>/<HH>/<snapshot_id>/<table>.parquet`` with the columns of
-``raw.<table>``. Collecting needs nothing but this, so it goes on when Spark or the lake is down.
-`lake.landing_places` has what differs between a disk and a bucket.
+``raw.<table>``. Collection needs nothing but this, so it continues while Spark or the lake is down.
+The differences between a disk and a bucket are in `lake.landing_places`.
 
 A cluster may have any name, even one that is made to lead out of the folder. Characters that a
 folder name must not hold are percent-encoded, ``prod%2Feu`` for ``prod/eu``.
@@ -164,7 +164,7 @@ def copy_landed(item: Landed, target: Landing) -> None:
 def landed(place: Place, since: datetime | None = None) -> Iterator[Landed]:
     """Yield every landed snapshot, or those since an instant, the oldest hours of a cluster first.
 
-    An object store receives a request for each of them; whoever knows most of them takes `folders`.
+    An object store receives a request for each of them. Use `folders` where most are known already.
     """
     landing = landing_of(place)
     found = [item for item in folders(landing, since) if not since or item.observed_at >= since]

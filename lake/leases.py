@@ -162,7 +162,7 @@ class FileLeases(Leases):
         """
         path = self._home.make() / f"{name}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever releases it may be another thread of this process.
+        # Another thread of this process may release it.
         lock = FileLock(path, thread_local=False)
         try:
             lock.acquire(blocking=False)
@@ -197,7 +197,7 @@ class FileLeases(Leases):
             return f"another process ({self._home.path / name}.lock)"
 
     def _holder_file(self, name: str) -> Path:
-        """Return the file that names the holder; whoever releases the lease removes it."""
+        """Return the file that names the holder; the release of the lease removes it."""
         return self._home.path / f"{name}.holder"
 
 

@@ -161,8 +161,8 @@ def _read_whole(item: Landed) -> dict[str, pa.Table] | None:
     """Return what `read_landed` does; None for a snapshot that is removed meanwhile.
 
     A collector that had no response to the last file of a snapshot removes it, and lands it again
-    later. What is rejected is never read again, so a file is only damaged in a snapshot that is
-    finished before and after it was read.
+    later. A rejected snapshot is never read again, so a file counts as damaged only in a snapshot
+    that is finished before and after it was read.
 
     Raises:
         StructureError, RefusedError: as `read_landed`.

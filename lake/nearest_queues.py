@@ -29,8 +29,8 @@ class NearestQueues:
 def nearest_queues(known: Sequence[LoadedSnapshot], window: Window) -> Iterator[NearestQueues]:
     """Yield the nearest queues for each snapshot of clients' files in a window.
 
-    A broker without a snapshot within `FURTHEST` has none: what clients have left there is unknown.
-    Of two equally near the earlier counts.
+    A broker without a snapshot within `FURTHEST` has none: the lag of its clients is unknown. The
+    earlier of two equally near snapshots counts.
 
     Args:
         known: loaded snapshots of the window and of the time before it, in order of time.

@@ -19,8 +19,8 @@ def previous_snapshots(
 ) -> set[str]:
     """Return ids of the snapshots that hold the last observation of every queue before a window.
 
-    Those are the newest snapshot of each broker, the recent ones with queues that it lacks, and a
-    few older ones when the window holds queues that none of these has, of each source by itself.
+    They are the newest snapshot of each broker, recent ones with queues that it lacks, and a few
+    older ones where the window has queues that none of these has; each source is taken by itself.
     Where the newest are too close to the window for a rate, the ones before them are read too.
 
     Args:

@@ -1,7 +1,7 @@
-"""Patches of PyIceberg: fast reads and commits of tables with many versions, and clocks put back.
+"""Patches of PyIceberg: fast reads and commits of tables with many versions, clocks set back.
 
-All rest on private parts of PyIceberg. With another version than the tested one, tables work
-without them, only slower, and not after a clock was put back. A test fails when another version is
+All patches use private parts of PyIceberg. With another version than the tested one, tables work
+without them, only slower, but not after a clock was set back. A test fails when another version is
 installed.
 """
 
@@ -102,7 +102,8 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
         for first in list(_kept)[:-MOST_KEPT]:
             _kept.pop(first, None)
             _of_clock_ahead.pop(first, None)
-    # Also what is kept, as the clock may have been put back since; its logs were searched before.
+    # Kept metadata are checked too, as the clock may have been set back since; their logs were
+    # searched before.
     if is_new or known[1].last_updated_ms > latest.timestamp() * 1000:
         metadata = put_back(known[1], latest)
         if metadata is not known[1]:
@@ -112,15 +113,15 @@ def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
 
 
 def was_put_back(location: str) -> bool:
-    """Return whether the instants of a metadata file were put back when it was read."""
+    """Return whether the instants of a metadata file were set back when it was read."""
     return _of_clock_ahead.get(location.rpartition("/")[0]) == location
 
 
 def put_back(metadata: TableMetadata, latest: datetime) -> TableMetadata:
-    """Return metadata of which no instant lies after a later one, or after the latest that counts.
+    """Return metadata whose instants are in order, and none after the latest that counts.
 
     Iceberg's Java refuses to commit to a table whose last commit is a minute in the future, and to
-    read one whose log goes back by a minute. So a clock that was ahead would stop all ticks until
+    read one whose log falls back by a minute. So a clock that was ahead would stop all ticks until
     its time has come.
 
     Args:
@@ -172,10 +173,10 @@ def _sorted(log: Sequence[Entry], last: int) -> list[Entry]:
 
 
 def _completed(metadata: TableMetadata) -> TableMetadata:
-    """Return metadata of which schemas and partition specs hold all that they derive on demand.
+    """Return metadata whose schemas and partition specs have derived all lazy attributes.
 
-    Threads share what is kept. What one of them derives late becomes an attribute, and another
-    one that copies or writes the same schema just then fails: its dictionary changed size.
+    Threads share kept metadata. A value that one thread derives late becomes an attribute, and
+    another thread that copies or writes the same schema then fails: its dictionary changed size.
     """
     for part in (*metadata.schemas, *metadata.partition_specs):
         for name, derived in vars(type(part)).items():

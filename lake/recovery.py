@@ -1,8 +1,8 @@
 """Recovery after a power cut: a table returns to its newest version whose files are whole.
 
 Spark syncs no file, so a power cut may take files of the newest version of a table while the
-catalog names it. Nothing else was built on that version (`lake.durable_tables`). Here the catalog
-goes back to the version before, and what may have been computed since is computed again.
+catalog names it. No other version is based on it (`lake.durable_tables`). Recovery returns the
+catalog to the version before, and all that may have been computed since is computed again.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,11 +33,11 @@ Report = Callable[[str], None]
 
 
 def recover(lake: Lake, report: Report) -> list[str]:
-    """Go back where a power cut took files of a table, if the last run that changed tables died.
+    """Return tables that lost files to a whole version, if the last run that changed tables died.
 
     Args:
-        lake: the tables; of those in a bucket each file is whole.
-        report: receives a line for each table that goes back.
+        lake: the tables; every file in a bucket is whole.
+        report: receives a line for each table that is returned to an older version.
 
     Returns:
         The names of these tables.
@@ -197,10 +197,10 @@ def _is_whole(table: IcebergTable, snapshot: Snapshot) -> bool:
 
 
 def _forget(lake: Lake, since: datetime) -> None:
-    """Have the snapshots that were observed since an instant loaded and computed again.
+    """Make the next runs load and compute again all snapshots observed since an instant.
 
-    A table of an older program may have lost what others were built on. Of a snapshot that is no
-    longer in the landing, the raw rows that are left count.
+    A table of an older program may have lost rows from which others were computed. A snapshot that
+    is no longer in the landing keeps the raw rows that are left.
     """
     where, names = not_before("observed_at", since), ("snapshot_id", "observed_at")
     computed, loaded = (

@@ -115,7 +115,7 @@ def remember_raw_since(state: State, instant: datetime) -> None:
 def remove_landed(lake: Lake, before: datetime) -> int:
     """Remove the folders of computed snapshots before an instant; return how many.
 
-    What a killed collector left unfinished goes with them, and days without a file.
+    Unfinished folders of killed collectors, and days without a file, are removed too.
     """
     where = earlier_than(progress.SNAPSHOTS.instant, before)
     computed = lake.read(progress.SNAPSHOTS, where, columns=("snapshot_id",))

@@ -112,7 +112,7 @@ def bring_up(
 ) -> S:
     """Start a service, or return the one that runs; of several callers at once only one starts it.
 
-    What goes wrong on the way, also an interruption, leaves none running.
+    A failure or an interruption on the way leaves no service running.
 
     Args:
         kind: of service.

@@ -1,8 +1,8 @@
 """Small state that processes share in addition to the tables: texts by name.
 
-What a collector remembers, silences, marks of deliveries: a few kilobytes that are replaced as a
-whole. `FileState` keeps them as files of a home, `lake.postgresql.PostgresqlState` as rows.
-Whoever reads and then writes a text holds the lease of its subject.
+The texts are memories of collectors, silences and marks of deliveries: a few kilobytes that are
+replaced as a whole. `FileState` keeps them as files of a home, `lake.postgresql.PostgresqlState` as
+rows. A process that reads and then writes a text must hold the lease of its subject.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ class State(ABC):
 
     @abstractmethod
     def write(self, name: str, text: str) -> None:
-        """Replace a text at one stroke.
+        """Replace a text atomically.
 
         Raises:
             OSError: it cannot be written; then it is as it was.
@@ -49,9 +49,9 @@ class State(ABC):
 
 
 class KeptState(State):
-    """The texts of another state, which this process goes on with while it cannot be used.
+    """A copy of the texts of another state, for the time in which that state cannot be used.
 
-    A server may be away, or the disk of a home be full. What is collected lands elsewhere then.
+    A server may be unreachable, or the disk of a home full. Snapshots then land elsewhere.
 
     Args:
         state: where the texts are.

@@ -15,8 +15,8 @@ NamedTopics = tuple[tuple[str, str], ...]
 def system_topics(lake: Lake, window: Window) -> NamedTopics:
     """Return the system topics that no name shows, of each cluster in a window.
 
-    A broker creates a topic of its own name and one of its cluster's. What is one in one cluster is
-    a user's topic in another.
+    A broker creates a topic of its own name and one of its cluster's name. The same name may be a
+    user's topic in another cluster.
     """
     is_system = EqualTo("kind", TopicKind.SYSTEM.value)  # pyright: ignore
     where = all_of(window_filter(raw.TOPICS, window), is_system)

@@ -68,7 +68,7 @@ def requested(
         limits: what it may cost.
 
     Returns:
-        What the brokers reported; empty for what could not be requested.
+        The store times that brokers reported; queues that could not be requested are missing.
     """
     return asyncio.run(_requested(target, snapshot, wanted, limits))
 

@@ -25,9 +25,9 @@ def store_times(
 ) -> StoreTimes:
     """Date the first unconsumed messages of all lagging queues, at a bounded cost.
 
-    Few messages are dated by their brokers, which is exact. Of many, the history dates those that
-    it knows precisely; they are old, and a broker reads old messages from disk. The brokers date
-    the rest. What they cannot date comes from the history, however imprecise.
+    Brokers date a few messages, which is exact. With many messages, the history dates those that it
+    knows precisely: they are old, and a broker reads old messages from disk. The brokers date the
+    rest. Messages that they cannot date are dated by the history, however imprecise.
 
     Args:
         catalog: gives how the catalog of the history is reached; None without a history.

@@ -82,7 +82,7 @@ def group_rows(snapshot: ByOurClock, times: StoreTimes | None = None) -> list[di
 
 
 def _beyond_read_queues(snapshot: Snapshot) -> set[tuple[str, str, int]]:
-    """Return the queues that no consumer is told of, see `spark.progress.unreachable_queues`."""
+    """Return queues that routes hide from consumers, see `spark.progress.unreachable_queues`."""
     read_queues = {(row.broker, row.topic): row.read_queues for row in snapshot.topics}
     return {
         (row.broker, row.topic, row.queue_id)

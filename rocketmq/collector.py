@@ -160,8 +160,8 @@ def _add_other_cluster(reading: BrokerReading, problems: Problems) -> None:
 def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     """Add a problem for each part of a master that is missing and that no problem names.
 
-    Of requests that fail together the problems keep only the first. A broker without progress must
-    not seem to be one whose progress was read.
+    `Problems` keeps only the first of requests that fail alike. A broker whose progress is missing
+    must not look like one whose progress was read.
     """
     if not (reading.is_master and reading.responded):
         return
@@ -179,7 +179,7 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
 def _add_unknown_topics(reading: BrokerReading, problems: Problems) -> None:
     """Add one problem that names the topics which our account may not read on this master.
 
-    Of denied requests the problems keep only the first.
+    `Problems` keeps only the first denied request.
     """
     if not (reading.is_master and reading.responded and problems.is_denied_at(reading.address)):
         return
@@ -191,8 +191,8 @@ def _add_unknown_topics(reading: BrokerReading, problems: Problems) -> None:
 def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Problems) -> None:
     """Add one problem that names the groups whose members on this master are unknown.
 
-    Of requests that fail together the problems keep only the first. The groups of the other
-    requests must not seem to be groups without members.
+    `Problems` keeps only the first of requests that fail alike. The groups of the other requests
+    must not look like groups without members.
     """
     missing = groups - reading.connections.keys()
     if missing and reading.is_master and reading.responded:
@@ -225,12 +225,12 @@ def _without_replaced_brokers(
     """Empty the readings of addresses where another broker responds than the expected one.
 
     A broker that moved may still be remembered at its old address. A broker may take over an
-    address before the name server lists it there. Of two brokers of one name, the name server has
-    the address of the one that registered last, which may be of another cluster.
+    address before the name server lists it there. For two brokers of one name, the name server has
+    the address of the one that registered last, which may belong to another cluster.
 
     Args:
         readings: of all addresses.
-        cluster: the cluster asked for; None for all that the name servers list.
+        cluster: the requested cluster; None for all that the name servers list.
         problems: receives each broker that is another one.
     """
     result = []

@@ -49,7 +49,7 @@ COVERS: Mapping[Kind, str] = {
     Kind.UNKNOWN: "assigned, lite pull and pull consumers, and groups of which nothing shows a "
     "mode: their numbers are those of a group that pulls, and hold as far as it does",
 }
-"""The consumers that a kind stands for."""
+"""The consumers that each kind covers."""
 
 
 class Number(StrEnum):

@@ -20,8 +20,8 @@ shows."""
 
 
 LONGEST_NAME = 1_000
-"""Characters of a name. RocketMQ takes 127 of a topic and 255 of a group; ids of clients have no
-limit of their own. A name stands in every row about it."""
+"""Most characters of a name. RocketMQ accepts 127 for a topic and 255 for a group; client ids have
+no limit of their own. Every row about a subject contains its name."""
 
 LONGEST_TEXT = 64 * 1024
 """Characters of any other text, such as the expression of a subscription."""

@@ -33,11 +33,11 @@ def inside(window: Window, instant: str = "observed_at") -> Column:
 
 
 def is_before(moment: datetime, instant: str = "observed_at") -> Column:
-    """Return whether an instant lies before a moment; an unknown instant does.
+    """Return whether an instant lies before a moment; true of an unknown instant.
 
     The comparison is between structs of one field. Spark writes a bare moment as a number into the
-    code it generates, so every tick would generate, compile and warm up its own code. Of a struct
-    the code holds a reference.
+    code it generates, so every tick would generate, compile and warm up its own code. Generated
+    code contains only a reference to a struct.
     """
     return F.struct(F.col(instant).alias("at")) < F.struct(timestamp(moment).alias("at"))
 

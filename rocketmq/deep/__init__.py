@@ -2,5 +2,5 @@
 
 What belongs here: one module per kind of request, and ``deep_snapshot``, which runs them all.
 Each part is bounded by ``rocketmq.snapshot.deep_options``, and a failure in it is a problem of the
-snapshot. What does not belong here: what a few requests read in bulk (``rocketmq.snapshot``).
+snapshot. What does not belong here: data that a few bulk requests read (``rocketmq.snapshot``).
 """

@@ -1,8 +1,9 @@
-"""The consumer offsets that slaves hold, against those of their master.
+"""The consumer offsets of slaves, compared with those of their master.
 
-A slave copies them (10 s on 4.x, a minute on 5.x), and after a failover consumers go on from its
-copy. A slave of another version may not be able to read its master's response (apache/rocketmq
-10284): its copy then stands still, and everything since is consumed again.
+A slave copies them (every 10 s on 4.x, every minute on 5.x), and after a failover consumers
+continue from its copy. A slave of another version may be unable to read its master's response
+(apache/rocketmq 10284). Its copy then no longer changes, and a failover redelivers everything
+since.
 """
 
 import asyncio

@@ -31,8 +31,8 @@ def filtered_ranges(
 ) -> dict[tuple[str, int], range]:
     """Return by (topic, queue) of a broker the unconsumed range of the group furthest behind.
 
-    Only groups that are online and filter by tags count. Of several groups on one queue, the widest
-    range contains the others. A sample of its own for each would weigh the newest messages too
+    Only groups that are online and filter by tags count. The widest range of several groups on one
+    queue contains the others. A sample of its own for each would weigh the newest messages too
     heavily, and so distort the share of the group that is furthest behind.
     """
     filtered = {

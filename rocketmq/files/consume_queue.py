@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
     Attributes:
         position: offset of its (first) message in the queue.
-        messages: how many it stands for: 1 but for batches.
+        messages: number of its messages: 1 except for batches.
         physical_offset: where they lie in the commit log.
         size: their bytes there.
         tags_code: Java hash of the tag, 0 without one (in ``SCHEDULE_TOPIC_XXXX``: when to deliver,

@@ -63,7 +63,7 @@ class BrokerReader:
     async def read_pulls(self, master: BrokerReading) -> None:
         """Request the pull offsets of a slave that clients may read from.
 
-        The slave does not report them to the master, whose own pull offset stands still meanwhile.
+        The slave does not report them to the master, whose own pull offset does not move meanwhile.
         The consumer offsets of a slave are old and are not used.
         """
         if (self.reading.config or {}).get("slaveReadEnable") != "true":

@@ -1,7 +1,7 @@
 """The responses of one broker address in one snapshot, and what they imply for further requests.
 
-A `BrokerReading` holds responses as they came. What is absent from it was not requested or not
-responded to; `rocketmq.snapshot.assembly` makes no row of it.
+A `BrokerReading` contains responses as they arrived. A missing response was not requested or did
+not arrive; `rocketmq.snapshot.assembly` makes no row of it.
 """
 
 from collections.abc import Iterator

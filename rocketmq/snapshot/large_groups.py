@@ -1,7 +1,7 @@
 """Groups whose members would take more memory than a snapshot may.
 
 A row is written for each member with all subscriptions of its group, and for each queue of these
-subscriptions that never committed. So a few kilobytes from a broker stand for any number of rows.
+subscriptions that never committed. So a few kilobytes from a broker may cause any number of rows.
 """
 
 from collections import Counter

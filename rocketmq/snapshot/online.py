@@ -58,7 +58,7 @@ _GRPC_CLIENT_ID = re.compile(r"@\d+@\d+@[0-9A-Za-z]+")
 
 
 def speaks_grpc(client_id: str, topics: Iterable[str]) -> bool:
-    """Return whether a member is a gRPC client, which a proxy stands for.
+    """Return whether a member is a gRPC client, which a proxy represents at the brokers.
 
     It never responds to forwarded requests, and the version that its connection reports is the
     proxy's.

@@ -25,14 +25,15 @@ LONGEST_MESSAGE = 2_000
 
 
 class Problems:
-    """Collects failed requests: ``with problems: row = await ...`` records a failure and goes on.
+    """The failed requests of a snapshot. ``with problems:`` records a failure and suppresses it.
 
-    An unreachable broker, and a broker that denies access, fails every request. Only the first
-    failure of each kind is kept; the others are counted.
+    A request is written as ``with problems: row = await ...``. An unreachable broker, or one that
+    denies access, fails every request. Only the first failure of each kind is kept; the others are
+    counted.
 
     Attributes:
-        left_out: problems beyond `MOST_PROBLEMS` and `MOST_TEXT`. Nothing can be concluded from a
-            snapshot with such ones: what is unknown in it is not named.
+        left_out: problems beyond `MOST_PROBLEMS` and `MOST_TEXT`. A snapshot with such problems
+            does not name everything that is unknown in it, so nothing can be concluded from it.
     """
 
     def __init__(self) -> None:

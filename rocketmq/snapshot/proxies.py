@@ -1,8 +1,8 @@
 """Members of groups that are online at a RocketMQ Proxy in cluster mode.
 
-The brokers behind such a proxy report nobody (206): a gRPC client is connected to the proxy only.
-The proxies tell each other, but one that has just started, or that cannot reach the others, knows
-its own clients only: all are asked, and what they report is united.
+The brokers behind such a proxy report no member (206): a gRPC client is connected to the proxy
+only. Proxies share their members, but one that has just started, or that cannot reach the others,
+knows only its own clients. So all proxies receive the request, and their reports are united.
 """
 
 import asyncio

@@ -69,7 +69,7 @@ def _replica_pull_offsets(reading: BrokerReading, key: OffsetKey) -> PullOffset:
     """Return the function that gives pull offset and source from one replica.
 
     A broker keeps the pull offset in memory only. Where clients read from slaves, the master's
-    value stands still and can lie behind the commit. GET_CONSUME_STATS then shows the commit. The
+    value does not move and can lie behind the commit. GET_CONSUME_STATS then shows the commit. The
     table of 5.5.0 is passed on as read: only there `consumer_offset <= pull_offset` can be checked.
     """
 

@@ -1,8 +1,8 @@
 """The allowance of a snapshot: how much one cluster may make this process read and keep.
 
 The other side decides what it sends. Without a bound one name server or broker would take the
-memory of all clusters of the process. What meets a bound is a problem of the snapshot that names
-the bound; nothing is cut.
+memory of all clusters of the process. A response that exceeds a bound becomes a problem of the
+snapshot, which names the bound; no response is cut.
 """
 
 from dataclasses import dataclass
@@ -62,6 +62,6 @@ class Allowance:
 def most_values(body: bytes) -> int:
     """Return how many values a JSON body has at most, without reading it.
 
-    Each value but the outermost stands behind one of these characters.
+    Each value but the outermost follows one of these characters.
     """
     return 1 + sum(map(body.count, (b",", b":", b"[", b"{")))

@@ -32,9 +32,9 @@ def loads(body: bytes) -> Any:
     by name, objects inside it likewise.
 
     Raises:
-        FastjsonError: for anything else: truncated input, trailing bytes, a ``$ref`` key (it stands
-            for an object elsewhere and is no data), a key that is no string, integer or object,
-            equal keys in one object (no Java map writes them, and which value holds is not known),
+        FastjsonError: for all other input: truncated, trailing bytes, a ``$ref`` key (it refers to
+            an object elsewhere and is no data), a key that is no string, integer or object,
+            equal keys in one object (no Java map writes them, and the valid value is unknown),
             invalid UTF-8, control characters and half surrogate pairs in strings, numbers that are
             not finite or longer than `MAX_DIGITS`, nesting beyond `MAX_DEPTH`, more than
             `SLOW_BYTES` in a form that brokers do not send.
@@ -71,9 +71,9 @@ def _scan(body: bytes) -> Any:
     r"""Read a body through the C scanner; raise where the result is not provably the same.
 
     A map becomes ``{"\u0001":[key,value,key,value]}``, a map of maps ``{"\u0002":[name,[key,value],
-    name,[key,value]]}``. No other input can give those names: the body holds no ``\u``, and strict
-    JSON has no raw control character in a string. A rewrite may hit text inside a string; then a
-    brace stands in a string, and the braces outnumber the objects.
+    name,[key,value]]}``. No other input can give those names: the body contains no ``\u``, and
+    strict JSON has no raw control character in a string. A rewrite may hit text inside a string;
+    the string then contains a brace, and the braces outnumber the objects.
     """
     if b"\\u" in body or b'"$ref"' in body:
         raise _NotProvenError

@@ -25,9 +25,9 @@ class _Lookup:
     Attributes:
         host: the name.
         port: of the service.
-        loop: the event loop of whoever waits.
+        loop: the event loop that waits for the result.
         result: resolves to the addresses, without any where the name is not known.
-        is_wanted: whether somebody still waits.
+        is_wanted: whether a request still waits for it.
     """
 
     host: str

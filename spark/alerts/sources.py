@@ -35,10 +35,10 @@ class Source:
 
 
 def _with_group_columns(groups: DataFrame) -> DataFrame:
-    """Mark groups whose numbers mean something.
+    """Mark groups whose numbers are meaningful.
 
-    Those of a broadcasting group do only while a member is online: the offsets of a client that
-    has left never move again.
+    The numbers of a broadcasting group are meaningful only while a member is online: the offsets of
+    a client that has left never move again.
     """
     is_broadcasting = F.coalesce(F.col("message_model") == "BROADCASTING", F.lit(False))
     return with_new(groups, {"judgeable": ~is_broadcasting | F.col("online")})

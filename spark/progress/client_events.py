@@ -3,8 +3,8 @@
 They follow from reports of members (`GET_CONSUMER_RUNNING_INFO`), so only deep snapshots have them.
 A state that lasts is one event, at the first report of it within `HISTORY`.
 
-What a client was handed and has not confirmed is delivered again when it loses the queue: the new
-owner begins at the committed offset.
+Messages that a client has received and not confirmed are delivered again when it loses the queue:
+the new owner begins at the committed offset.
 """
 
 from datetime import timedelta

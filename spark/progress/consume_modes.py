@@ -1,11 +1,11 @@
 """How brokers hand messages of a topic to a group, queue by queue or by POP: ``consume_mode``.
 
-A broker can be set to (402), but gRPC clients pop without it. Then other signs show it: counters
-of acknowledgements, POP retry topics, and subscriptions without the group's retry topic. A member
-that pulls in cluster mode subscribes to that. A sign is remembered for `REMEMBERED`, because
-members leave while what they popped is in flight.
+A broker can be configured to use POP for a group (402), but gRPC clients pop without it. Other
+signs then show POP: counters of acknowledgements, POP retry topics, and subscriptions without the
+group's retry topic, to which a pulling member in cluster mode subscribes. A sign is remembered for
+`REMEMBERED`, because members may leave while popped messages are in flight.
 
-What the numbers of each kind of consumption are stands in `rocketmq.consume_modes`.
+`rocketmq.consume_modes` states the meaning of the numbers for each kind of consumption.
 """
 
 from collections.abc import Callable, Mapping

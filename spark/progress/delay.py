@@ -266,9 +266,9 @@ def _delay() -> dict[str, Column]:
 def _error_of_snapshot() -> Column:
     """Return the milliseconds by which any delay of the snapshot may be off.
 
-    The commits in a file are those of a few seconds ago: what was consumed since still seems to
-    wait. A queue that was consumed then is consumed now. Of the skew of clocks, which is removed
-    from store times, the error of its measurement is left.
+    The commits in a file are some seconds old, so messages consumed since then still seem to wait.
+    A queue that was consumed completely then counts as consumed. The skew of clocks is removed from
+    store times, but the error of its measurement remains.
     """
     return F.coalesce("staleness_ms", F.lit(0)) + F.coalesce("clock_error_ms", F.lit(0))
 
@@ -276,8 +276,8 @@ def _error_of_snapshot() -> Column:
 def _ready_delay() -> dict[str, Column]:
     """Return the age of the first message not handed out, 0 where all are, and how it is known.
 
-    Of a consumer with few and slow messages `delay_ms` ages with what is being worked on; this
-    ages only while a message waits for a client.
+    `delay_ms` grows while a consumer processes a slow message. This age grows only while a message
+    waits for a client.
     """
     age = at_least_zero(milliseconds("pull_at", "observed_at"))
     are_all_out = F.col("available") == 0

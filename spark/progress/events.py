@@ -133,9 +133,9 @@ def _is_uneventful() -> Column:
 def _is_offline() -> Column:
     """Return whether no client was online at either end of the step.
 
-    A commit that advances makes `online` unknown where nobody is seen (`spark.progress.groups`), so
-    after the step it suffices that no member is reported. Whoever never knows who is online, as
-    files do not, did not know it before either.
+    A commit that advances makes `online` unknown where no member is observed
+    (`spark.progress.groups`), so after the step it suffices that no member is reported. A source
+    that never shows members, such as files, does not show them before the step either.
     """
     seen = F.coalesce(
         "online", F.col("members").isNotNull() | F.col("previous_members").isNotNull()
@@ -185,7 +185,7 @@ def _cause_of_move() -> Column:
     booted = F.col("booted_at") > F.col("previous_at")
     return (
         F.when(F.col("now.offset_store") == "client_file", LOCAL_FILE)
-        # The client goes back to what exists. The cause of `AHEAD_OF_BROKER` is why the end fell.
+        # The client returns to existing offsets. `AHEAD_OF_BROKER` has the cause of the fallen end.
         .when(F.col("before.consumer_offset") > F.col("before.max_offset"), BEYOND_END)
         # A slave has the commits of its master a minute late, and perhaps not its last messages.
         .when(has_other_master(), OTHER_MASTER)

@@ -174,9 +174,9 @@ def _offsets_then(queues: DataFrame, earlier: DataFrame | None) -> DataFrame:
 def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: timedelta) -> DataFrame:
     """Return the share of matching entries, each queue weighted by its lag.
 
-    A sample is of the group furthest behind, so it reaches back before the offsets of the others:
-    only the entries that a group had not consumed then are of its lag. Those it has not consumed
-    now count, or all of them when none is left.
+    A sample covers the group furthest behind, so it begins before the offsets of other groups. Only
+    entries that a group had not consumed then belong to its lag. Of these, entries that are still
+    unconsumed count, or all where none is left.
 
     Args:
         queues: queues with the ``codes`` of their group's tags.

@@ -63,8 +63,8 @@ def groups(
 
     Args:
         queues: ``progress.queues`` of the window.
-        raw: raw rows of the window and of each `last_snapshot_id`. Of ``queue_offsets`` only valid
-            rows; of the other tables quarantined rows too, because they show what is unknown. Rows
+        raw: raw rows of the window and of each `last_snapshot_id`. ``queue_offsets`` has only valid
+            rows; other tables have quarantined rows too, because they show what is unknown. Rows
             of ``consumer_offsets`` that are in `queues` may be missing. Duplicates count once.
         unreachable: ``snapshot_id, broker, last_snapshot_id``: one row per snapshot and broker that
             it should hold and does not.
@@ -75,7 +75,7 @@ def groups(
             ``consumer_offsets`` is in `queues`, and those of `raw` are all.
         system_topics: those that no name shows, by cluster.
         committed: ``raw.consumer_offsets`` of the window; None where those of `raw` are all.
-        witnesses: who else knows of messages in flight.
+        witnesses: other reports of messages in flight.
 
     Returns:
         One row per snapshot, group and topic, with the columns of `lake.tables.progress.GROUPS`

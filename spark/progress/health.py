@@ -1,14 +1,14 @@
-"""States of health of every group on every topic: ``health, health_reason`` of ``progress.groups``.
+"""Health of every group on every topic: ``health, health_reason`` of ``progress.groups``.
 
 Health follows from the last `OBSERVATIONS` observations of a group on a topic and from nothing
 before them, so a tick that reads only these and a backfill of a year give the same rows.
 
-Lag alone is no alarm. A queue *stands* when it has lagged for longer than a healthy consumer takes
-to commit and its commit has not advanced in any of these observations. One new message on a quiet
-topic does not make a queue stand, nor does a commit that comes with the next poll.
+Lag alone is no alarm. A queue is *standing* when it has lagged for longer than a healthy consumer
+takes to commit and its commit has not advanced in any of these observations. One new message on a
+quiet topic does not make a queue standing, nor does a commit that comes with the next poll.
 
-A queue that stands is a trouble whoever is online: the reason states what is not known of members.
-Nothing that is unknown makes a group look well: `OK` and `IDLE` of a POP group need a known
+A standing queue is a fault whichever members are online; the reason states what is unknown about
+them. An unknown value never makes a group look healthy: `OK` and `IDLE` of a POP group need a known
 acknowledgement, or a known number of messages in flight.
 """
 

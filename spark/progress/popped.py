@@ -1,8 +1,8 @@
 """Knowledge of popped messages: whether they are acknowledged, and how many are in flight.
 
-Offsets of POP show neither. Brokers count both for the last minute, remoting clients report what
-they have not acknowledged, and brokers with an endpoint for Prometheus what is in flight there.
-What each of these is worth stands in `rocketmq.consume_modes`.
+Offsets of POP show neither. Brokers count both for the last minute, remoting clients report their
+unacknowledged messages, and brokers with a Prometheus endpoint report messages in flight.
+`rocketmq.consume_modes` states how far each of these reports can be trusted.
 """
 
 from dataclasses import dataclass
@@ -101,13 +101,13 @@ def with_acknowledgements(groups: DataFrame, throughput: DataFrame | None) -> Da
 def with_inflight(
     groups: DataFrame, clients: DataFrame, brokers: DataFrame, witnesses: Witnesses
 ) -> DataFrame:
-    """Fill ``inflight`` of popped messages where somebody knows it.
+    """Fill ``inflight`` of popped messages where a client or a broker reports it.
 
     Args:
         groups: one row per snapshot, group and topic, with the columns of `group_sums`.
         clients: ``raw.clients`` of the window.
         brokers: ``raw.brokers`` of the window.
-        witnesses: who knows of messages in flight.
+        witnesses: the reports of messages in flight.
 
     Returns:
         The rows with ``inflight``, ``inflight_source`` and ``inflight_witness``.
@@ -147,7 +147,7 @@ def with_inflight(
 
 
 def _joined(groups: DataFrame, found: DataFrame | str) -> DataFrame:
-    """Join what a witness knows of each group and topic; its name stands for no witness at all."""
+    """Join a witness's rows by group and topic; a name instead of rows adds that column as NULL."""
     if isinstance(found, str):
         return with_new(groups, {found: F.lit(None).cast("bigint")})
     return groups.join(F.broadcast(found), on=list(GROUP_TOPIC_ID), how="left")

@@ -39,7 +39,7 @@ def queue_progress(
         (newest lowest), set when a commit advanced since the one before; ``progressed``, whether a
         commit is further than at the first of them; ``written``, whether a message was written;
         ``first_rank``, the lowest `priority_rank` of a queue that progressed; ``losing``, the
-        queues that lost messages; ``standing``, the queues whose commit stands;
+        queues that lost messages; ``standing``, the standing queues;
         ``held_back``, those whose client does not pull because its cache is at a limit (see
         `queues_with`); ``has_limit``, whether a client reported one of any queue.
     """

@@ -285,14 +285,14 @@ def _about_brokers(brokers: DataFrame) -> DataFrame:
     """Return retention, disk use, clock and ways of handing out messages of each broker group.
 
     ``never_pops``: it is older than POP. ``pops_move_pulls``: popped messages move its pull
-    offsets, and acknowledgements its commits, so their difference is not what is in flight.
-    ``low_ids_first``: of queues with priorities, the first has the highest.
+    offsets, and acknowledgements its commits, so their difference is not the number in flight.
+    ``low_ids_first``: the queue with the lowest id has the highest priority.
 
     ``kept_hours``: how long messages stay readable. A tiered store keeps them after the local files
-    are gone, whatever the disk; where it does not tell for how long, this is unknown.
+    are gone, whatever the disk use. Where it does not report for how long, this is unknown.
 
-    Of each value counts the replica with the smallest id that reports it: a broker may report its
-    configuration without its counters, or the other way round.
+    Each value is taken from the replica with the smallest id that reports it: a broker may report
+    its configuration without its counters, or the other way round.
     """
     reported = F.col("config")[FORCED_CLEANING_RATIO].try_cast("double")
     ratio = F.least(reported, F.lit(HIGHEST_FORCED_CLEANING).cast("double")) / 100

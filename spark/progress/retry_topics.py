@@ -16,8 +16,8 @@ _PREFIX = f"^({'|'.join(names.OWN_TOPICS)})"
 def pop_retry_readings() -> Column:
     """Return the groups and topics that the POP retry topic ``topic`` may belong to.
 
-    The first naming, ``%RETRY%group_topic``, can be read in several ways. Of those that are not
-    meant, no group has such a topic. A group's name never holds the separator of the second.
+    The first naming, ``%RETRY%group_topic``, can be read in several ways. For wrong readings no
+    group has such a topic. A group's name never contains the separator of the second naming.
 
     Returns:
         An array of structs of ``consumer_group`` and ``topic``.

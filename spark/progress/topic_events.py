@@ -1,7 +1,7 @@
 """Events of whole topics between two observations of a broker: kind ``SHRUNK``.
 
-A topic that is given fewer queues to read keeps the messages of the others, and no consumer is told
-of them any more.
+A topic whose number of read queues is reduced keeps the messages of the others, which its route
+then hides from consumers.
 """
 
 from pyspark.sql import DataFrame

@@ -54,7 +54,7 @@ class Engine(Service):
     Attributes:
         port: gRPC port on 127.0.0.1.
         session_id: of the session that runs share.
-        token: what a client has to send; whoever has it runs code as this user.
+        token: sent by every client; a client that has it can run code as this user.
         master: of its Spark.
     """
 
@@ -75,8 +75,8 @@ class Engine(Service):
     def shared(self) -> str:
         """The address of one session for all runs, of which there is one at a time.
 
-        What the engine compiles it keeps for each session apart (`CodeGenerator.cache` has the
-        session's class loader in its key), and half of a tick would go into compiling.
+        The engine keeps compiled code separately for each session (`CodeGenerator.cache` has the
+        session's class loader in its key), and half of a tick would be spent on compilation.
         """
         return f"{self.remote}/;session_id={self.session_id}"
 

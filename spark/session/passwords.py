@@ -1,6 +1,6 @@
 """The password of a PostgreSQL catalog for Spark: in a file that only its user can read.
 
-A property would be visible to whoever has a session, on command lines and in Dagster's runs.
+A property would be visible to every user of a session, on command lines and in Dagster's runs.
 """
 
 from lake.catalog_config import CatalogConfig

@@ -72,7 +72,7 @@ def reach_master(master: str) -> None:
 
 
 def _reach_by_tls(remote: str) -> None:
-    """Check that a server ends TLS: to another host than ``localhost`` pyspark sends no token else.
+    """Check that a server uses TLS: without TLS, pyspark sends a token only to ``localhost``.
 
     Raises:
         UnreachableError: it does not.
