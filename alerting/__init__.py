@@ -2,6 +2,6 @@
 
 What belongs here: `rules` (model, kinds, files, the ready-made rules), `incidents` (life cycle,
 inhibition, repository) and `delivery` (outbox, channels, messages, digests, silences). Plain Python
-that reads tables through ``lake``. What does not belong here: finding the rows of which a rule is
-true, which is a computation (``spark.alerts``), and when that happens (``orchestration``).
+that reads tables through ``lake``. What does not belong here: the computation of the rows for which
+a rule is true (``spark.alerts``), and its schedule (``orchestration``).
 """

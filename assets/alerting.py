@@ -69,9 +69,9 @@ def incidents(
 ) -> dg.MaterializeResult:
     """Advance incidents by the snapshots that are newer than everything computed.
 
-    People have been notified of incidents, so they follow time forward only. A recomputation of the
-    past changes ``alerting.alerts`` and no incident. Neither does a run that has not computed the
-    alerts of new snapshots, as they would resolve incidents that go on.
+    People have been notified of incidents, so incidents follow time forward only. A recomputation
+    of the past changes ``alerting.alerts`` but no incident. A run that has not computed the alerts
+    of new snapshots changes no incident either, because it would resolve incidents that still fire.
     """
     plan = run.plan
     known = whole_clusters(plan.known)
@@ -131,7 +131,7 @@ def advance_by(
         found = typed_rows(lake.read(alerting.ALERTS, window_of(batch)), Alert)
         before = current_incidents(lake, batch[0].observed_at)
         outcomes = evaluations(session, lake, evaluated, batch, known, found, before.incidents)
-        # The repository locks the incidents: somebody may have acknowledged one meanwhile.
+        # The repository locks the incidents, because a person may acknowledge one meanwhile.
         after, more = advance_incidents(
             lake, outcomes, rules, all_rules=all_rules, known=before, inhibitions=inhibitions
         )

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 GRACE_SECONDS = 20.0
-"""How long a run may take to end after it was interrupted. What it waits for may never come, as the
-response of an engine that hangs. Killing it loses nothing."""
+"""Longest time for an interrupted run to end. It may wait for a response that never comes, as of
+an engine that hangs. A kill loses nothing."""
 
 
 @contextmanager

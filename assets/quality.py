@@ -61,7 +61,7 @@ def checks_of(namespace: str, brought: Brought) -> dg.AssetChecksDefinition:
 
     Args:
         namespace: of the tables.
-        brought: expectations that people bring, as they stand when definitions are loaded.
+        brought: expectations that people bring, as read when definitions are loaded.
     """
     tables = [table for table in VALIDATED if table.namespace == namespace]
     declared = {
@@ -118,7 +118,7 @@ def _validate(
 ) -> list[ValidationResult]:
     """Validate a table's rows of the window.
 
-    Without rows no Spark query runs, unless somebody brings a suite: it may demand rows.
+    Without rows no Spark query runs, unless a person brings a suite, which may demand rows.
     """
     plan = run.plan
     is_raw = table.name in ALL_RAW
@@ -144,11 +144,11 @@ def _validate(
 
 
 def suspect_tables(results: Iterable[ValidationResult], plan: RunPlan) -> frozenset[str]:
-    """Return names of the raw tables that may hold rows that are no measurements.
+    """Return names of the raw tables that may contain rows that are no measurements.
 
-    Searching for such rows takes longer than computing on the valid ones, and there are hardly ever
-    any. The expectations have just validated the window; quarantined rows of earlier snapshots are
-    in the quarantine, or somebody has decided on them.
+    A search for such rows takes longer than the computation on valid ones, and there are hardly
+    ever any. The expectations have just validated the window. Quarantined rows of earlier snapshots
+    are in the quarantine, or a person has decided on them.
 
     Args:
         results: the validation results of the window; a table without any is a suspect.

@@ -55,11 +55,11 @@ class AuditConfig(dg.Config):
 
         Args:
             now: the present.
-            tags: tags of the run. Whoever materializes assets also runs their checks, on the hours
+            tags: tags of the run. A materialization of assets also runs their checks, on the hours
                 of the partitions.
 
         Raises:
-            Failure: what is configured is no instant.
+            Failure: the configured text is no instant.
         """
         if not self.hour and (chosen := chosen_hours(tags)):
             return chosen
@@ -83,7 +83,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
     An expectation that ticks validate has its own check there.
 
     Args:
-        brought: expectations that people bring, as they stand when definitions are loaded.
+        brought: expectations that people bring, as read when definitions are loaded.
     """
     own_checks = {
         name: [] if name in TICK_EXPECTATIONS else own_checks_of(_suite(name, brought))
@@ -101,7 +101,7 @@ def audit_checks(brought: Brought) -> dg.AssetChecksDefinition:
             )
         ],
         op_tags={"kind": "greatexpectations"},
-        # Whoever materializes one table by hand gets only its checks.
+        # A materialization of one table by hand runs only its checks.
         can_subset=True,
         **ON_TABLES,
     )

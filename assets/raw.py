@@ -73,7 +73,7 @@ def _described(snapshots: list[Snapshot]) -> dict[str, Any]:
 
 
 def _created_at(context: dg.AssetExecutionContext) -> datetime | None:
-    """Return when the run was created, before it waited for others; None where nothing tells.
+    """Return when the run was created, before it waited for others; None where that is unknown.
 
     A retry takes a snapshot in any case: the one before may have been taken and not landed.
     """
@@ -147,7 +147,7 @@ def _firsts(reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     Thousands of a cluster have one fault, and a line for each would hide all other lines.
 
     Args:
-        reasons: by id of a snapshot; behind its instant stands what it is of.
+        reasons: by id of a snapshot, which ends with the cluster after the instant.
     """
     of_cluster: dict[str, list[str]] = defaultdict(list)
     for snapshot_id in reasons:

@@ -18,10 +18,10 @@ def clear_window(table: Table, window: Window, lake: Lake) -> int:
 
 
 def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> int:
-    """Replace a window of a table by a frame in one commit, also by an empty one.
+    """Replace a window of a table by a frame, which may be empty, in one commit.
 
-    What a run that failed left behind may stand in one file with rows outside the window, because
-    files are joined. Then all rows of these files are written again.
+    Rows of a failed run may be in one file with rows outside the window, because files are joined.
+    Then all rows of these files are written again.
 
     Returns:
         Rows of the window, as Iceberg counted them.
@@ -47,14 +47,14 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
 
 
 def _writer(rows: DataFrame, table: Table, base: int | None) -> DataFrameWriterV2:
-    """Return a writer that writes rows where they are, and only onto a version that is known.
+    """Return a writer that does not shuffle rows, and that commits only onto a known version.
 
-    Otherwise Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
-    so each task keeps a file open for each. And a writer resolves a plan from its beginning again,
-    unless it finds that done.
+    By default Iceberg shuffles and sorts all rows by their hour once more. A window has few hours,
+    so each task can keep a file open for each. A writer also resolves a plan again from its
+    beginning, unless it finds that done.
 
-    An engine goes on with the write of a run that was killed, or lost its lease. Iceberg refuses
-    its commit where another run has written rows of the same window since the version `base`.
+    An engine continues the write of a run that was killed or lost its lease. Iceberg refuses its
+    commit where another run has written rows of the same window since the version `base`.
     """
     writer = resolved(rows, table.instant).writeTo(table.name)
     writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")

@@ -164,7 +164,7 @@ class RulesResource(dg.ConfigurableResource):
     docs_url: str = Field(default="", description="address of the documentation site")
 
     def rules(self) -> tuple[list[Rule], list[str]]:
-        """The rules as they stand in the files now, and a line for each that cannot be used."""
+        """Return the rules that the files now contain, and a line for each mistake in them."""
         rules, mistakes = valid_rules(Path(self.path))
         return with_links(rules, self.docs_url), mistakes
 

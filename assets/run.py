@@ -26,10 +26,10 @@ class Run:
     """One run of Dagster, from its first step to its last.
 
     Its plan cannot be made before the run starts, because a tick learns its window only by loading.
-    It is no asset or step either: whoever materializes one asset in the Dagster UI selects no other
-    step. So the step that loads makes the plan, or else the first step that computes
-    (`planned`), and every later step is handed the same plan. The plan itself never changes;
-    validation replaces it once by one that names the suspect tables.
+    The plan is no asset or step either, because a person who materializes one asset in the Dagster
+    UI selects no other step. So the step that loads makes the plan, or the first step that computes
+    where none loads (`planned`), and every later step gets the same plan. A plan never changes;
+    validation replaces it once by a plan that names the suspect tables.
 
     Attributes:
         lake: the tables.
@@ -111,8 +111,7 @@ class Run:
     def lacks(self, tables: Iterable[Table]) -> list[str]:
         """Return names of those tables whose window this run has not computed.
 
-        Whoever materializes some assets by hand, or repeats a run from where it failed, has a run
-        without the steps of others.
+        A run by hand of some assets, or the repetition of a failed run, lacks the steps of others.
         """
         return [table.name for table in tables if table.name not in self._computed]
 

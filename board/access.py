@@ -193,9 +193,9 @@ class AccessMiddleware:
             raise _RefusedError(403, "this request comes from another site")
 
     def _check_host(self, host: str) -> None:
-        """Refuse a name that somebody may have pointed at this machine.
+        """Refuse a host name that an attacker may have pointed at this machine (DNS rebinding).
 
-        Where a token or a password names the person, a browser sends it to no such name.
+        With a token or a password no check is needed: a browser does not send them to such a name.
         """
         if not self.login.is_configured and not is_local(host):
             raise _RefusedError(421, "this name is not one of the loopback interface")

@@ -129,7 +129,7 @@ class GroupCopies:
                 path.unlink(missing_ok=True)
 
     def start(self) -> Callable[[], None]:
-        """Copy in a thread; return what ends it. What killed processes left is removed first."""
+        """Remove left-overs of kills and copy in a thread; return a function that ends it."""
         remove_unfinished(self._folder / "hours", self._folder / "days")
         ended = threading.Event()
 
@@ -137,7 +137,7 @@ class GroupCopies:
             while not ended.wait(CHECK_SECONDS):
                 try:
                     self._copy_all(ended)
-                # Without copies pages are slower, and the same.
+                # Pages work without copies, only slower.
                 except Exception as error:
                     _log.warning("the past is not copied: %s", one_line(error))
 

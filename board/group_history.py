@@ -15,14 +15,14 @@ from lake.tables import progress
 from lake.window import Window
 
 ERRORS_WITHIN = timedelta(hours=6)
-"""Errors stand with queues, whose rows are many: of a longer time they are known from copies."""
+"""Longest window without copies for which errors of delay are read from rows of queues."""
 
 CopiesOf = Callable[[Window], tuple[list[Path], list[Window]]]
 """Returns the copies of a window, and the windows that have none."""
 
 
 class GroupHistory:
-    """The past of one group on a topic at a time."""
+    """Reader of the past of one group on a topic at a time."""
 
     def __init__(self, lake: Lake, files: DataFiles, copies: GroupCopies) -> None:
         self._lake = lake

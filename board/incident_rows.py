@@ -23,7 +23,7 @@ from lake.typed_rows import dict_rows, plain_rows
 SEVERITIES = ("critical", "warning", "info")
 STATES = (*OPEN, "RESOLVED")
 PLACES = {"PENDING": 1, "RESOLVED": 2}
-"""Where incidents of a state stand among the others, which come first."""
+"""Places of incidents in an order by state; all other states come first."""
 
 SILENCE_STATES = ("ACTIVE", "PLANNED", "ENDED")
 

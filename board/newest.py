@@ -167,9 +167,9 @@ def until(rows: pa.Table, at: Mapping[str, datetime]) -> pa.Table:
 
 
 def _incidents_until(rows: pa.Table, at: Mapping[str, datetime], known: pa.Table) -> pa.Table:
-    """Return incidents without what snapshots changed that are not shown yet.
+    """Return incidents without changes by snapshots that are not shown yet.
 
-    What a person or a removal resolved is shown at once.
+    A resolution by a person, or by the removal of a cluster, is shown at once.
     """
     later = [row for row in rows.to_pylist() if _is_of_later_snapshot(row, at)]
     if not later:
@@ -202,8 +202,8 @@ def _ahead(lake: Lake, now: datetime) -> list[dict[str, Any]]:
 def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.Table]:
     """Return the newest computed snapshot of each cluster: its instant, and its row.
 
-    Raw rows are removed long before those that were computed from them. Of such a snapshot the row
-    has NULL but for its id, instant and cluster.
+    Raw rows are removed long before the rows computed from them. The row of such a snapshot has
+    NULL in all columns but its id, instant and cluster.
 
     Args:
         lake: the tables.

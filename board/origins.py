@@ -3,7 +3,7 @@
 A page that an operator visits can make the operator's browser send requests to this machine. A
 browser states where a request comes from: in ``Origin`` (all cross-origin requests but plain GETs)
 and, for HTTPS and for loopback, in ``Sec-Fetch-Site`` and ``Sec-Fetch-Mode``. A program sends
-neither. A name that somebody points at this machine (DNS rebinding) shows in ``Host``.
+neither. A name that an attacker points at this machine (DNS rebinding) shows in ``Host``.
 """
 
 import ipaddress

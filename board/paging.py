@@ -62,7 +62,7 @@ class Order:
 
 
 def having(rows: pa.Table, **equal: str | None) -> pa.Table:
-    """Return the rows whose columns have these values; None stands for any."""
+    """Return the rows whose columns have these values; None matches any."""
     for name, value in equal.items():
         if value is not None:
             rows = rows.filter(pc.equal(rows[name], value))  # pyright: ignore

@@ -40,7 +40,7 @@ class MetricsKeeper:
         """Take over the rows of the store; if that fails the old metrics stay."""
         try:
             self._feed.refresh(self._store.newest)
-        # Whatever is wrong with the tables, the server goes on with the metrics it has.
+        # Whatever the error of the tables is, the server keeps the metrics that it has.
         except Exception as error:
             _log.warning("metrics cannot be refreshed: %s", one_line(error))
         self._ready.set()

@@ -25,7 +25,7 @@ class Series:
     """Points in order of time.
 
     Attributes:
-        step: seconds that a point stands for; None where a point is an observation.
+        step: seconds that a point covers; None where a point is an observation.
         instants: of the points: the observation, or the start of the step.
         last: column -> value at the last observation of each point; None is unknown, or a gap.
         maximum: column -> largest known value of each point; without a step the same.
@@ -60,7 +60,7 @@ def series(
         step: seconds of a point; None for a point per row.
         most: begins the names of the columns with the largest values; the same columns without.
 
-    A point whose values are all None stands in every gap, so that no line is drawn through it.
+    Every gap has a point whose values are all None, so that no line is drawn through it.
     With a step this is the first empty step: points are never more than `steps_in` counts.
     """
     instants: list[datetime] = rows[instant].to_pylist()

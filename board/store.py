@@ -1,7 +1,7 @@
 """The newest rows in memory, read again whenever a table has a new version.
 
-A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. What cannot be
-read leaves the rows as they were, with the reason.
+A thread of its own checks every `CHECK_SECONDS`, so that no request waits for files. A failure to
+read leaves the rows as they were, and its reason is shown.
 """
 
 import logging
@@ -95,7 +95,7 @@ class Store:
                         self._newest = read_newest(self.lake, before, found, datetime.now(UTC))
                         self.past.forget()
                 self.problem = None
-            # Whatever is wrong with the tables, the board goes on with what it has and reports it.
+            # Whatever the error of the tables is, the board keeps its rows and reports the error.
             except Exception as error:
                 reason = one_line(error)
                 if reason != self.problem:

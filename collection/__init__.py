@@ -2,5 +2,5 @@
 
 What belongs here: snapshots of many clusters side by side, collection at an interval, and the
 memory of brokers that responded before. What does not belong here: reading one cluster
-(``rocketmq.snapshot``), where snapshots land (``lake.landing``), Spark and Dagster.
+(``rocketmq.snapshot``), the landing of snapshots (``lake.landing``), Spark and Dagster.
 """

@@ -137,9 +137,9 @@ async def watch(
 ) -> None:
     """Collect one cluster at multiples of the interval, until it is stopped.
 
-    A snapshot never starts before the one before is landed; multiples that it overran are left out,
-    so snapshots neither overlap nor drift. While another process collects the cluster, this one
-    stands by; it reports so once.
+    A snapshot never starts before the previous one is landed. Multiples that it overran are left
+    out, so snapshots neither overlap nor drift. While another process collects the cluster, this
+    one waits, and reports that once.
     """
     collector = Collector(shared, cluster, every, read)
     landings = Landings(place, waiting, cluster.key, report, warn)
@@ -237,10 +237,10 @@ def next_multiple(number: int, seconds: float, every: float) -> int:
 
 
 async def _tidy() -> None:
-    """Collects garbage every minute.
+    """Collect garbage every minute.
 
-    TLS connections end as cycles with large buffers; left to the garbage collector's own pace they
-    made the process grow by a kilobyte a snapshot. What was imported is left out: it stays anyhow.
+    TLS connections end as cycles with large buffers. At the garbage collector's own pace they made
+    the process grow by a kilobyte a snapshot. Imported objects are left out, because they stay.
     """
     gc.freeze()
     while True:

@@ -57,8 +57,8 @@ class Memory:
         deep_at: when its last deep snapshot started, None before.
         deep_turns: how many deep snapshots there were; each requests what the one before left out.
         collected_at: when its last snapshot started, None before.
-        every: seconds between the snapshots of whoever took the last; None for a single one.
-        collector: who took it, where it takes more than one.
+        every: seconds between the snapshots of the last collector; None for a single snapshot.
+        collector: the collector that took it, where it takes more than one.
     """
 
     state: State
@@ -110,8 +110,8 @@ class Memory:
 
         Args:
             now: the present.
-            without: keys of configured clusters that are others. Whoever controls the name server
-                of one can list brokers of another there, with addresses of its own.
+            without: keys of other configured clusters. An attacker who controls the name server of
+                one cluster can list brokers of another there, with addresses of its own.
         """
         foreign = {self.name, *(f"{name_of(key)}.json" for key in without)}
         others = [name for name in self.state.names(FOLDER) if name not in foreign]
@@ -133,7 +133,7 @@ class Memory:
             snapshot: what was read.
             is_deep: whether it was a deep snapshot.
             every: seconds until the next one, where the same collector takes it.
-            collector: who took it, where it takes more than one.
+            collector: the collector that took it, where it takes more than one.
         """
         responded = {
             (row.broker, row.broker_id, row.address)

@@ -99,8 +99,8 @@ def refuse_if_just_collected(key: str, memory: Memory, since: datetime, now: dat
 class Standing:
     """The lease of a cluster for as long as one process collects it.
 
-    While the server that keeps leases cannot be reached, whoever collected goes on, and nobody else
-    begins: collection needs no database.
+    While the server that keeps leases cannot be reached, the process that collects continues and no
+    other begins: collection needs no database.
     """
 
     def __init__(self, leases: Leases, key: str, memory: Callable[[], Memory], me: str) -> None:

@@ -65,7 +65,7 @@ class Waiting:
             clock: gives seconds.
 
         Raises:
-            OSError: one cannot be landed; it and those behind it go on waiting.
+            OSError: one cannot be landed; it and all later ones keep waiting.
         """
         if not self._home:
             return 0

@@ -48,8 +48,8 @@ def validate(
 ) -> list[ValidationResult]:
     """Validate the rows of a table against its expectations through Great Expectations.
 
-    Ours take one Spark query when all rows meet every expectation, and one more for the sample of
-    each that is violated. Those that people bring take as many as Great Expectations' own code.
+    Our expectations take one Spark query when all rows meet them, and one more for the sample of
+    each violated one. Expectations that people bring take as many as Great Expectations' own code.
 
     Args:
         frame: rows of the table, with the columns of its declaration.

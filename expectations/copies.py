@@ -77,8 +77,8 @@ def marked_unique(frame: DataFrame, table: Table, decisions: Sequence[Decision])
 def _decision(frame: DataFrame, decisions: Sequence[Decision]) -> Column:
     """Return the decision on a row, found by the row's text.
 
-    The text has the columns that the table had when the row was quarantined. Those that it has
-    gained since are NULL in the row.
+    The text has the columns that the table had when the row was quarantined. Columns added since
+    then are NULL in the row.
     """
     found = F.lit(None).cast("string")
     if not decisions:

@@ -181,9 +181,9 @@ def ordered(
 def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
     """Expect no other row with the same key, where the key is complete.
 
-    Where rows are quarantined, of identical rows one meets the expectation, because it is the
-    measurement. Of conflicting rows none does, because nothing shows which of them was measured.
-    Elsewhere all rows of the key violate it.
+    In tables with a quarantine, one of several identical rows meets the expectation, because it is
+    the measurement. No conflicting row meets it, because nothing shows which of them was measured.
+    In other tables all rows of the key violate it.
     """
     known = " AND ".join(f"{column} IS NOT NULL" for column in table.required)
     met = f"{COPY} = 1 AND NOT {CONFLICT}" if severity == "quarantine" else f"{COPIES} = 1"

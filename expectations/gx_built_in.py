@@ -1,15 +1,15 @@
 """Built-in expectation types of Great Expectations, with counts that cost no query of their own.
 
-Our suites hold these types with their usual arguments, so that a suite, its JSON and its Data Docs
-read as anywhere. Run by Great Expectations' own code, each costs Spark queries: one for the values
-that violate it, one more for a pair of columns, and one for each row condition. A tick validates
-more than a hundred. So an expectation of ours carries the condition of its declaration in `meta`,
-and its rows are counted by two aggregates that are bundled with those of the whole suite. Tests
-hold that both ways count the same rows.
+Our suites contain these types with their usual arguments, so that a suite, its JSON and its Data
+Docs look as users expect. Run by Great Expectations' own code, each costs Spark queries: one for
+the violating values, one more for a pair of columns, and one for each row condition. A tick
+validates more than a hundred. So an expectation of ours carries the condition of its declaration in
+`meta`, and its rows are counted by two aggregates that are bundled with those of the whole suite.
+Tests prove that both ways count the same rows.
 
-An expectation without that condition, of a suite that a person brings, is left to Great
-Expectations. Each class stands in its registry in place of the one that it extends, because Great
-Expectations finds the code of an expectation by the name of its type.
+Great Expectations' own code validates an expectation without that condition, as in a suite that a
+person brings. Each class replaces the one that it extends in Great Expectations' registry, because
+the registry finds the code of an expectation by the name of its type.
 """
 
 import logging

@@ -64,7 +64,7 @@ def results_without_rows(table: str, expectations: Suite) -> list[ValidationResu
 def usable_suites(brought: Brought, mistakes: Sequence[str]) -> list[ValidationResult]:
     """Return the result of whether every suite that people bring can be used; none without any.
 
-    What cannot be used validates nothing, so without this a broken suite would look like success.
+    A broken suite validates nothing, so without this result it would look like success.
     """
     if not brought and not mistakes:
         return []

@@ -96,7 +96,7 @@ class LabCluster:
             proxy: run a Proxy before the brokers (``cluster``), or one with the broker in it
                 (``local``).
             controller: run a controller that makes brokers master or slave, see `layout.plan`.
-            report: called with what goes on, one line each.
+            report: called with a line for each step.
 
         Raises:
             LabError: a lab runs there already, a port is taken, no Java, no jars, or it did not
@@ -268,10 +268,10 @@ class LabCluster:
             self._start_workload(name, rate, seconds)
 
     def stop_producers(self, seconds: float = 60.0) -> dict[str, int]:
-        """Stop producing; consumers live on. Returns when the last message has arrived.
+        """Stop producing while consumers continue; return when the last message has arrived.
 
-        That includes messages with a delay, so from here on the ``max_offset`` of every topic of
-        the workload stands still.
+        That includes messages with a delay, so from here on no ``max_offset`` of the workload's
+        topics changes.
 
         Returns:
             Messages sent so far, by topic, each confirmed by its broker.
@@ -283,10 +283,10 @@ class LabCluster:
         return self._workload().pause(self._workload_runs, seconds)
 
     def start_producers(self, seconds: float = 60.0) -> None:
-        """Go on producing after `stop_producers`.
+        """Resume producing after `stop_producers`.
 
         Raises:
-            LabError: no workload runs, or it did not go on in time.
+            LabError: no workload runs, or it did not resume in time.
         """
         self._require_workload()
         self._workload().go_on(self._workload_runs, seconds)

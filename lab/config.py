@@ -1,6 +1,6 @@
 """Configuration files and command lines of the nodes. Pure: text from a plan, nothing is written.
 
-What keeps a lab small and local was tried on 4.9.7, 5.3.3, 5.5.0 and 5.5.1.
+The settings that keep a lab small and local were tried on 4.9.7, 5.3.3, 5.5.0 and 5.5.1.
 """
 
 import json

@@ -24,7 +24,7 @@ def stop(cluster: LabCluster, node: str) -> None:
 
 
 def resume(cluster: LabCluster, node: str) -> None:
-    """SIGCONT: go on after `stop`."""
+    """Resume a node after `stop`, by SIGCONT."""
     _running(cluster, node).send(signal.SIGCONT)
 
 

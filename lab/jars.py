@@ -52,9 +52,9 @@ def cache_folder() -> Path:
 def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
     """The folder with the jars of a version's name server, broker, client and tools.
 
-    Those of a version in `COMPANIONS` are its companion's. They are downloaded when they are not
-    cached. Safe in several processes at once: one downloads, the others wait, and the folder
-    appears complete by one rename.
+    A version in `COMPANIONS` uses the jars of its companion. Jars that are not cached are
+    downloaded. Several processes may call this at once: one downloads, the others wait, and the
+    folder appears complete by one rename.
 
     Args:
         version: one of `VERSIONS`.

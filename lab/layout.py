@@ -15,8 +15,8 @@ proxy, in local mode           within ``broker-a``         P + 3 (gRPC), P + 4
 That the VIP channel is ``listenPort - 2`` is fixed in RocketMQ (``BrokerController``,
 ``fastRemotingServer``); the HA port is ours to choose (``haListenPort``).
 
-Nodes announce 127.0.0.1 and are set to bind to it. What listens on every interface all the same,
-because RocketMQ has no setting for it: HA ports, and with 4.9 every port (seen with ``ss``).
+Nodes announce 127.0.0.1 and are set to bind to it. HA ports, and with 4.9 every port, listen on
+every interface all the same, because RocketMQ has no setting for them (seen with ``ss``).
 """
 
 import random
@@ -108,7 +108,7 @@ def plan(
         slaves: give each master one slave.
         proxy: where a Proxy runs, if one does.
         controller: run a controller in the name server, which gives the brokers their ids: each
-            master 1, each slave 2, and whoever is master also shows as 0.
+            master 1, each slave 2, and the present master is also listed as 0.
 
     Raises:
         LabError: too few or too many brokers, or ports outside 1024-65535.

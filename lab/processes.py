@@ -98,10 +98,10 @@ def start(command: list[str], log: Path, environment: Mapping[str, str]) -> Proc
 
 
 def _take_terminations() -> None:
-    """Take SIGTERM, whatever the parent does with it.
+    """Handle SIGTERM by default, also where the parent process ignores it.
 
-    What a shell starts in the background ignores SIGINT, Dagster's code then SIGTERM too, and its
-    children with it.
+    A process that a shell starts in the background ignores SIGINT. Dagster's code then ignores
+    SIGTERM too, and so do its children.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -115,7 +115,7 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
     if graceful_seconds > 0:
         for process in running:
             process.send(signal.SIGTERM)
-            # A stopped process takes a SIGTERM only when it goes on.
+            # A stopped process handles a SIGTERM only when it resumes.
             process.send(signal.SIGCONT)
         running = _left(running, graceful_seconds)
     for process in running:

@@ -1,6 +1,6 @@
 """Clients that talk to the brokers themselves: one process with members of many groups.
 
-What its commands do is in ``workload/RemotingClients.java``.
+``workload/RemotingClients.java`` implements its commands.
 """
 
 from pathlib import Path

@@ -15,9 +15,9 @@ _NAME = "backfill.json"
 
 
 def remaining(state: State, window: Window) -> Window:
-    """Return what is left of a backfill of these hours: all, unless one was stopped on its way.
+    """Return the remaining hours of a backfill: all, unless an equal backfill was stopped.
 
-    Of a text that a person broke all hours are left: to compute one again changes nothing.
+    If the state is unreadable, all hours remain: to compute an hour again changes nothing.
     """
     try:
         stopped = json.loads(state.read(_NAME) or "{}")
@@ -29,7 +29,7 @@ def remaining(state: State, window: Window) -> Window:
 
 
 def note(state: State, window: Window, done: datetime) -> None:
-    """Write down up to which instant a backfill is done; nothing is left of a complete one."""
+    """Record up to which instant a backfill is done; a complete one has no record."""
     left = {} if done >= window.end else {**_hours(window), "done": done.isoformat()}
     state.write(_NAME, json.dumps(left))
 

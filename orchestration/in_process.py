@@ -84,17 +84,17 @@ def recompute(
     report: Report = _ignore,
     complain: Report = _ignore,
 ) -> str:
-    """Recomputes whole hours in parts, one run each, and returns the id of the last; see `tick`.
+    """Recompute whole hours in parts, one run each; return the id of the last run. See `tick`.
 
-    Of a backfill of the same hours that was stopped, the parts that were done are not repeated.
-    A tick that is due meanwhile has its turn between two parts: alerts do not wait for all hours.
+    Completed parts of a stopped backfill of the same hours are not repeated. A tick that is due
+    meanwhile runs between two parts, so alerts do not wait for all hours.
 
     Args:
         settings: of this process.
         window: the hours.
-        restart: whether to begin at the first hour whatever was done before.
+        restart: whether to begin at the first hour, also after a stopped backfill.
         report: receives the hours under way and the name of each step as it starts.
-        complain: receives what was left out, as a rule that cannot be used.
+        complain: receives a line for each thing that was left out, as an unusable rule.
 
     Raises:
         RunError: when a part failed.
@@ -211,7 +211,7 @@ def _error_text(error: "SerializableErrorInfo | None") -> str:
 
 
 def _was_interrupted(error: "SerializableErrorInfo | None") -> bool:
-    """Whether a Ctrl-C stands behind a failure, whatever it made of what was under way."""
+    """Return whether a Ctrl-C caused a failure, whatever error the interrupted code raised."""
     return error is not None and (
         error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
         or _was_interrupted(error.cause)

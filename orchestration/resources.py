@@ -30,8 +30,8 @@ from spark.session.passwords import password_file
 def resources(settings: Settings) -> dict[str, Any]:
     """Return all resources by name.
 
-    A run's configuration overrides none of them: whoever may launch a run could otherwise have it
-    read and execute what lies elsewhere, or write there. Nor does Dagster show what they hold.
+    A run's configuration overrides none of them. Otherwise a user who may launch a run could make
+    it read and execute foreign files, or write to them. Nor does Dagster show the values.
     """
     home, health, quality = settings.home, settings.health_file, settings.quality_file
     capacity, suites = settings.capacity_file, settings.expectations_folder

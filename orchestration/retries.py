@@ -8,9 +8,10 @@ INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 
 
 class UnlessInterrupted(dg.RetryPolicy):
-    """A policy that tries a failed step again, and not one that a person has interrupted.
+    """A retry policy that repeats a failed step, but no step that a person has interrupted.
 
-    Dagster retries these too. A run that is terminated in the UI would go on, and succeed.
+    Dagster's own policy repeats those too, so a run that is terminated in the UI would continue and
+    succeed.
     """
 
     def calculate_delay(self, attempt_num: int) -> float:

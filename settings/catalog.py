@@ -13,12 +13,12 @@ HTTP = ("http://", "https://")
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """How a bucket is reached; its credentials are those of the platform (``AWS_...``).
+    """The address of a bucket; its credentials are those of the platform (``AWS_...``).
 
     Attributes:
         endpoint: its address where it is not the region's own, ``https://HOST:PORT``.
         region: where the bucket is.
-        path_style: whether the bucket stands in the path of an address and not in its host.
+        path_style: whether an address has the bucket in its path and not in its host.
     """
 
     endpoint: str = ""

@@ -1,7 +1,7 @@
 """The names that a cluster may have, whether a person, a file or RocketMQ gives them.
 
-The name stands in a folder of landing, in every row and on every page. It is checked where it
-enters, so that no command takes one that another refuses.
+The name is part of a folder of the landing, of every row and of every page. It is checked where it
+is read, so that no command accepts a name that another refuses.
 """
 
 LONGEST = 100

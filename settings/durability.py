@@ -1,7 +1,7 @@
-"""Making files survive the loss of everything that was not synced, as in a power cut.
+"""Durable files: their content and names survive a power cut, which loses all unsynced writes.
 
-A file survives when its content was synced, and its name when the folder that holds it was. What is
-built on a file, as a commit that names it, is written only after both.
+A file's content survives when the file was synced, its name when its folder was. A file that names
+another, such as a commit, is written only after both.
 """
 
 import os
@@ -38,7 +38,7 @@ class DurableFile(BufferedWriter):
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file survive a power cut, whoever wrote it."""
+    """Make the content of a file survive a power cut, whichever process wrote it."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -1,4 +1,4 @@
-"""Secrets in settings files: ``${NAME}`` stands for a variable of the environment."""
+"""Secrets in settings files: ``${NAME}`` is replaced by a variable of the environment."""
 
 import os
 import re

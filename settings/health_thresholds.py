@@ -10,12 +10,14 @@ class Thresholds:
     """Thresholds of the states of health; the defaults are those of the contract.
 
     Attributes:
-        known: of the `settings.constants.OBSERVATIONS` that count so many have to be known.
-        rising_steps: steps up or level, of all between them, from which a group falls behind.
-        rise_seconds: the rise has to be more than is written in so long.
-        standing: a queue stands when it has waited at so many of them,
-        standing_for: and for so long. A consumer of a topic with little traffic commits up to 30 s
-            late: after a long poll (15 s), and then every 5 s (`persistConsumerOffsetInterval`).
+        known: fewest known observations among the `settings.constants.OBSERVATIONS` that count.
+        rising_steps: fewest steps between observations at which the lag does not fall, for a
+            group to fall behind.
+        rise_seconds: the lag must rise by more than is written in this time.
+        standing: fewest observations at which a standing queue had messages waiting.
+        standing_for: shortest time for which they waited. A consumer of a topic with little traffic
+            commits up to 30 s late: after a long poll (15 s), and then every 5 s
+            (`persistConsumerOffsetInterval`).
     """
 
     known: int = 3
@@ -30,11 +32,11 @@ DEFAULTS = Thresholds()
 
 @dataclass(frozen=True)
 class Override:
-    """Thresholds of some groups.
+    """Thresholds for the groups that a match selects.
 
     Attributes:
         match: column name (``cluster, consumer_group, topic``) to globs, of which one must match.
-        thresholds: theirs.
+        thresholds: the thresholds of these groups.
     """
 
     match: Mapping[str, Sequence[str]]

@@ -10,8 +10,8 @@ class NotificationSettings:
     Attributes:
         urls: apprise addresses that receive notifications, separated by white space.
         digest_urls: apprise addresses that receive digests.
-        digest_every: the duration between two digests, as it was written. Whoever opens the
-            channels checks it, because a mistake in it must not keep back other notifications.
+        digest_every: the duration between two digests, as it was written. It is checked when the
+            channels are opened, because a mistake in it must not delay other notifications.
         heartbeat_url: address that is called after every tick and every delivery.
     """
 

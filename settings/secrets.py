@@ -23,13 +23,13 @@ class Process(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Purpose:
-    """Secrets that are needed for the same.
+    """Secrets that serve one purpose.
 
     Attributes:
         name: also that of the file which a deployment keeps them in, ``NAME.env``.
         variables: the variables that hold them.
         processes: the processes that need them.
-        is_token: whether whoever has one may do something here, so that it must not be guessed.
+        is_token: whether the secret itself grants rights here, so that it must not be guessed.
     """
 
     name: str

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 _SECRETS = ("token", "authorization", "password")
-"""Parameters of a Spark Connect address that would stand in Dagster's records of a run."""
+"""Parameters of a Spark Connect address that Dagster's records of a run would show."""
 
 
 MASTERS = ("local", "spark://", "yarn", "k8s://")

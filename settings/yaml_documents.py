@@ -21,13 +21,13 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Item(Generic[T]):
-    """A valid entry of a file's list, which knows where it stands.
+    """A valid entry of a file's list, with its place in the file.
 
     Attributes:
         value: what was made of it.
         file: as it was named.
         document: the file's.
-        base: where the entry stands in it.
+        base: the place of the entry in it.
     """
 
     value: T
@@ -36,7 +36,7 @@ class Item(Generic[T]):
     base: Place
 
     def place(self, *path: str | int) -> str:
-        """Where something of it stands: ``FILE:LINE: FIELD``."""
+        """Return the place of a field of the entry: ``FILE:LINE: FIELD``."""
         return _place(self.file, self.document, (*self.base, *path))
 
 

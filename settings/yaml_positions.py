@@ -11,7 +11,7 @@ _NAME = re.compile(r"(undefined alias|for the tag) ['\"](?!tag:).*", re.DOTALL)
 """Where a reason repeats a name behind ``*`` or ``!``, which may be a secret without quotes."""
 
 Place = tuple[str | int, ...]
-"""Where a value stands: keys and positions from the top."""
+"""The place of a value: keys and positions from the top."""
 
 
 class DocumentError(ValueError):
@@ -94,7 +94,7 @@ def _child(node: yaml.Node | None, step: str | int, line: int) -> tuple[yaml.Nod
 
 
 def _repeated(root: yaml.Node | None) -> Iterator[tuple[Place, int]]:
-    """Yield keys that stand twice in one mapping; an aliased node counts once."""
+    """Yield keys that occur twice in one mapping; an aliased node counts once."""
     pending: list[tuple[Place, yaml.Node]] = [] if root is None else [((), root)]
     visited: set[int] = set()
     while pending:

@@ -28,7 +28,7 @@ _UNSET = re.compile(r'environment variable "(\w+)"')
 """How Dagster names a variable of its file that has no value."""
 
 LEAST_FREE = 100 * 2**20
-"""Bytes of a disk on which a home can go on for a while."""
+"""Fewest free bytes of a disk on which a home can work for a while."""
 
 _ROWS = pa.table({"number": pa.array([1, 2, 3], pa.int64())})
 

@@ -40,7 +40,7 @@ class Demo:
     """A running demo.
 
     Attributes:
-        settings: where everything lies, and which Spark computes.
+        settings: the home, and the Spark that computes.
         cluster: the RocketMQ cluster it watches.
         port: port of the Dagster UI, None without one.
         dagster: what the supervisor keeps running, the board too.
@@ -63,14 +63,14 @@ class Demo:
 def demo(
     settings: Settings, version: str, port: int | None, board: int, report: Report
 ) -> Iterator[Demo]:
-    """Starts everything; stops it when the caller is done.
+    """Start cluster, engine, Dagster and board; stop them when the caller is done.
 
     Args:
-        settings: where everything lies, and which Spark computes.
+        settings: the home, and the Spark that computes.
         version: of RocketMQ.
         port: port of the Dagster UI, None for no UI.
         board: port of the board.
-        report: called with a line on what goes on.
+        report: called with a line for each step.
 
     Raises:
         CommandError: when a port is taken.
@@ -143,14 +143,14 @@ def _running(
 
 
 def watch(running: Demo, ticks: int | None, report: Report) -> None:
-    """Keeps the demo running until so many ticks are done, for ever without a number.
+    """Keep the demo running until so many ticks are done, for ever without a number.
 
     The first tick does not wait for the schedule. An engine that was killed is started again; a
     Dagster process that ends is an error.
 
     Raises:
         CommandError: when Dagster ends or begins no tick, or a counted tick failed.
-        StorageError: somebody removed Dagster's storage.
+        StorageError: Dagster's storage was removed.
     """
     finished: set[str] = set()
     until = time.monotonic() + FIRST_TICK_SECONDS

@@ -28,10 +28,10 @@ def leave_out_pandas() -> None:
 
 @contextmanager
 def keeping_garbage() -> Iterator[None]:
-    """Search for no garbage meanwhile.
+    """Suspend garbage collection meanwhile.
 
-    Of a command that ends after a second nearly all objects are modules and rows, which stay: each
-    search visits them all, a sixth of its time.
+    Nearly all objects of a command that ends after a second are modules and rows, which stay. Each
+    garbage collection visits them all, which took a sixth of the command's time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

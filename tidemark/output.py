@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print rows as a table with these columns; a dash stands for unknown."""
+    """Print rows as a table with these columns; unknown is a dash."""
     typer.echo(table_text(rows, columns))
 
 

@@ -29,5 +29,5 @@ def steps(name: str) -> Iterator[Callable[[str], None]]:
 
 
 def complain(line: str) -> None:
-    """Write a problem of a long command, which goes on."""
+    """Write a problem of a long command, which then continues."""
     typer.echo(printable(line), err=True)

@@ -103,11 +103,11 @@ def targeted_snapshot(
 
     Args:
         namesrv: the text of the option.
-        deep: options of a deep snapshot; None for what brokers report in bulk.
+        deep: options of a deep snapshot; None for a bulk snapshot.
         counters: whether to request the brokers' own counters, which can take long.
 
     Returns:
-        What was read, with its addresses and limits, and the snapshot.
+        The target, with its addresses and limits, and the snapshot.
 
     Raises:
         BadParameter: when no cluster is given.

@@ -209,13 +209,13 @@ def waits(next_attempt_at: datetime | None, now: datetime, latest: datetime) -> 
         next_attempt_at: when it is due; None = at once.
         now: the present.
         latest: the last instant that could be set now. A later one was set before the clock was
-            put back, and nothing waits for it.
+            set back, and no attempt waits for it.
     """
     return next_attempt_at is not None and now < next_attempt_at <= latest
 
 
 def _is_repeated_now(entry: Entry, now: datetime) -> bool:
-    """Return whether a delivered notification is due again, also after the clock was put back."""
+    """Return whether a delivered notification is due again, also after the clock was set back."""
     if entry.next_attempt_at is None:
         return False
     is_ahead = entry.delivered_at is not None and entry.delivered_at > now

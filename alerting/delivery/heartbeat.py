@@ -6,14 +6,14 @@ from alerting.delivery.http_requests import RequestError, response_to
 from alerting.delivery.log_filter import ADDRESS_FILTER
 
 TIMEOUT = 5.0
-"""Seconds; nothing waits longer for whoever listens."""
+"""Longest wait for the outside service, in seconds."""
 
 
 def heartbeat(url: str, *, succeeded: bool) -> str | None:
     """Call the address after a success, and its ``/fail`` after a failure.
 
     Args:
-        url: the address; empty = nobody listens.
+        url: the address; empty = no heartbeat.
         succeeded: how the tick or the delivery went.
 
     Returns:

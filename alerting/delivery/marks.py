@@ -20,9 +20,9 @@ def read_marks(state: State, now: datetime) -> dict[str, datetime]:
     """Return the marks; none where they are missing or damaged, which repeats nothing.
 
     Args:
-        state: what processes remember for each other.
-        now: the present. A mark after it is left out: the clock was put back, and what was written
-            since would count as considered.
+        state: the shared state of all processes.
+        now: the present. A later mark is left out, because the clock was set back, and incidents
+            written since would count as considered.
     """
     try:
         found = json.loads(state.read(_NAME) or "{}")

@@ -14,9 +14,9 @@ from msgspec import structs
 from alerting.delivery.messages import Notification
 
 _AT = re.compile(r"(?<!\w)@(?=\S)|@(?=everyone|here|channel|all|room|\*)", re.IGNORECASE)
-"""``@name`` at the start of a word, and the calls for all wherever they stand.
+"""``@name`` at the start of a word, and calls for all anywhere.
 
-The ``@`` inside a word stays: ids of clients and addresses of mail have one.
+An ``@`` inside a word stays, because client ids and mail addresses contain one.
 """
 
 _TAG = re.compile(r"<(?=[@!#&]|/?at\b|users/)", re.IGNORECASE)

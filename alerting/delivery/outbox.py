@@ -142,7 +142,7 @@ def _deliver(
         delivery |= _deliver_on(plan, records, clock)
         delivery |= _refresh(plan)
     # Everything has an entry by now, so the next delivery need not reach back as far.
-    # A clock that was put back may have written in the future, and no mark lies there.
+    # Rows from before a clock was set back may lie in the future, where no mark may be.
     newest = max(
         (min(each.written_at, began) for each in incidents if each.written_at), default=None
     )
@@ -209,10 +209,10 @@ def _documented(notification: Notification, records: Records) -> Notification:
 def _messages(
     channel: Channel, groups: Sequence[Sequence[Notification]]
 ) -> Iterator[Sequence[Notification]]:
-    """Yield the notifications of each message.
+    """Yield the notifications of each message, the most severe first.
 
-    The worst come first, while time lasts; the rest is due at the next delivery. What is over for
-    too long to act on is one summary.
+    When the time is over, the rest is due at the next delivery. Incidents that resolved too long
+    ago to act on form one summary.
     """
     if channel.one_by_one:
         messages = [[each] for group in groups for each in group]

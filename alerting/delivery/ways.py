@@ -252,8 +252,7 @@ def _due_at(
 ) -> datetime:
     """Return when the next message of a group is due.
 
-    An instant that lies too far ahead comes from before the clock was put back, and nothing waits
-    for it.
+    An instant too far ahead was set before the clock was set back, and no message waits for it.
 
     Args:
         node: the route of the group.

@@ -31,12 +31,12 @@ def apply_inhibition(
 ) -> list[Incident]:
     """Return the incidents with ``suppressed_by`` set to the incident that inhibits each, or None.
 
-    Where an inhibition is limited to what is hidden, an unreadable cluster inhibits all other
-    incidents of the cluster but those about Tidemark itself, and an unreachable broker incomplete
-    snapshots and incidents that rest on its offsets; only an open incident that opened, or last
-    reopened, no later inhibits another. All other inhibitions are Alertmanager's: a firing source,
-    and equal labels. No incident inhibits another by which it is inhibited itself, so somebody is
-    always notified.
+    An inhibition may be limited to hidden incidents. Then an unreadable cluster inhibits all other
+    incidents of the cluster except those about Tidemark itself. An unreachable broker inhibits
+    incidents about incomplete snapshots, and incidents that depend on its offsets. The source must
+    be open and must have opened, or last reopened, no later than the target. All other inhibitions
+    are Alertmanager's: a firing source, and equal labels. No incident inhibits another by which it
+    is inhibited itself, so one of them is always notified.
     """
     all_incidents = list(incidents)
     found: dict[str, str] = {}

@@ -7,8 +7,8 @@ neither open nor resolve an incident. A recurrence within `REOPEN_WITHIN` reopen
 Each reopening lengthens `clear_for`, so a value that swings around its threshold causes few
 notifications.
 
-Everything here is a pure function of incidents and observations. The same observations give the
-same incidents with the same ids, whoever computes them and however often.
+All functions here are pure functions of incidents and observations. The same observations always
+give the same incidents with the same ids.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -89,7 +89,7 @@ def advance_incidents(
         rules: the present rules.
         all_rules: see `advance`.
         known: incidents that were read before; read again where the table has changed since.
-        inhibitions: see `advance`. Whoever advances incidents of one home names the same.
+        inhibitions: see `advance`. All callers of one home must pass the same.
 
     Returns:
         (the incidents after the evaluations, how many changed).

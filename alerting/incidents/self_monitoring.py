@@ -168,7 +168,7 @@ def _of_landed(state: State, landed_at: datetime, now: datetime) -> State:
 def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | None:
     """Return the instant of the newest computed snapshot from `since` to `end`.
 
-    The search goes back day by day, as most days hold no file.
+    The search proceeds backwards day by day, as most days have no file.
     """
     while end > since:
         start = max(end - DAY, since)

@@ -1,7 +1,7 @@
 """Rule files: YAML, one file or a folder of them.
 
 A file is a mapping. Under ``rules`` it has a list of mappings; `ready_made/default.yaml` shows
-every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may stand in any of the
+every kind. ``inhibit``, ``routes``, ``receivers`` and ``time_intervals`` may be in any of the
 files. Each mistake is one line with file, line and field; all mistakes are reported at once.
 """
 
@@ -97,14 +97,14 @@ def valid_rules(path: Path | str) -> tuple[list[Rule], list[str]]:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Everything that rule files declare.
+    """The declarations of all rule files.
 
     Attributes:
         rules: the valid rules; the ready-made ones where no file has any.
         inhibitions: the valid ones; the ready-made ones where no file has any.
         routing: where incidents go.
         rule_mistakes: a line for each mistake of a file as a whole or of a rule.
-        mistakes: these, and those of everything else.
+        mistakes: these, and the mistakes of all other sections.
     """
 
     rules: list[Rule] = field(default_factory=list)

@@ -68,8 +68,8 @@ class MessagesRule(GroupRule[Messages], frozen=True):
 class CountRule(GroupRule[Count], frozen=True):
     """More than `threshold` queues or members are in a wrong state.
 
-    Those of queues, idle members and subscriptions are known only from deep snapshots that hold
-    reports of the group's members; 0 without any member.
+    Wrong states of queues, idle members and subscriptions are known only from deep snapshots with
+    reports of the group's members; the count is 0 without any member.
     """
 
     kind: Literal[

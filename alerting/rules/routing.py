@@ -23,7 +23,7 @@ class Node:
     """A route with everything that it inherits.
 
     Attributes:
-        place: where it stands: ``routes``, ``routes.routes[0]``.
+        place: its place in the file: ``routes``, ``routes.routes[0]``.
         receiver: who is notified.
         match: see `Route`.
         continue_: see `Route`.
@@ -31,7 +31,7 @@ class Node:
         group_wait: in seconds.
         group_interval: in seconds.
         repeat_interval: in seconds.
-        escalate_after: in seconds; None = it escalates to nobody.
+        escalate_after: in seconds; None = no escalation.
         escalate_to: another receiver.
         active: the time intervals in which it notifies; empty = always.
         mute: the time intervals in which it does not.
@@ -91,9 +91,9 @@ class Routing:
 
     Attributes:
         root: the tree; None = everything goes to `TIDEMARK_NOTIFY_URLS`, at once.
-        receivers: those of the rule files.
-        broadcasts: whether everything goes to every receiver, as the routes have a mistake: too
-            many notifications are better than none.
+        receivers: the receivers of the rule files.
+        broadcasts: whether every incident goes to every receiver, because the routes have a
+            mistake: too many notifications are better than none.
     """
 
     root: Node | None = None
@@ -121,7 +121,7 @@ def compiled(
     Args:
         route: as the file has it.
         intervals: time intervals by name; unknown ones are left out.
-        place: where it stands.
+        place: its place in the file.
         above: the route above it; None for the root.
     """
     base = above or Node(place)

@@ -1,4 +1,4 @@
-"""Message templates: Jinja2 in a sandbox, which sees plain values and reaches nothing else."""
+"""Message templates: Jinja2 in a sandbox with access to plain values only."""
 
 from typing import Any
 

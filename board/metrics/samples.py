@@ -75,7 +75,7 @@ class Samples:
         self._database.close()
 
     def add(self, name: str, rows: pa.Table) -> None:
-        """Register rows that stand in no table."""
+        """Register rows that no table contains."""
         self._database.register(name, rows)
 
     def set_clock(self, now: datetime) -> None:

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 
 class Totals:
-    """Numbers that only grow, whatever retention removes from the tables.
+    """Counters that only grow, whatever retention removes from the tables.
 
-    What the tables hold at the start counts, so that a restart of the server goes on from about
-    where it was.
+    The rows of the tables at the start count, so that a counter has about the same value after a
+    restart of the server.
     """
 
     def __init__(self) -> None:

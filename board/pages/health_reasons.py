@@ -1,7 +1,7 @@
 """Reasons of health in Chinese.
 
-`spark.progress.health_reasons` writes ``health_reason`` in English, of the phrases that stand here
-with their Chinese words. A reason with anything else in it stays as it is.
+`spark.progress.health_reasons` writes ``health_reason`` in English, from phrases that this module
+lists with their translation. A reason with any other text stays in English.
 """
 
 import re
@@ -77,7 +77,7 @@ _PHRASES = tuple(
         (r"\)", "）"),
     )
 )
-"""English phrases and what stands between them, the longer of two that begin alike first."""
+"""English phrases and separators, the longer of two that begin alike first."""
 
 
 def in_chinese(reason: str) -> str:

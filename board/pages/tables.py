@@ -51,7 +51,7 @@ def topic(page: ThePage, cluster: str, topic: str) -> Response:
 
 @router.get("/brokers")
 def brokers(page: ThePage) -> Response:
-    """Show brokers at the newest snapshot; dashes stand where one did not respond."""
+    """Show brokers at the newest snapshot, with dashes where one did not respond."""
     columns = ("cluster", "broker", "broker_id", "address", "role", "flush_mode", "version",
                "put_tps", "get_tps", "disk_ratio", "dispatch_behind_bytes", "retention_hours",
                "booted_at")  # fmt: skip

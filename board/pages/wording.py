@@ -1,4 +1,4 @@
-"""Values as people read them; a dash stands for unknown."""
+"""Values as people read them; unknown is a dash."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ NUMBERS = frozenset(
     for column in table.columns
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
 ) | {"groups", "brokers", "messages"}
-"""Columns whose values stand under each other by their last digit."""
+"""Columns of numbers, whose cells are aligned to the right."""
 
 WORDS = frozenset(
     column.name
@@ -112,7 +112,7 @@ def cell(name: str, row: Mapping[str, Any]) -> str:
     """Return a value of a row, by the unit in its column's name, with the mark of a bound.
 
     Pages show the numbers of rows by this function only: it takes the row, so that no number is
-    shown without its mark. A dash stands for unknown, and for what is no number.
+    shown without its mark. Unknown, and a value that is no number, is a dash.
     """
     text = _plain(name, row[name])
     return text if text == UNKNOWN else marked(text, bound_of(name, row))

@@ -1,8 +1,8 @@
 """Runs that have ended, but which Dagster still records as under way, and runs that take too long.
 
-Every run names its process and its longest time in its tags. Whoever starts or watches runs checks
-those under way: Dagster's daemon does, every tick of the schedule, and the command line, which
-needs no daemon. So a run that was killed, or hangs, holds up nobody.
+Every run names its process and its longest time in its tags. Dagster's daemon, every tick of the
+schedule, and the command line, which needs no daemon, check the runs under way. So a run that was
+killed or hangs delays no other.
 """
 
 import os

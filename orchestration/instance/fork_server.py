@@ -123,7 +123,7 @@ class _Server:
         return None
 
     def _become_run(self, client: socket.socket, streams: list[int], request: Any) -> None:
-        # Without its server a run would go on unseen by its client.
+        # Without its server a run would continue unseen by its client.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -222,7 +222,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, on_terminate)
     request = server.serve()
     if request is None:
-        # The same process, so that whoever finds or stops it still can.
+        # The process stays the same, so that others can still find and stop it.
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name, sys.argv[1]])
     gc.set_threshold(*SELDOM)
     forking.forked = True

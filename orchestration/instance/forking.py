@@ -1,9 +1,9 @@
 """Runs that start in milliseconds: one process imports what they need, and forks for every run.
 
 Importing Dagster, pyspark and Great Expectations takes longer than most of what a tick does with
-them. Every run still is a process of its own, with the environment, the folder and the streams of
-whoever requested it; killed, its clients' run is killed with it. Like the Spark engine it is an
-accelerator: without it a run does its own imports.
+them. Every run is still a process of its own, with the environment, the folder and the streams of
+its client; a kill of the client kills the run. Like the Spark engine the server is an accelerator:
+without it a run does its own imports.
 """
 
 import hashlib

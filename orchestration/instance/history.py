@@ -123,7 +123,7 @@ def rotate_logs(home: Home) -> list[Path]:
     rotated = []
     for path in sorted((*home.dagster.glob("*.log"), *home.engine.glob("*.log"))):
         if path.stat().st_size > LOG_BYTES:
-            with suppress(OSError):  # a full disk; the log goes on growing until there is room
+            with suppress(OSError):  # a full disk; the log grows until there is room
                 shutil.copyfile(path, path.with_name(f"{path.name}.1"))
                 with path.open("r+b") as log:
                     log.truncate(0)

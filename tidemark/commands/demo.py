@@ -26,7 +26,7 @@ def demo(
     from tidemark.demo import watch
 
     java.find("java")
-    # Whoever ends the demo politely gets the same order of stopping as with Ctrl-C.
+    # A SIGTERM stops the demo in the same order as Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         settings, ui = invocation().settings, None if no_ui else port

@@ -28,7 +28,7 @@ def dev(
         raise CommandError(
             f"port {port} on 127.0.0.1 is taken; stop what listens there or give --port"
         )
-    # Whoever ends it politely gets the same order of stopping as with Ctrl-C.
+    # A SIGTERM stops it in the same order as Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     home = invocation().settings.home
     prepare(home)

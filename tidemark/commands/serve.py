@@ -84,7 +84,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return where a browser finds the board; a host of IPv6 stands in brackets."""
+    """Return the address of the board for a browser, with brackets around a host of IPv6."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
