@@ -17,8 +17,8 @@ SNAPSHOT = tuple(column.name for column in raw.SNAPSHOT)
 KEY_HASH = "key_hash"
 
 HASHED = "shuffle_hash"
-"""How rows of a window find those of another frame: in a hash table of each partition. To sort both
-takes longer than what follows."""
+"""Join of a window's rows with another frame by a hash table of each partition. A sort of both
+sides takes longer than the computation after it."""
 
 QUEUE = ("cluster", "broker", "topic", "queue_id")
 """A queue over time."""
@@ -75,7 +75,7 @@ def with_base(
     Args:
         frame: rows with ``observed_at`` and `offsets`.
         key: columns.
-        at_least: how much older it is.
+        at_least: its smallest distance from the row.
         name: name of the struct.
         offsets: columns that the struct has, with ``observed_at``.
     """
@@ -111,10 +111,10 @@ def with_new(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 
 
 def resolved(rows: DataFrame, column: str = "snapshot_id") -> DataFrame:
-    """Return the same rows, of which a Spark Connect server resolves the plan once, here.
+    """Return the same rows, whose plan a Spark Connect server resolves once, here.
 
-    With functions it resolves one level of a plan after the other, and visits all others each
-    time: two halves take half of the time. ``withColumns`` makes it resolve what it is called on.
+    The server resolves a plan with functions level by level and visits all other levels each time,
+    so two halves take half of the time. ``withColumns`` makes it resolve the plan so far.
 
     Args:
         rows: any rows.

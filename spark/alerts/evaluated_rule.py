@@ -19,12 +19,12 @@ class EvaluatedRule:
         value: SQL of the number it compares.
         threshold: what the value is compared with.
         condition: SQL of whether it is true of a row; NULL = unknown.
-        matches: what a subject has to match, all of them.
-        excludes: what a subject must not match, none of them.
-        words: what is true when the condition is, for the evidence.
+        matches: conditions of which a subject has to match all.
+        excludes: conditions of which a subject must match none.
+        words: the statement of the evidence when the condition is true.
         description: a sentence for people.
         runbook: address of the runbook, None without one.
-        labels: more for the message.
+        labels: names and values for the message.
     """
 
     name: str

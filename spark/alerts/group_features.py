@@ -17,13 +17,13 @@ from lake.window import Window
 from spark.columns import with_new
 
 FORMER_DAYS = 7
-"""How many days back throughput is compared with: the last of them is the same day of the week."""
+"""Former days whose throughput is compared; the earliest is the same day of the week."""
 
 LEAST_DAYS = 3
 """How many of them must be known; fewer give no usual throughput."""
 
 SLACK = timedelta(minutes=15)
-"""How far from the same time of a former day a deep snapshot may lie."""
+"""Longest distance of a deep snapshot from the same time of a former day."""
 
 _TOPIC = ("cluster", "consumer_group", "topic")
 _GROUP = ("cluster", "consumer_group")
@@ -34,9 +34,9 @@ class GroupFeature:
     """Columns that another table adds to the rows of groups.
 
     Attributes:
-        table: where they come from.
+        table: the table that has them.
         columns: their names, none of them one of ``progress.groups``, and Spark's types.
-        key: what the rows share with those of groups, besides ``snapshot_id``.
+        key: the columns that join them to rows of groups, besides ``snapshot_id``.
         derive: from rows of the table, one row per snapshot and key with the columns.
         days_back: how many former days are read too, at the same time of day.
         also_reads: other tables that `derive` takes after its own, with the rows of the same
@@ -118,11 +118,11 @@ def _differing_topic() -> Column:
 
 
 def _usual_share(throughput: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Compare what groups received within the hour with what is usual at this time of day.
+    """Compare the messages that groups received in the last hour with the usual number then.
 
-    A group that rests at weekends usually receives the less of two rates: the median of the former
-    days, and that of the same day of the week before, where it is known.
-    Counters of a broker that was started within the hour cover less: the share is unknown then.
+    The usual rate is the lower of two: the median of the former days, and the rate a week before,
+    where it is known. So a group that rests at weekends is not compared with working days. The
+    share is unknown where a broker was started within the hour, because its counters cover less.
     """
     hours = throughput.where("stats_name = 'GROUP_GET_NUMS' AND stats_window = 'hour'")
     former = hours.select(
@@ -212,7 +212,7 @@ def with_features(
 
     Args:
         groups: rows of ``progress.groups``.
-        features: what to join.
+        features: the features to join.
         rows: rows of the features' tables, by full name; a table that is missing is empty.
     """
     for feature in features:

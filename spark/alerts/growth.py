@@ -1,9 +1,9 @@
 """Growth: by how much a number of a row increased, for conditions of alert rules.
 
-Growth compares with a complete observation. Messages that an unreachable broker hid would otherwise
-come back as growth. The observation compared with is one of the last minutes. Without one, it is
-the last complete snapshot before the outage: messages that arrived during an outage of a broker or
-of the collector count when it ends.
+Growth compares with a complete observation. Otherwise messages that an unreachable broker hid would
+reappear as growth. The earlier observation is one of the last minutes. Without one, it is the last
+complete snapshot before the outage: messages that arrived during an outage of a broker or of the
+collector count when it ends.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,11 +50,11 @@ def with_growth(
     """Add the growths that SQL conditions name; NULL without an observation to compare with.
 
     Args:
-        rows: those of `windows_to_compare`, with ``snapshot_id, observed_at`` and ``complete``,
-            whether a row holds everything.
-        key: the columns that name what is observed.
+        rows: the rows of `windows_to_compare`, with ``snapshot_id, observed_at`` and ``complete``,
+            whether a row covers its whole subject.
+        key: the columns that name the observed subject.
         conditions: SQL conditions.
-        outages: those that the snapshots lie in, or end.
+        outages: the outages in which the snapshots lie, or which they end.
     """
     texts = list(conditions)
     if not compares_growth(texts):

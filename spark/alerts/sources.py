@@ -18,12 +18,12 @@ class Source:
     """Rows that alert rules are evaluated on.
 
     Attributes:
-        table: where they come from.
+        table: the table that has them.
         key: columns that name a subject, joined by ``/``.
         evidence: columns that show why a rule is true.
-        prepare: adds ``complete`` (whether the row holds everything), ``judgeable`` (whether its
-            numbers mean anything; of a row of which they do not, no rule is true, and where that is
-            unknown, so is every outcome) and columns that only rules need.
+        prepare: adds ``complete`` (whether the row covers its whole subject), ``judgeable``
+            (whether its numbers are meaningful; if not, no rule is true of the row, and if unknown,
+            every outcome is unknown) and columns that only rules need.
         also_reads: other tables that `prepare` takes, after its own.
     """
 
@@ -114,4 +114,4 @@ SOURCES = {
         also_reads=(BROKERS,),
     ),
 }
-"""Source by the name that alert rules know it by."""
+"""Sources by the name that alert rules use."""

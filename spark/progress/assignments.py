@@ -1,10 +1,10 @@
 """Owners of queues, actual and expected: ``progress.assignments``.
 
-Members report which queues they hold (`GET_CONSUMER_RUNNING_INFO`), in deep snapshots only. Other
-snapshots, and groups without a reporting member, have no rows. Nobody owns queues of a broadcasting
-group, whose members each consume all queues, nor of topics that brokers serve by POP. That a topic
-is served by POP shows in the queues that members hold of it; a Java push consumer reports the same
-consume type either way (seen on 5.3.3).
+Members report the queues that they hold (`GET_CONSUMER_RUNNING_INFO`), in deep snapshots only.
+Other snapshots, and groups without a reporting member, have no rows. Queues have no owner in a
+broadcasting group, whose members each consume all queues, nor in topics that brokers serve by POP.
+The queues that members hold of a topic show POP; a Java push consumer reports the same consume type
+either way (seen on 5.3.3).
 """
 
 from datetime import timedelta
@@ -49,8 +49,9 @@ def assignments(
     Returns:
         One row per snapshot, group with a reporting member, topic and queue, with the columns of
         `lake.tables.progress.ASSIGNMENTS`. Queues are the readable ones and others that members
-        hold. With others, members have another route than the snapshot (a broker is unreachable
-        from here, or the topic has just changed), so the expected owners of the topic are unknown.
+        hold. Such others show that members have another route than the snapshot (a broker is
+        unreachable from here, or the topic has just changed), so the expected owners of the topic
+        are unknown.
     """
     users_own = of_users(system_topics)
     owned = client_queues.where(~F.coalesce("dropped", F.lit(False)) & users_own).select(

@@ -5,13 +5,13 @@ rows. A thread handles one listener call at a time, and a call handles up to
 ``consumeMessageBatchMaxSize`` messages, so a client handles ``threads x batch size / consume time``
 messages a second. That is an upper bound where calls were not full when their time was measured.
 
-A client reports the consumption of its last minute. Where little was consumed the time of a call is
-chance, and where nothing is, it was measured long ago: then capacity is NULL with a `Reason`. Calls
-are measured over the reports of `MEASURED`, weighted by what was consumed, so that one minute does
-not move the numbers that people plan by.
+A client reports the consumption of its last minute. With few messages the time of a call is random,
+and without any it was measured long ago: then capacity is NULL with a `Reason`. The time of calls
+is averaged over the reports of `MEASURED`, weighted by consumed messages, so that one minute does
+not move the numbers that people plan with.
 
-Queues are the limit: of concurrent consumers on clients, because a queue has one owner; of ordered
-consumers on threads, because each queue is consumed by one thread at a time.
+The number of queues limits the clients of concurrent consumers, because a queue has one owner. It
+limits the threads of ordered consumers, because one thread at a time consumes a queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
 
 NOT_CONSUMING = (Reason.BLOCKED, Reason.STALLED, Reason.STOPPED)
-"""States of health of groups of which nothing can be measured."""
+"""States of health of groups whose consumption cannot be measured."""
 
 MEMBER = (*GROUP_ID, "client_id")
 """A client of a group in a snapshot."""
@@ -84,8 +84,8 @@ def capacity(
         groups: ``progress.groups`` from the hour on in which the window begins.
         peaks: ``progress.peaks`` of `PEAK` before that hour.
         window: the window to compute.
-        machine: what clients run on; without it the best number of threads is unknown.
-        overrides: what the clients of some groups run on; the first that matches applies.
+        machine: the machine of clients; without it the best number of threads is unknown.
+        overrides: the machines of clients of some groups; the first that matches applies.
         sizing: how members are counted.
 
     Returns:
@@ -299,7 +299,7 @@ def _loads(groups: DataFrame, peaks: DataFrame, window: Window) -> DataFrame:
 
 
 def _of_thread() -> dict[str, Column]:
-    """Return what one thread consumes, and the threads that the peak requires."""
+    """Return the rate of one thread, and the threads that the peak requires."""
     thread_tps = F.col("batch") * 1000.0 / _call_ms()
     busy = F.col("peak_tps") * _call_ms() / (F.col("batch") * 1000.0)
     return {

@@ -88,7 +88,7 @@ def _event_rows(rows: DataFrame) -> DataFrame:
 
 
 def _reports(client_queues: DataFrame, clients: DataFrame) -> DataFrame:
-    """Return one row per report of a held queue, with what was handed out and not confirmed."""
+    """Return one row per report of a held queue, with the range of unconfirmed messages."""
     own = ("consume_type", "consume_orderly", "message_model")
     owned = ~F.coalesce("dropped", F.lit(False)) & ~F.coalesce("popped", F.lit(False))
     cached = F.col("cached_messages") > 0
@@ -212,7 +212,7 @@ def _owner_changes(assignments: DataFrame, window: Window) -> DataFrame:
 
 
 def _with_handed_out(changes: DataFrame, reports: DataFrame, queues: DataFrame) -> DataFrame:
-    """Add what the former owner was handed and had not confirmed when it was last observed."""
+    """Add the messages that the former owner had not confirmed when it was last observed."""
     key = [name for name in OWNED if name != "snapshot_id"]
     by_client = reports.select(
         F.col("snapshot_id").alias("previous_snapshot_id"),

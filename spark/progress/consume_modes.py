@@ -80,7 +80,7 @@ def signs_of_modes(
     )
     if earlier is not None:
         known = earlier.where(F.col("consume_mode_at").isNotNull())
-        # Brokers older than POP hand out no message by it, whatever the group shows elsewhere.
+        # Brokers older than POP never use it, whatever the group shows elsewhere.
         last = known.groupBy(*GROUP_TOPIC_HISTORY, "consume_mode_at").agg(
             _sign(F.col("consume_mode_at"), F.min("consume_mode"), F.lit(False))
         )
@@ -161,8 +161,8 @@ def lag_is_bound() -> Column:
 def offsets_show_inflight() -> Column:
     """Return whether messages between commit and pull offset are those in flight.
 
-    Popped messages are acknowledged one by one, in any order: only what clients report counts. With
-    the key-value store pops move the pull offset, whatever is known of the group.
+    Popped messages are acknowledged one by one, in any order, so only reports of clients count.
+    With the key-value store, pops move the pull offset of any group.
     """
     shown = is_any(SHOWN_BY_OFFSETS.__contains__)
     is_sure = (F.col("consume_kind") == Kind.PULL.value) | ~F.coalesce(
@@ -183,7 +183,7 @@ def ready_offset() -> Column:
 
 
 def rates_by_kind(computed: Mapping[str, Column]) -> dict[str, Column]:
-    """Return rates under the names of what moves the offsets of each kind.
+    """Return rates under names that state what moves the offsets in each kind of consumption.
 
     Args:
         computed: rates of ``max_offset``, ``consumer_offset`` and ``pull_offset``, by the names

@@ -45,7 +45,7 @@ def with_times(rows: DataFrame, grown: DataFrame, learned: DataFrame | None = No
 
 
 def learned_before(earlier: DataFrame, window: Window) -> DataFrame:
-    """Return the store times that the observations before a window know.
+    """Return the store times from observations before a window.
 
     Args:
         earlier: ``progress.queues`` of the previous observations, with their ``source``.
@@ -103,7 +103,7 @@ def _store_time(at: Column, source: Column, error_ms: Column) -> Column:
 
 
 def _best(offset: str) -> Column:
-    """Return the best store time of a message that this or an earlier observation knows."""
+    """Return the best store time of a message from this and earlier observations."""
     message = (*RUN, "consumer_group", "client_id", "read_from", offset)
     waiting = SparkWindow.partitionBy(*message).orderBy("observed_at")
     until_now = waiting.rowsBetween(SparkWindow.unboundedPreceding, SparkWindow.currentRow)
@@ -150,7 +150,7 @@ def _step_above(offset: str) -> Column:
     position = F.coalesce(F.col("step.max_offset"), F.col(offset))
     order = SparkWindow.partitionBy(*RUN).orderBy(
         position.desc(),
-        # At the same position the row comes first: the step to m does not hold message m.
+        # At the same position the row comes first: the step to m does not contain message m.
         F.col("step").isNotNull(),
         # The observation before a window is in the raw rows, where it seems to be the first ever,
         # and in the timeline, whose step has the observation before it.
@@ -215,7 +215,7 @@ def _first_by_itself() -> tuple[Column, Column, Column]:
 
 
 def _next_by_itself() -> tuple[Column, Column, Column]:
-    """Return the same of the first message not handed out, which may be the first readable one."""
+    """Return the store time of the first message not handed out, maybe the first readable one."""
     is_first = F.col("next") == F.col("first")
     history = F.col("of_next")
     at, source = (

@@ -9,7 +9,7 @@ from spark.progress.observed import without_skew
 def with_evidence(
     compared: DataFrame, groups: DataFrame, clients: DataFrame, brokers: DataFrame, stats: DataFrame
 ) -> DataFrame:
-    """Add who was online and who was master at both ends of a step, and what was delivered.
+    """Add online members and masters at both ends of a step, and the delivered messages.
 
     Args:
         compared: rows with ``snapshot_id``, ``previous_snapshot_id``, ``broker``,

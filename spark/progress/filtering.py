@@ -1,8 +1,8 @@
 """Filtered lag, the part that passes a group's filter: columns of ``progress.groups``.
 
 Brokers count every message of a queue; a group that filters by tag or by SQL92 receives a part of
-them. The share is estimated from a sample of the tags of its unconsumed messages, else from the
-messages that brokers delivered while its offsets advanced.
+them. The share is estimated from a sample of the tags of its unconsumed messages. Without a sample
+it is estimated from the messages that brokers delivered while its offsets advanced.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ NOTHING = Evidence()
 def with_filtered_lag(
     groups: DataFrame, queues: DataFrame, clients: DataFrame, evidence: Evidence
 ) -> DataFrame:
-    """Adds the columns of `lake.tables.progress.FILTERING`.
+    """Add the columns of `lake.tables.progress.FILTERING`.
 
     When members differ, brokers filter by the last heartbeat of any of them, so no sample applies.
     Without a subscribed member the share is unknown.
@@ -181,9 +181,9 @@ def _sampled(queues: DataFrame, tags: DataFrame, then: DataFrame, validity: time
     Args:
         queues: queues with the ``codes`` of their group's tags.
         tags: samples of the queues, also from before the window.
-        then: rows of `_offsets_then`. Without one it is unknown what the group had consumed, and
-            only entries that are unconsumed now count.
-        validity: how long a sample serves.
+        then: rows of `_offsets_then`. Without one the group's progress then is unknown, and only
+            entries that are unconsumed now count.
+        validity: how long a sample is valid.
 
     Returns:
         One row per snapshot, group, topic and consumer: ``sampled``, the share, and ``entries``,

@@ -1,8 +1,8 @@
 """Flow control: limits of a client's cache that hold back its pulls.
 
 A client does not pull a queue while its cache of it is above a limit
-(`DefaultMQPushConsumerImpl.pullMessage`, the same in `DefaultLitePullConsumerImpl`). Then its
-listener is what is slow: neither a faster broker nor more pulls would help.
+(`DefaultMQPushConsumerImpl.pullMessage`, the same in `DefaultLitePullConsumerImpl`). Its slow
+listener is then the cause: neither a faster broker nor more pulls would help.
 """
 
 from pyspark.sql import Column

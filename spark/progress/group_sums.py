@@ -44,8 +44,8 @@ def _sums(known: DataFrame) -> DataFrame:
     measured = F.col("min_offset").isNotNull() & F.col("max_offset").isNotNull()
     of_queues = (*COUNTS, *SPANS, *RATES, "loss_in_seconds")
     known = known.withColumns({name: F.when(measured, F.col(name)) for name in of_queues})
-    # The broker's shadow of a broadcasting group is a pull position: what clients consumed is not
-    # known, and its lag is a lower bound.
+    # The broker's shadow of a broadcasting group is a pull position: the consumed offset is
+    # unknown, and its lag is a lower bound.
     is_shadow = F.col("offset_store") == "broker_broadcast"
     # A negative count violates an invariant, which `condition` shows; in a sum it counts as 0.
     lag = at_least_zero(F.col("lag"))
@@ -73,7 +73,7 @@ def _sums(known: DataFrame) -> DataFrame:
             F.array_min(F.collect_list(F.when(F.col("lag").isNotNull(), worst))).alias("worst"),
             F.max(F.col("offset_store") != "broker").alias("broadcast"),
             F.min("consume_mode").alias("consume_mode"),
-            # Brokers of one group can differ in kind; the last kind by name knows least.
+            # Brokers of one group can differ in kind; the last kind by name has the fewest facts.
             F.max("consume_kind").alias("consume_kind"),
             F.max("lag_is_lower_bound").alias("lag_is_lower_bound"),
             F.min("inflight_source").alias("inflight_source"),

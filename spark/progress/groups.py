@@ -186,7 +186,7 @@ def _is_consumed() -> Column:
 def _about_groups(
     members: DataFrame, members_unknown: DataFrame, holders: DataFrame, own_topics: DataFrame
 ) -> DataFrame:
-    """Return one row per snapshot and group with what is known of it on all topics together."""
+    """Return one row per snapshot and group with facts about it on all topics together."""
     return (
         members.select(*GROUP_ID, *REPORTED_OF_GROUP, *_of_members())
         .unionByName(members_unknown, allowMissingColumns=True)
@@ -215,10 +215,10 @@ def _about_groups(
 
 
 def _of_members() -> list[Column]:
-    """Return what the rows of members add to what is known of their group.
+    """Return facts about each group from the rows of its members.
 
-    ``has_silent_member``: one reports no subscription, as those that are assigned queues do;
-    ``shared_id``: a client id with several connections at one broker.
+    ``has_silent_member``: a member reports no subscription, as members with assigned queues do;
+    ``shared_id``: a client id has several connections at one broker.
     """
     is_true = F.lit(True)
     speaks_grpc = F.col("client_id").rlike(GRPC_CLIENT_ID)
@@ -256,13 +256,13 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
 
 
 def _over_topics() -> dict[str, Column]:
-    """Return what is known of each group from all its topics.
+    """Return facts about each group from all its topics.
 
     ``retries``: its lag on its retry topics, those of POP included; ``retries_read``: those with a
-    known lag; ``retries_unknown``: its unknown queues there; ``retries_tps``: what is written there
-    a second, 0 where it has no queue there, and NULL where a rate is unknown; ``written_tps``: what
-    is written to its other topics a second, as far as it is known; ``progressed``: whether a commit
-    or an acknowledgement moved somewhere.
+    known lag; ``retries_unknown``: its unknown queues there; ``retries_tps``: messages written
+    there per second, 0 where it has no queue there, and NULL where a rate is unknown;
+    ``written_tps``: messages written to its other topics per second, as far as known;
+    ``progressed``: whether any commit or acknowledgement advanced.
     """
     is_own, lag = belongs_to_group(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
@@ -288,10 +288,10 @@ def _over_topics() -> dict[str, Column]:
 def _coverage(
     snapshots: DataFrame, topics: DataFrame, brokers: DataFrame, configured: DataFrame
 ) -> DataFrame:
-    """Return one row per snapshot with what it covers.
+    """Return one row per snapshot with its coverage.
 
-    ``has_all_topics``: every broker named its topics, so one that is missing does not exist,
-    whatever else failed. ``from_files``: it was read from files, without requests for clients.
+    ``has_all_topics``: every broker named its topics, so a missing topic does not exist, whatever
+    other requests failed. ``from_files``: it was read from files, without requests for clients.
     ``proxy_may_know``: a proxy that nobody requested may know members that brokers do not report.
     ``with_groups``: the brokers that reported their consumer groups.
     """
@@ -376,7 +376,7 @@ def _registered() -> Column:
 def _unreachable() -> Column:
     """Return the messages beyond ``read_queues`` that the group has not consumed.
 
-    Members of a broadcasting group each have their own progress, of which brokers know nothing.
+    Members of a broadcasting group each have their own progress, which brokers do not know.
     """
     is_broadcasting = F.coalesce("message_model", F.when(F.col("broadcast"), "BROADCASTING"))
     unconsumed = F.col("stored_beyond") - F.coalesce("consumed_beyond", F.lit(0))
@@ -389,7 +389,8 @@ def _membership() -> dict[str, Column]:
         F.col("members_unknown").isNull()
         & F.col("from_files").isNull()
         & F.col("proxy_may_know").isNull()
-        # Somebody consumes, whatever the brokers report: they do not see who is online at a proxy.
+        # Progress shows a consumer, whatever the brokers report: they do not see members at a
+        # proxy.
         & ~F.coalesce("progressed", F.lit(False))
     )
     # A member that reports no subscription may be assigned queues of any topic.

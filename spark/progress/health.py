@@ -106,22 +106,22 @@ def _value() -> dict[str, Column]:
 
 
 def _over_observations() -> dict[str, Column]:
-    """Return what the last `OBSERVATIONS` of a group show.
+    """Return facts from the last `OBSERVATIONS` of a group.
 
     ``observations``: how many there are; ``since``: instant of the oldest; ``known``: structs of
     those with a value, oldest first; ``offline``: numbers of those at whose ends no client was
     online; ``produced_tps``: mean rate of production; ``largest_ack_tps``: the largest rate of
-    acknowledgements, NULL where none is known; ``redelivered``: the largest rate of
-    messages that came back; ``in_flight``: the known numbers of messages in
-    flight, oldest first; ``was_worse_earlier``: whether an observation before the window was in one
-    of the states `WORSE_THAN_CATCHING_UP`.
+    acknowledgements, NULL where none is known; ``redelivered``: the largest rate of redelivered
+    messages; ``in_flight``: the known numbers of messages in flight, oldest first;
+    ``was_worse_earlier``: whether an observation before the window was in one of the states
+    `WORSE_THAN_CATCHING_UP`.
     """
     order = SparkWindow.partitionBy(*GROUP_TOPIC_HISTORY).orderBy("number")
     all_of_them = order.rangeBetween(1 - OBSERVATIONS, 0)
     # The step into the first observation that counts began outside.
     steps = order.rangeBetween(2 - OBSERVATIONS, 0)
     known = F.when(F.col("value").isNotNull(), F.struct("observed_at", "value", "lost"))
-    # A step while nobody is seen online makes `online` unknown, see `spark.progress.groups`.
+    # An advance without a member online makes `online` unknown, see `spark.progress.groups`.
     seen = (F.coalesce(name, F.lit(False)) for name in ("online", "was_online"))
     offline = ~next(seen) & ~next(seen)
     produced = F.when(F.col("value").isNotNull(), F.col("produce_tps"))
@@ -188,7 +188,7 @@ def _holds_popped() -> Column:
 
 
 def _may_hold_popped() -> Column:
-    """Return whether nothing shows that a POP group finishes what it popped, or has nothing."""
+    """Return whether a POP group may hold popped messages: no acknowledgement shows otherwise."""
     is_bound = F.coalesce("lag_is_lower_bound", F.lit(True))
     # An endpoint's number may be wrong, and 0 shows nothing; above 0 it forbids to call all done.
     is_witnessed = F.coalesce(F.col("inflight_witness") > 0, F.lit(False))
@@ -213,9 +213,9 @@ def _was_worse() -> Column:
 
 
 def _trouble(threshold: Threshold) -> Column:
-    """Return the first state that holds, of those that no earlier state is needed for; else NULL.
+    """Return the first true state of those that need no earlier state, else NULL.
 
-    A struct of ``health`` and ``health_reason``.
+    The result is a struct of ``health`` and ``health_reason``.
     """
     value, online = F.col("value"), F.col("online")
     last = F.col("last.value")
@@ -257,7 +257,7 @@ def _trouble(threshold: Threshold) -> Column:
 def _calm(threshold: Threshold) -> list[Column]:
     """Return the states of a group without trouble now, each NULL where it does not hold."""
     first, last = F.col("first.value"), F.col("last.value")
-    # The larger rate: what a healthy group leaves of a burst is no trouble that shrinks.
+    # The larger rate, because the rest of a burst at a healthy group is no shrinking backlog.
     ripple = F.greatest("produce_tps", "produced_tps") * threshold("rise_seconds")
     had_trouble = F.coalesce(first > ripple, F.lit(False)) | F.col("was_worse")
     traffic = _progressed() | F.coalesce("written", F.lit(False))

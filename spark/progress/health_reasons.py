@@ -95,7 +95,7 @@ def stopped() -> Column:
 
 
 def stalled(queue: Column) -> Column:
-    """State where the commit of a queue stays or went back to, and what is unconsumed."""
+    """State where the commit of a queue stays or fell back to, and the unconsumed messages."""
     now, first = queue["consumer_offset"], queue["first_commit"]
     committed = F.when(now < first, F.format_string("commit at %s, was at %s", now, first)).when(
         now.isNotNull(), F.format_string("commit stays at %s", now)
@@ -130,7 +130,7 @@ def standing(queues: Column, text: Callable[[Column], Column]) -> Column:
 
     Args:
         queues: the queues.
-        text: what to state about each.
+        text: the statement about each queue.
     """
     online, pops = F.col("online"), F.col("pops")
     members = (
@@ -164,13 +164,13 @@ def _no_acknowledgement() -> Column:
 
 
 def redelivered() -> Column:
-    """State at which rate messages of the group come back for another attempt; else NULL."""
+    """State the rate at which messages of the group are redelivered; else NULL."""
     rate = F.col("redelivered")
     return F.when(rate > 0, F.format_string("up to %.2f messages a second come back", rate))
 
 
 def flow_controlled() -> Column:
-    """State which queues clients do not pull, because their caches are at a limit; else NULL."""
+    """State the queues that clients do not pull because their caches are at a limit; else NULL."""
 
     def at_limit(queue: Column) -> Column:
         cache = queue["cache"]

@@ -1,7 +1,7 @@
 """Raw offsets as observations: with the source of their snapshot, and instants by our clock.
 
-Observations of different sources never follow each other. A file is older than what a broker
-reports at the same instant, so the step from one to the other is no progress and no rewind.
+Observations of different sources never follow each other. A file is older than a broker's report at
+the same instant, so the step from one to the other is neither progress nor a rewind.
 """
 
 from pyspark.sql import Column, DataFrame

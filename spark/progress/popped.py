@@ -26,7 +26,7 @@ queue that a pop took messages of."""
 
 @dataclass(frozen=True)
 class Witnesses:
-    """The sources besides offsets that know of messages in flight.
+    """The sources of messages in flight besides offsets.
 
     Attributes:
         metrics: ``raw.broker_metrics``; None where no endpoint was read.

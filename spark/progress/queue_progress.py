@@ -24,7 +24,7 @@ def queue_progress(
     counting: DataFrame,
     threshold: Threshold,
 ) -> DataFrame:
-    """Summarize what happened to the queues of each group up to each observation.
+    """Summarize the progress of each group's queues up to each observation.
 
     Args:
         queues: ``progress.queues`` of the window and of the observations before it.
@@ -167,9 +167,9 @@ def counts_for_health(queue: Column) -> Column:
     """Return whether a standing queue counts for the health of its group.
 
     A queue without a commit counts only while a client is known to be online, which could make the
-    first one. A broker-side commit of a group that is broadcasting now does not count: the group
-    made it as a cluster and no longer uses it. Nor does a queue while messages of a higher priority
-    are consumed: it waits by design.
+    first commit. A broker-side commit of a group that is broadcasting now does not count: the group
+    made it in clustering mode and no longer uses it. A queue does not count while messages of a
+    higher priority are consumed, because it waits by design.
     """
     is_leftover = (F.col("message_model") == "BROADCASTING") & queue["from_broker"]
     commit_expected = queue["consumer_offset"].isNotNull() | F.coalesce("online", F.lit(False))

@@ -239,8 +239,8 @@ def _with_queues(
 ) -> DataFrame:
     """Add to each consumer row the columns of its queue, and ``queue_offsets_at``.
 
-    Offsets of clients' files are compared with the queues of the nearest snapshot. Without one they
-    stay, and what is computed from both is unknown.
+    Offsets of clients' files are compared with the queues of the nearest snapshot. Without such a
+    snapshot the rows stay, and numbers computed from both are unknown.
     """
     if nearest is None:
         unknown = {"queue_offsets_at": F.lit(None).cast("timestamp")}

@@ -34,7 +34,7 @@ def rates(longest_gap: timedelta) -> dict[str, Column]:
 
 
 def _rate(offset: str, base: str, at: Column, longest_gap: timedelta) -> Column:
-    """Messages a second since a base; NULL over a long gap, or where the offset went back."""
+    """Return messages per second since a base; NULL over a long gap, or where the offset fell."""
     seconds = milliseconds(f"{base}.observed_at", at) / 1000
     now, before = F.col(offset), F.col(f"{base}.{offset}")
     # The previous observation may lie between: then it must not be lower than the base either.
@@ -47,9 +47,9 @@ def _rate(offset: str, base: str, at: Column, longest_gap: timedelta) -> Column:
 def drain_seconds() -> Column:
     """Return the seconds until no readable lag is left at current rates; NULL when never.
 
-    NULL too where the lag is at most what is written in `RIPPLE_SECONDS`: a group that keeps up
-    always has some, and the difference of its rates is chance. And NULL where
-    ``lag_is_lower_bound``: the rest of the work is not known.
+    It is also NULL where the lag is at most the production of `RIPPLE_SECONDS`: a group that keeps
+    up always has some lag, and the difference of its rates is random. It is NULL where
+    ``lag_is_lower_bound``, because the remaining work is unknown.
     """
     readable, gain = F.col("readable_lag"), F.col("consume_tps") - F.col("produce_tps")
     noise = F.greatest("consume_tps", "produce_tps") * NEGLIGIBLE

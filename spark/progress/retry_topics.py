@@ -52,7 +52,7 @@ def topics_of_groups(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
 
     Args:
         queue_offsets: ``raw.queue_offsets``.
-        topics: ``raw.topics`` of the same snapshots. A topic without queues is in it alone.
+        topics: ``raw.topics`` of the same snapshots. Only they contain a topic without queues.
 
     Returns:
         One row per snapshot, group and topic: ``snapshot_id, consumer_group``; ``waiting``, the

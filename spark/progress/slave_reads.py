@@ -2,12 +2,12 @@
 
 A master suggests a slave to a reader that is further behind than a share of its memory
 (``accessMessageInMemoryMaxRatio``, 40 %), where ``slaveReadEnable`` is on. Only the slave counts
-what it then hands out, so the console shows TPS 0 for the group at the master. A reader so far
-behind is also served smaller batches, 8 messages instead of 32 (`DefaultMessageStore.getMessage`).
+these messages, so the console shows TPS 0 for the group at the master. A reader so far behind also
+gets smaller batches, 8 messages instead of 32 (`DefaultMessageStore.getMessage`).
 
-No broker reports its memory, and none the place of a reader in the commit log. The bytes behind are
-estimated from the age of the first message that was not handed out: the log is taken to have grown
-evenly from its oldest message on.
+No broker reports its memory, nor the place of a reader in the commit log. The bytes behind are
+estimated from the age of the first message that was not handed out, as if the log had grown evenly
+since its oldest message.
 """
 
 from datetime import timedelta

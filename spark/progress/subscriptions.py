@@ -111,7 +111,7 @@ def _differences() -> Column:
 
 
 def _evidence() -> Column:
-    """Return what a member reports."""
+    """Return the report of a member."""
     filters = F.transform(
         _declared(),
         lambda each: F.struct(

@@ -116,10 +116,10 @@ def _counted(stats: DataFrame) -> DataFrame:
 
 
 def _without_repetitions(stats: DataFrame) -> DataFrame:
-    """Keep each counter of a replica once an instant: logs repeat what deep snapshots hold.
+    """Keep each counter of a replica once per instant, because logs repeat those of deep snapshots.
 
-    Among the snapshots of one instant that of the cluster has the lowest id: the ids of logs begin
-    with it and are longer.
+    The cluster's snapshot has the lowest id of an instant: the ids of logs begin with it and are
+    longer.
     """
     rest = ("topic", "consumer_group", "tps", "sum", "avgpt")
     first = F.min(F.struct("snapshot_id", *rest)).alias("first")

@@ -1,7 +1,8 @@
 """Topics over all brokers: ``progress.topics``.
 
-Sums are over the known queues; ``complete`` states whether these are all. A consumer reads the
-queues below ``read_queues``, where it may read at all: messages elsewhere wait for nobody.
+Sums are over the known queues; ``complete`` states whether these are all. A consumer reads only the
+queues below ``read_queues``, and only on brokers where it may read: no consumer gets messages of
+other queues.
 """
 
 from datetime import timedelta
@@ -121,7 +122,7 @@ def _queues(ends: DataFrame, window: Window, settings: HistorySettings) -> DataF
 
 
 def _unreadable() -> dict[str, Column]:
-    """Return ``reason``, why nobody can read a queue, and ``unreadable``, its messages if so.
+    """Return ``reason``, why no consumer can read a queue, and ``unreadable``, its messages then.
 
     A queue whose offsets are unknown has no reason: ids of static topics (5.x) do not count from 0.
     """
@@ -146,11 +147,11 @@ def _queues_of_groups(
     window: Window,
     longest_gap: timedelta,
 ) -> DataFrame:
-    """Return queues of retry and dead-letter topics: what was added, and their oldest message.
+    """Return queues of retry and dead-letter topics: added messages, and the oldest message.
 
     Returns:
         One row per queue: `BROKER_TOPIC`, ``added``, ``oldest``, and ``is_bound``, whether the
-        oldest message may be older. No other columns, so that the queue counts once.
+        oldest message may be older. It has no other columns, so that the queue counts once.
     """
     own = F.col("topic").startswith(names.RETRY_PREFIX) | F.col("topic").startswith(
         names.DLQ_PREFIX

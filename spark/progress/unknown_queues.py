@@ -59,12 +59,12 @@ _CONSUMER = ("consumer_group", "topic", "queue_id")
 
 
 def _of_listed_queues(rows: DataFrame, listed: DataFrame, topics: DataFrame) -> DataFrame:
-    """Leave out the rows of what is no queue of a consumer.
+    """Leave out commits on queues or topics that no longer exist for consumers.
 
-    A commit on a queue that its broker does not list, although it lists others of the topic, has
-    outlived a queue; one on a topic that the broker's own list of topics lacks has outlived the
-    topic. Neither makes anything unknown, nor does one that consumers no longer read. A topic that
-    is only missing among the queues was not read.
+    A commit has outlived its queue where the broker lists other queues of the topic but not this
+    one. It has outlived its topic where the broker's own list lacks the topic. Such a commit makes
+    no number unknown, nor does one on a queue that consumers no longer read. A topic that is
+    missing only among the queues was not read.
     """
     topic = ["snapshot_id", "broker", "topic"]
     rows = rows.join(unreachable_queues(listed, topics), on=[*SNAPSHOT_QUEUE], how="left_anti")

@@ -17,7 +17,7 @@ SNAPSHOT_QUEUE = ("snapshot_id", "broker", "topic", "queue_id")
 def is_beyond() -> Column:
     """Return whether ``queue_id`` lies beyond ``read_queues``; NULL where that is unknown.
 
-    A queue without known offsets is not: ids of static topics (5.x) do not count from 0.
+    A queue without known offsets does not: ids of static topics (5.x) do not count from 0.
     """
     return F.col("max_offset").isNotNull() & (F.col("queue_id") >= F.col("read_queues"))
 
@@ -45,7 +45,7 @@ def _with_read_queues(queue_offsets: DataFrame, topics: DataFrame) -> DataFrame:
 def unreachable_messages(
     queue_offsets: DataFrame, topics: DataFrame, consumer_offsets: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
-    """Return what topics hold beyond their ``read_queues``, and what groups consumed of it before.
+    """Return messages of topics beyond ``read_queues``, and those that groups consumed of them.
 
     Args:
         queue_offsets: valid ``raw.queue_offsets`` of a window.

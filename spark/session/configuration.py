@@ -43,9 +43,9 @@ COMPILER = " ".join(
         "-XX:Tier4BackEdgeThreshold=400000",
     )
 )
-"""Java's second compiler, ten times later than by default. By default half of the processor time of
-an engine's first dozens of ticks is its; without it the loops over a backfill's rows take 1.6 times
-as long. It is not set where the environment chooses."""
+"""Start of Java's second compiler ten times later than by default. By default it takes half of the
+processor time of an engine's first dozens of ticks; without it the loops over a backfill's rows
+take 1.6 times as long. It is not set where the environment chooses."""
 
 COLLECTOR = "-XX:+UseParallelGC"
 """The garbage collector: short pauses do not matter here, and Java's default keeps a core busy with
@@ -121,7 +121,7 @@ def driver_config(
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
-        # The hundred of the default do not hold one tick's: an engine would compile the same again
+        # The default of 100 is less than the classes of a tick: an engine would compile them again
         # at every tick.
         "spark.sql.codegen.cache.maxEntries": "10000",
         # Without this every new column walks the stack for the line that made it and sends it.
@@ -169,8 +169,8 @@ class SparkResource(LazyPySparkResource):
         """The session; fails quickly when a remote engine is gone.
 
         Raises:
-            UnreachableError: nothing listens where a remote engine should, or there is no Java for
-                one of our own that Spark runs on.
+            UnreachableError: the remote engine does not listen, or a local one finds no Java that
+                Spark runs on.
         """
         if not self._reached:
             remote = self.spark_config.get("spark.remote")

@@ -1,7 +1,7 @@
 """The engine: a Spark Connect server on this machine that outlives the runs it serves.
 
-It is found by the state file in its home. A run that finds it answering uses it, one that does not
-starts a Spark of its own, so the engine is an accelerator and never a condition.
+Runs find it by the state file in its home. A run uses it when it responds, and starts a Spark of
+its own when it does not, so the engine is an accelerator and never a condition.
 """
 
 import os
@@ -32,7 +32,7 @@ START_SECONDS = 180
 """Past this a start has failed; the first one fetches Iceberg's jars."""
 
 PORTS = range(12000, 20000)
-"""Below what kernels hand out by themselves (from 32768 on Linux)."""
+"""Ports below those that kernels assign by themselves (from 32768 on Linux)."""
 
 PORT_ATTEMPTS = 100
 
@@ -114,7 +114,7 @@ def up(
     """Start the engine of a home, or return the one that runs.
 
     Args:
-        home: where its state and its log lie.
+        home: the home with its state and its log.
         catalog: where the tables are.
         settings: its master and its memory.
         port: where it listens; a free one unless given.
@@ -162,7 +162,7 @@ def foreground(
     """Return the command of a Connect server on loopback, and the environment that it needs.
 
     Args:
-        home: where the file with the catalog's password lies.
+        home: the home with the file of the catalog's password.
         catalog: where the tables are.
         settings: its master, memory and jars.
         port: where it listens.

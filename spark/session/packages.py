@@ -1,4 +1,4 @@
-"""The jars that Spark needs besides its own: versions, checksums, and where they come from.
+"""The jars that Spark needs besides its own: versions, checksums and sources.
 
 Spark fetches them from Maven Central the first time it starts on a machine, unless a folder has
 them. They go into a cache that all Sparks of a user share. Ivy, which fills it, lets several fill
@@ -40,17 +40,17 @@ def packages_of(drivers: Iterable[str]) -> tuple[str, ...]:
     """Return the packages that Spark needs besides its own jars.
 
     Args:
-        drivers: what the catalog needs, as `CatalogConfig` names it.
+        drivers: the drivers of the catalog, as `CatalogConfig` names them.
     """
     return (ICEBERG, *(DRIVERS[driver] for driver in drivers))
 
 
 def jars_config(drivers: Iterable[str], folder: str = "") -> dict[str, str]:
-    """Return where Spark finds these packages: in a folder, or else in Maven's repository.
+    """Return settings by which Spark finds these packages: in a folder, or in Maven's repository.
 
     Args:
-        drivers: what the catalog needs, as `CatalogConfig` names it.
-        folder: with one jar of each; empty to fetch them.
+        drivers: the drivers of the catalog, as `CatalogConfig` names them.
+        folder: a folder with one jar of each; empty to fetch them.
 
     Raises:
         SettingsError: the folder lacks some.

@@ -13,7 +13,7 @@ CONNECT_PORT = 15002
 """Default port of a Spark Connect server."""
 
 CONNECT_LOG_LEVEL = "SPARK_CONNECT_LOG_LEVEL"
-"""The variable by which pyspark logs what a Connect session does."""
+"""The variable by which pyspark logs the requests of a Connect session."""
 
 STANDALONE = "spark://"
 
@@ -94,7 +94,7 @@ def _reach_by_tls(remote: str) -> None:
 
 @contextmanager
 def admitted() -> Iterator[None]:
-    """Turn what a server reports of a wrong token, or of none, into one line with the remedy.
+    """Turn a server's error about a wrong or missing token into one line with the remedy.
 
     Raises:
         UnreachableError: it refused the token, or there was none.
@@ -111,11 +111,11 @@ def admitted() -> Iterator[None]:
 
 
 def quiet() -> None:
-    """Keep errors of a Connect session to who catches them, unless the environment logs them.
+    """Silence pyspark's log of a Connect session's errors, unless the environment enables it.
 
-    pyspark disables its logger, and Dagster enables all that it finds. A failure of Spark was then
-    30,000 characters in front of the line about it. Where its retries end, it warns, and raises the
-    error that the line is about.
+    The caller reports the error in one line. pyspark disables its logger, but Dagster enables all
+    loggers. A failure of Spark was then 30,000 characters in front of that line. When its retries
+    end, pyspark also warns before it raises the error.
     """
     if CONNECT_LOG_LEVEL not in os.environ:
         logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)

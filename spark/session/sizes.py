@@ -33,7 +33,7 @@ INTERPRETED = {
 }
 
 LEAVES = "spark.sql.leafNodeDefaultParallelism"
-"""Into how many parts Spark cuts rows that come from Python."""
+"""Setting of the number of parts into which Spark cuts rows from Python."""
 
 
 def config_for(rows: int, slots: int) -> dict[str, str]:
@@ -52,10 +52,10 @@ def config_for(rows: int, slots: int) -> dict[str, str]:
 
 
 def partitions(rows: int, slots: int) -> int:
-    """Return into how many parts a computation on so many rows is cut.
+    """Return the number of parts of a computation on so many rows.
 
-    Few rows are one part, whatever the cluster: a shuffle costs more than it wins. Many are at
-    least a part per slot, and more where there are more rows; adaptive planning joins small ones.
+    Few rows are one part on any cluster, because a shuffle costs more than it gains. Many rows are
+    at least one part per slot, and more parts with more rows; adaptive planning joins small ones.
 
     Args:
         rows: about how many rows of offsets.
