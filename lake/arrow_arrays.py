@@ -1,7 +1,7 @@
 """Arrow arrays of Python values, for processes that collect.
 
-For a list `pyarrow.array` imports pandas, whose 43 MB are a third of what a collector needs; a cast
-imports `pyarrow.compute`. Here buffers are filled, in three quarters of the time.
+For a list `pyarrow.array` imports pandas, whose 43 MB are a third of a collector's memory; a cast
+imports `pyarrow.compute`. This module fills buffers instead, in three quarters of the time.
 """
 
 from array import array

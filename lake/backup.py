@@ -64,19 +64,19 @@ def backup(
 
     Args:
         lake: the tables.
-        folder: where to; files of a table that it holds are not copied again.
+        folder: the target; files of a table that it contains are not copied again.
         report: receives a line for each part.
         waiting: receives the holder of the lease of runs, where this waits for it.
 
     Raises:
-        BackupError: the folder is the home, or holds what a backup would replace.
+        BackupError: the folder is the home, or contains files that a backup would replace.
         DamagedError: a file cannot be read.
         LeaseError: a run has kept this waiting for `WAITS_SECONDS`.
     """
     if folder.resolve() == lake.home.path.resolve():
         raise BackupError(f"{folder} is the home itself: name a folder elsewhere")
     check_folder(folder)
-    # To the end: of two backups into one folder each would remove what the other writes there.
+    # Held to the end, because two backups into one folder would remove each other's files.
     with lake.shared.leases.acquire(RUN, WAITS_SECONDS, waiting):
         made = _copied(lake, folder, begin(folder), report)
         finish(folder, made)
@@ -84,7 +84,7 @@ def backup(
 
 
 def _copied(lake: Lake, folder: Path, known: Mapping[str, Proof], report: Report) -> Contents:
-    """Copy everything into a folder in which a backup has begun; return what it holds then."""
+    """Copy everything into a folder in which a backup has begun; return its contents then."""
     unfinished = folder / UNFINISHED
     places, files = {}, {}
     for name in TABLES:
@@ -236,9 +236,9 @@ def _relative(lake: Lake, address: str) -> str:
 
 
 def _full(address: str) -> str:
-    """Return an address with the slashes of an empty host, and a disk's by the shortest path.
+    """Return an address with the slashes of an empty host, and with the shortest path on a disk.
 
-    Spark leaves the slashes out, ``file:/X``, and what Hadoop finds needless in a path.
+    Spark leaves out these slashes, ``file:/X``, and Hadoop normalizes paths.
     """
     path = address.removeprefix("file:")
     shortest = normpath(f"/{path.lstrip('/')}")

@@ -1,7 +1,7 @@
 """The folder of a backup: its contents, their checksums, and their replacement by a newer one.
 
-Files of tables are added as they are copied, because a table never changes them. Everything else is
-written into a folder of its own, and takes the place of what an earlier backup holds at the end.
+Files of tables are added as they are copied, because a table never changes them. All other files
+are written into a folder of their own, and replace those of an earlier backup at the end.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from settings.home import write_whole
 CONTENTS = "backup.json"
 
 UNFINISHED = "backup.unfinished"
-"""Where a backup under way writes what takes its place at the end."""
+"""Temporary folder of a running backup, whose files replace those of an earlier one at the end."""
 
 REPLACED = ("landing", "home", "state")
 """Folders of a backup that a later one replaces as a whole."""
@@ -83,21 +83,21 @@ def begin(folder: Path) -> dict[str, Proof]:
 
 
 def finish(folder: Path, made: Contents) -> None:
-    """Put what was written in place of what an earlier backup holds, and name the contents.
+    """Replace the files of an earlier backup by those just written, and record the contents.
 
-    Interrupted at any moment, also by a power cut, it leaves the backup of before or this one.
+    An interruption at any moment, also a power cut, leaves either the earlier backup or this one.
     """
     unfinished = folder / UNFINISHED
     for name in REPLACED:
         (unfinished / name).mkdir(exist_ok=True)
-    os.sync()  # what a backup names has been copied
+    os.sync()  # before the record: all files that it names must be on the disk
     # From here on any process that reads the backup completes it.
     write_whole(unfinished / CONTENTS, json.dumps(asdict(made), indent=1))
     _complete(folder)
 
 
 def _complete(folder: Path) -> None:
-    """Put what a backup has written in place, where it has written all."""
+    """Move the files of a backup into place, where it has written all of them."""
     unfinished = folder / UNFINISHED
     try:
         made = _read(unfinished / CONTENTS)
@@ -115,7 +115,7 @@ def _complete(folder: Path) -> None:
 
 
 def contents_of(folder: Path) -> Contents:
-    """Return what a backup holds.
+    """Return the contents of a backup.
 
     Raises:
         BackupError: the folder is no backup, or its file is damaged.
@@ -166,7 +166,7 @@ def write(target: Path, content: bytes) -> None:
 
 
 def _remove_others(folder: Path, files: Collection[str]) -> None:
-    """Remove what an older or killed backup left behind; a restore would put it back too."""
+    """Remove left-overs of older or killed backups, which a restore would restore too."""
     # Contents before their folders.
     for path in sorted((folder / WAREHOUSE).rglob("*"), reverse=True):
         if path.is_dir():

@@ -1,7 +1,7 @@
 """Bounds: numbers that the truth is not below, or not above, and the mark that shows it.
 
-Everything that shows a number of a row asks `bound_of`, and everything that compares one asks
-`certain`, so a bound is neither shown nor judged as the number itself.
+All code that shows a number of a row calls `bound_of`, and all code that compares one calls
+`certain`, so a bound is neither shown nor compared as the number itself.
 """
 
 import re
@@ -67,7 +67,7 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
     "ready_delay_ms": _READY,
     "available_span_ms": _READY,
 }
-"""Columns to the boolean columns of the same row of which a true one makes them a bound."""
+"""Columns to the boolean columns of the same row; a true one makes the number a bound."""
 
 KIND = "consume_kind"
 """The column that names the kind of consumption."""
@@ -98,7 +98,7 @@ INCOMPLETE = "queues_unknown"
 
 
 def bound_of(column: str, row: Mapping[str, Any]) -> Bound | None:
-    """Return what a number of a row is; None where it is the truth, or unknown.
+    """Return the kind of bound of a number of a row; None where it is exact or unknown.
 
     Args:
         column: its name.
@@ -137,11 +137,11 @@ def columns_with_marks(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def certain(condition: str) -> str:
-    """Return SQL of whether an SQL condition about groups may be judged untrue.
+    """Return SQL of whether an SQL condition about groups may count as untrue.
 
-    All its numbers are the truth. The lag of a group that acknowledges what it pops counts as the
-    truth too: a message that is not acknowledged is back in a retry topic after its invisible time,
-    so such a group hides no lag for long. Without this no incident of it would ever resolve.
+    It may where all its numbers are exact. The lag of a group that acknowledges popped messages
+    counts as exact too: an unacknowledged message is in a retry topic after its invisible time, so
+    such a group hides no lag for long. Otherwise no incident of the group would ever resolve.
     """
     return f"complete AND {_without_marks(condition, SETTLED)}"
 

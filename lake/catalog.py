@@ -57,7 +57,7 @@ def _opened(properties: Mapping[str, str]) -> Catalog:
     catalog = load_catalog(NAME, **properties)
     if isinstance(catalog, SqlCatalog) and catalog.engine.dialect.name == "sqlite":
         event.listen(catalog.engine, "connect", _with_journal)
-        catalog.engine.dispose()  # what has been connected to until now
+        catalog.engine.dispose()  # closes the connections opened so far
     return catalog
 
 
@@ -95,7 +95,7 @@ class Lake:
         """
         catalog = self.unchecked_catalog
         if not all_exist(catalog):
-            # Processes that start together would make the same tables.
+            # Processes that start together would create the same tables.
             with self.shared.leases.acquire(TABLES, TABLES_SECONDS):
                 for step in pending(catalog):
                     if step.version is not None:
@@ -125,17 +125,17 @@ class Lake:
             OlderTablesError: it is that of an older program, see `lake.upgrading`.
             VersionError: it is that of a newer program.
         """
-        catalog = self.catalog  # what is wrong with the home is wrong with no table
+        catalog = self.catalog  # first, so that an error of the home names the home
         with usable(f"the metadata of {name}"):
             found = catalog.load_table(name)
         require_present(name, found)
         return found
 
     def ready_for_spark(self, table: Table) -> int | None:
-        """Make a table one that Spark can commit to, also after a clock that was ahead.
+        """Prepare a table for a commit of Spark, also after a clock that was ahead.
 
-        Before the next commit, or at `sync`, what Spark commits then is made to survive a power
-        cut: nothing may be built on what one could take.
+        The files of that commit are synced before the next commit, or at `sync`: no commit may be
+        based on files that a power cut could take.
 
         Returns:
             The version that Spark's commit must be based on; None while the table is empty.
@@ -306,7 +306,7 @@ class Lake:
             self.held.confirm()
 
     def sync(self) -> None:
-        """Make what Spark has committed survive a power cut."""
+        """Make the commits of Spark survive a power cut."""
         while self._unsynced:
             name, since = next(iter(self._unsynced.items()))
             found = self.table(name)
@@ -322,8 +322,8 @@ class Lake:
     ) -> int:
         """Insert rows, or replace those with the same key; each hour stays one data file.
 
-        For small tables of which every run reads days: with an append each minute they would have
-        thousands of files.
+        Use it for small tables of which every run reads days: with an append each minute they would
+        have thousands of files.
 
         Args:
             table: its declaration.

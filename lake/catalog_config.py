@@ -19,8 +19,8 @@ SQLITE_BUSY_SECONDS = 30
 """Seconds that a writer waits for the SQLite lock of another."""
 
 SQLITE_JOURNAL = "TRUNCATE"
-"""How SQLite ends a commit. By default it removes its journal and syncs no folder, so that a power
-cut may bring the journal back and undo the commit."""
+"""Journal mode of SQLite. By default SQLite ends a commit by removing its journal and syncs no
+folder, so that a power cut may restore the journal and undo the commit."""
 
 # The schema of Iceberg's JDBC catalog that PyIceberg writes too.
 _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
@@ -35,13 +35,13 @@ _PLACE = re.compile(f"{S3}[^/]|{FILE}/")
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """How to reach the catalog, from Python and from Spark.
+    """Settings to reach the catalog from Python and from Spark.
 
     Attributes:
         python: properties for PyIceberg.
         spark: properties of Iceberg's ``SparkCatalog``, without their prefix. Every user of a
             session can read them, so they contain no password.
-        drivers: what Spark needs in addition to Iceberg: ``sqlite``, ``postgresql``, ``s3``.
+        drivers: drivers of Spark in addition to Iceberg: ``sqlite``, ``postgresql``, ``s3``.
         place: where the catalog is, as an error names it.
         database: SQLAlchemy's address of the PostgreSQL that keeps leases and shared state, empty
             where files of the home do.
@@ -119,7 +119,7 @@ def place_of(url: URL) -> str:
 
 
 def _mistakes(home: Home, settings: CatalogSettings) -> list[str]:
-    """Return what is wrong, a line each; no address is shown, it may hold a password."""
+    """Return a line for each mistake, without any address, which may contain a password."""
     return [*_mistakes_of_files(home, settings), *_mistakes_of_servers(settings)]
 
 
@@ -128,8 +128,8 @@ def _mistakes_of_files(home: Home, settings: CatalogSettings) -> list[str]:
     found += settings.mistakes_of_home(home)
     if warehouse and settings.type != REST and any(mark in warehouse for mark in "?#"):
         found.append("TIDEMARK_WAREHOUSE takes a path without ? and #")
-    # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: of
-    # the working folder, or of a store that is waited for without end.
+    # A REST catalog may know a warehouse by a name. The other kinds take any text for a place: a
+    # path in the working folder, or a store for which they wait without end.
     if warehouse and settings.type != REST and not _PLACE.match(warehouse):
         found.append("TIDEMARK_WAREHOUSE takes s3://BUCKET/PATH or file:///PATH")
     if endpoint and not endpoint.startswith(HTTP):

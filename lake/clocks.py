@@ -6,12 +6,12 @@ All code that chooses the newest row, or plans by instants that another host wro
 from datetime import UTC, datetime, timedelta
 
 AHEAD = timedelta(minutes=1)
-"""How far after now an instant may lie and still count. A later one is left out of plans, pages and
-alerts until its time has come, and never holds an incident."""
+"""Longest time by which an instant may lie after now and still count. A later one is left out of
+plans, pages and alerts until its time has come, and never keeps an incident open."""
 
 WRONG = timedelta(hours=1)
-"""By how much clocks of the hosts of a deployment differ at most. A landed snapshot that lies
-further ahead is of a clock that was wrong: it is never loaded."""
+"""Largest credible difference between clocks of a deployment's hosts. A landed snapshot that lies
+further ahead comes from a wrong clock and is never loaded."""
 
 EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
 """No RocketMQ is older. A clock that has lost its time starts in 1970, or at another such date."""
@@ -30,7 +30,7 @@ def fault(instant: datetime, now: datetime | None = None) -> str | None:
     """Return why no snapshot can be of an instant, in a few words; None where one can be.
 
     Args:
-        instant: what a file or a folder has.
+        instant: the instant of a file or a folder.
         now: the present, None = by the clock of this host.
     """
     present = now or datetime.now(UTC)

@@ -19,7 +19,7 @@ STATS_WINDOWS = {
 
 @dataclass(frozen=True)
 class CounterWindow:
-    """Where a window of counters that ends in a snapshot begins, in our own history of a broker.
+    """The beginning, in our own history of a broker, of a counter window that ends in a snapshot.
 
     Attributes:
         snapshot_id: the snapshot in which the window ends.
@@ -29,7 +29,7 @@ class CounterWindow:
             others, where history is shorter, or where that snapshot lies further before the
             beginning than the longest gap.
         after_id: the first snapshot at or after the beginning.
-        share: how far from the one to the other the beginning lies, 0 to 1.
+        share: place of the beginning between both, 0 at the first to 1 at the second.
     """
 
     snapshot_id: str

@@ -32,7 +32,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
 
     Args:
         what: the files, as the error names them.
-        advice: what a person can do.
+        advice: the remedy, for a person.
 
     Raises:
         DamagedError: the files are missing, damaged or not readable.
@@ -50,7 +50,7 @@ def usable(what: str, advice: str = PUT_BACK) -> Iterator[None]:
 
 @contextmanager
 def reached(what: str) -> Iterator[None]:
-    """Turn what an object store refuses into the error that names it; leave all other errors.
+    """Turn refusals of an object store into the error that names it; leave all other errors.
 
     Args:
         what: the files, as the error names them.
@@ -73,5 +73,5 @@ def refused(what: str, why: str) -> RefusedError | None:
 
 
 def damaged(what: str, why: str, advice: str = PUT_BACK) -> DamagedError:
-    """Return the error that names files, what is wrong with them, and what to do."""
+    """Return the error that names files, their fault, and the remedy."""
     return DamagedError(f"{what} cannot be used: {essence(why)}; {advice}")

@@ -34,7 +34,7 @@ class QuarantinedRow:
 
     @cached_property
     def row_id(self) -> str:
-        """Short id of the row; identical copies have the same."""
+        """Short id of the row, the same for identical copies."""
         text = json.dumps([self.table, self.snapshot_id, self.row])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -82,7 +82,7 @@ def quarantined_rows(lake: Lake) -> list[QuarantinedRow]:
 
 
 def decisions(lake: Lake, window: Window | None = None) -> tuple[Decision, ...]:
-    """Return the decisions in force on rows of a window, or on all; the last on a row counts."""
+    """Return the last decision on each row of a window, or of all rows."""
     names = tuple(each.name for each in fields(Decision))
     found = [Decision(**row) for row in lake.read(DECISIONS, window, columns=names).to_pylist()]
     last = {each.row_id: each for each in sorted(found, key=lambda each: each.decided_at)}

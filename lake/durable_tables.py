@@ -84,10 +84,10 @@ def sync_versions(table: IcebergTable, since: int | None) -> None:
 
 
 def sync_files(locations: Iterable[str]) -> None:
-    """Make files survive a power cut, with their names; those in a bucket do.
+    """Make files and their names survive a power cut, as files in a bucket do by themselves.
 
     Args:
-        locations: their addresses; of a version that has been forgotten meanwhile some are gone.
+        locations: their addresses; some may be gone, if their version has expired meanwhile.
     """
     paths = [path for path in map(path_of, locations) if path is not None]
     folders = {folder for path in paths for folder in (path.parent, path.parent.parent)}

@@ -37,7 +37,7 @@ _APPENDED = re.compile(
 
 
 class DamagedError(OSError):
-    """A file cannot be used; the text names it, the reason and what to do."""
+    """A file cannot be used; the text names it, the reason and the remedy."""
 
 
 class RefusedError(DamagedError):

@@ -36,7 +36,7 @@ class Quarantined:
 
 
 def read_quarantine(lake: Lake, window: Window, decisions: Iterable[Decision]) -> Quarantined:
-    """Read what is quarantined in a window.
+    """Read the quarantine of a window.
 
     Args:
         lake: the tables.

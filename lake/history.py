@@ -1,7 +1,8 @@
 """The snapshots that have been loaded, and those that have been computed.
 
-Both follow from ``raw.snapshots`` and ``progress.snapshots``, which hold a row per snapshot.
-Reading them takes milliseconds, so no run searches the large tables for what precedes its window.
+Both follow from ``raw.snapshots`` and ``progress.snapshots``, which have a row per snapshot.
+Reading them takes milliseconds, so no run searches the large tables for observations before its
+window.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ WITHOUT_QUEUES = (LOCAL_OFFSETS, "stats_log")
 
 @dataclass(frozen=True)
 class LoadedSnapshot:
-    """A loaded snapshot, as far as plans of runs need it.
+    """The facts about a loaded snapshot that plans of runs need.
 
     Attributes:
         snapshot_id: its id.
@@ -57,7 +58,7 @@ class LoadedSnapshot:
 
     @property
     def origin(self) -> tuple[str, str]:
-        """Its cluster and source: what observations that follow each other have in common."""
+        """Its cluster and source, which are equal for observations that follow each other."""
         return self.cluster, self.source or REMOTE
 
     @property
@@ -84,7 +85,7 @@ def pending_window(lake: Lake, since: datetime, now: datetime | None = None) -> 
     """Return the window of the loaded snapshots that are not computed; None without any.
 
     A snapshot that landed late changes the previous observation of later ones of its cluster, so
-    the window reaches through the newest of these. It holds what other clusters observed meanwhile.
+    the window reaches through the newest of these. It includes observations of other clusters.
     Snapshots of a clock that is ahead are left out (`lake.clocks`). Computed ones stay as they are,
     or each tick would compute all of them again; others wait until their time has come.
 
@@ -164,7 +165,8 @@ def _first_part(
 def pending_after(lake: Lake, window: Window) -> int:
     """Return how many loaded snapshots that are not computed lie after a window of a tick.
 
-    Only a part of what is pending ends with a whole hour. After any other nothing is read.
+    Only a window that is a part of the pending snapshots ends with a whole hour. After any other
+    window nothing is read.
     """
     if window.end != floor_hour(window.end):
         return 0
@@ -217,10 +219,10 @@ def snapshots_of(rows: pa.Table) -> list[LoadedSnapshot]:
 
 
 def whole_clusters(snapshots: Iterable[LoadedSnapshot]) -> list[LoadedSnapshot]:
-    """Return the snapshots whose observations follow each other as those of whole clusters.
+    """Return the snapshots of whole clusters, whose observations follow each other.
 
-    Files hold one broker, so their sums are smaller and have never grown. They count only where
-    nobody observes their cluster as a whole.
+    Files contain one broker, so their sums are smaller and show no growth. They count only where no
+    collector observes their cluster as a whole.
     """
     found = list(snapshots)
     observed = {each.cluster for each in found if each.is_of_all_brokers}

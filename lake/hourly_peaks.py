@@ -20,11 +20,11 @@ _ORDER = [("peak_tps", "descending"), ("peak_at", "ascending")]
 
 
 def replace_peaks(lake: Lake, window: Window) -> int:
-    """Bring the peaks of a window's hours up to date.
+    """Update the peaks of a window's hours.
 
     Args:
         lake: the tables; ``progress.groups`` of the window must be computed.
-        window: the window. Where it begins within an hour, what the hour had before it stays.
+        window: the window. Where it begins within an hour, an earlier peak of that hour is kept.
 
     Returns:
         Rows written; 0 where no rate of the window exceeds the known ones.

@@ -35,7 +35,7 @@ LONGEST_FOLDER = 246
 """Bytes of a folder's name; while it is written it has nine more, and file systems take 255."""
 
 SET_ASIDE = ".aside"
-"""The folder of what is never loaded; a dot in front hides it from everything that loads."""
+"""The folder of snapshots that are never loaded; its leading dot hides it from all loads."""
 
 MOST_ASIDE = 1_000
 """Snapshots of a cluster that stay set aside: one each minute of most of a day."""
@@ -43,7 +43,7 @@ MOST_ASIDE = 1_000
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 _NO_FOLDER_NAME = re.compile(r"[%/\x00-\x1f\x7f]|^\.")
-"""Characters that lead to another folder or end a line; a dot in front hides what is unfinished."""
+"""Characters that lead to another folder or end a line, and a leading dot, which hides."""
 
 _ESCAPED = re.compile(r"%([0-7][0-9A-F])")
 
@@ -54,8 +54,8 @@ class Landed:
 
     Attributes:
         observed_at: start of the snapshot.
-        snapshot_id: its id, what the folder is named after.
-        cluster: its cluster, what the folder above is named after.
+        snapshot_id: its id, which names the folder.
+        cluster: its cluster, which names a folder above.
         path: the folder.
         landing: where the folder is.
     """
@@ -100,7 +100,7 @@ def folder(place: Place, cluster: str, observed_at: datetime, snapshot_id: str) 
 
 
 def has_landed(place: Place, snapshot: Snapshot) -> bool:
-    """Whether a snapshot of the same id is there."""
+    """Return whether a snapshot of the same id has landed."""
     landing = landing_of(place)
     target = folder(landing, snapshot.cluster, snapshot.observed_at, snapshot.snapshot_id)
     return target.name in landing.folders(target.parent) and landing.is_finished(target)
@@ -207,9 +207,9 @@ def aside(place: Place) -> list[Landed]:
 
 
 def bound_aside(place: Place) -> None:
-    """Remove of each cluster what is set aside beyond `MOST_ASIDE`, the earliest instants first.
+    """Remove snapshots that are set aside beyond `MOST_ASIDE` per cluster, earliest instants first.
 
-    By count and not by age: these are of clocks that were wrong.
+    Their number counts and not their age, because they come from wrong clocks.
 
     Raises:
         OSError: it cannot be removed.
@@ -220,7 +220,7 @@ def bound_aside(place: Place) -> None:
 
 
 def _aside(landing: Landing) -> Iterator[list[Landed]]:
-    """Yield what is set aside of each cluster."""
+    """Yield the snapshots of each cluster that are set aside."""
     for cluster in _visible(landing, landing.root / SET_ASIDE):
         yield _in_folder(landing, cluster, _named(cluster.name))
 

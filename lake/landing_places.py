@@ -30,7 +30,7 @@ HEADER = "snapshots.parquet"
 """The last file of a snapshot."""
 
 UNFINISHED_SECONDS = 86_400
-"""Age from which nobody is writing a hidden folder any more; a snapshot takes minutes at most."""
+"""Age at which no process can still be writing a hidden folder: a snapshot takes minutes."""
 
 _UNFINISHED = re.compile(r"\.\d{8}T\d{9}Z-")  # others may have hidden folders there too
 
@@ -111,7 +111,7 @@ class Landing(ABC):
 
     @abstractmethod
     def remove(self, folder: PurePath) -> None:
-        """Remove a folder and what it holds."""
+        """Remove a folder and its contents."""
 
     @abstractmethod
     def move(self, folder: PurePath, target: PurePath) -> None:
@@ -123,7 +123,7 @@ class Landing(ABC):
 
     @abstractmethod
     def remove_unfinished(self, hour: PurePath) -> None:
-        """Remove what killed processes left hidden in the folder of an hour."""
+        """Remove hidden folders that killed processes left in the folder of an hour."""
 
     @abstractmethod
     def remove_empty(self, folder: PurePath) -> None:
@@ -168,7 +168,7 @@ class Disk(Landing):
         unfinished.mkdir()
         try:
             yield unfinished
-            # The name last: what a power cut leaves visible is whole.
+            # The name is synced last, so that a visible folder is whole after a power cut.
             sync_folder(unfinished)
             unfinished.rename(target)
             sync_folder(unfinished.parent)
@@ -300,21 +300,21 @@ class Bucket(Landing):
             return files.get_file_info(str(folder / HEADER)).type == FileType.File
 
     def remove(self, folder: PurePath) -> None:
-        """See `Landing`: what makes it visible first, so that no half of it is loaded."""
+        """See `Landing`: the header, which makes it visible, goes first, so no half is loaded."""
         with self._used() as files:
             if self.is_finished(folder):
                 files.delete_file(str(folder / HEADER))
             files.delete_dir(str(folder))
 
     def move(self, folder: PurePath, target: PurePath) -> None:
-        """See `Landing`: the header is copied last, and what makes it visible here goes first."""
+        """See `Landing`: the header, which makes it visible, is copied last and removed first."""
         with self._used() as files:
             for name in sorted(self.files(folder), key=lambda name: name == HEADER):
                 files.copy_file(str(folder / name), str(target / name))
         self.remove(folder)
 
     def remove_unfinished(self, hour: PurePath) -> None:
-        """See `Landing`: here nothing is hidden, and who lists folders finds it."""
+        """See `Landing`: a bucket hides nothing, and a listing of folders shows left-overs."""
 
     def remove_empty(self, folder: PurePath) -> None:
         """See `Landing`."""

@@ -64,7 +64,7 @@ class Lease(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give the right back, all done that goes with it; twice does no harm."""
+        """Release the lease after its last use; a second call has no effect."""
 
     def let_go(self) -> None:
         """Give the right back as a process does that ends before all is done."""
@@ -88,7 +88,7 @@ class Leases(ABC):
 
     @abstractmethod
     def attempt(self, name: str) -> Lease | None:
-        """Return the lease, or None where another process holds it; waits for nobody.
+        """Return the lease, or None where another process holds it, without waiting.
 
         Raises:
             LeaseError: where leases are kept cannot be reached.
@@ -103,7 +103,7 @@ class Leases(ABC):
 
     @abstractmethod
     def holders(self) -> list[str]:
-        """Return in a few words who holds leases, of whatever name.
+        """Return the holders of leases of any name, each in a few words.
 
         Raises:
             LeaseError: where leases are kept cannot be reached.
@@ -111,7 +111,7 @@ class Leases(ABC):
 
     @abstractmethod
     def holder(self, name: str) -> str | None:
-        """Return in a few words who holds a lease, for a message; None where nobody does by now."""
+        """Return the holder of a lease in a few words, for a message; None where it is free."""
 
     def acquire(
         self, name: str, seconds: float = 0.0, waiting: Callable[[str], None] | None = None
@@ -121,7 +121,7 @@ class Leases(ABC):
         Args:
             name: of the right.
             seconds: the longest wait.
-            waiting: is called once with who holds it, where it is not free at once.
+            waiting: called once with the holder, where the lease is not free at once.
 
         Raises:
             HeldError: another process holds it all that time.

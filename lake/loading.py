@@ -38,7 +38,7 @@ SLACK = timedelta(days=1)
 """By how much the instant of a row may differ from the one in its folder's name."""
 
 OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
-"""Consumer offsets that come from files of clients and not from a broker."""
+"""Condition of consumer offsets that come from files of clients and not from a broker."""
 
 DATA_TABLES = tuple(table for table in raw.ALL if table is not raw.SNAPSHOTS)
 
@@ -158,7 +158,7 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
 
 
 def _read_whole(item: Landed) -> dict[str, pa.Table] | None:
-    """Return what `read_landed` does; None for a snapshot that is removed meanwhile.
+    """Return the result of `read_landed`; None for a snapshot that is removed meanwhile.
 
     A collector that had no response to the last file of a snapshot removes it, and lands it again
     later. A rejected snapshot is never read again, so a file counts as damaged only in a snapshot
@@ -225,7 +225,7 @@ def conform(table: Table, found: pa.Table, file: str) -> pa.Table:
 
     Args:
         table: the declaration.
-        found: what the file holds.
+        found: the rows of the file.
         file: the file's name, for the message.
 
     Raises:

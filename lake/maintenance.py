@@ -23,7 +23,7 @@ def removal(table: Table, before: datetime) -> str:
 
 
 def compaction(table: Table, window: Window, files: int = FILES) -> str:
-    """Return SQL that joins the files of each hour of a window that has at least so many."""
+    """Return SQL that joins the small files of a window, in each hour that has enough of them."""
     where = (
         f"{table.instant} >= {_instant(window.start)} AND {table.instant} < {_instant(window.end)}"
     )
@@ -56,14 +56,14 @@ def orphan_removal(table: Table, before: datetime) -> str:
 
 
 def remove_leftovers(table: IcebergTable, before: datetime) -> int:
-    """Remove what a disk keeps of removed files; return how many files and folders that were.
+    """Remove left-overs of removed files on a disk; return the number of files and folders.
 
     Spark writes a hidden checksum beside each file. PyIceberg removes old metadata without it, and
     Iceberg lists neither hidden files nor folders of hours without a file.
 
     Args:
-        table: the table; of one in a bucket nothing is left.
-        before: what is younger stays: a file under way may be about to need it.
+        table: the table; one in a bucket has no left-overs.
+        before: instant from which files stay, because a file under way may need them.
     """
     location, removed = table.location(), 0
     if not location.startswith("file:"):

@@ -13,7 +13,7 @@ FURTHEST = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class NearestQueues:
-    """The snapshot with the queues of a broker that is nearest to one of clients' files.
+    """The snapshot with a broker's queues that is nearest in time to a snapshot of clients' files.
 
     Attributes:
         snapshot_id: the snapshot of clients' files.

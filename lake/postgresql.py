@@ -2,8 +2,8 @@
 
 A lease is an advisory lock of a connection that is open for as long as the lease is held. The
 server frees it when the connection ends: at once when its process is killed, within half a minute
-when its host is lost. A pooler between that hands out connections by transaction breaks this:
-name the server itself.
+when its host is lost. A pooler that assigns connections by transaction breaks this, so the address
+must name the server itself.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ from (values ('idle_session_timeout', '0'), ('tcp_keepalives_idle', '10'),
   ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')) as wanted (name, value)
 join pg_settings using (name)
 """)
-"""Keep the connection open while its host lives, and only then; not each version knows all."""
+"""Keeps the connection open exactly while its host lives; older servers lack some settings."""
 
 _SCHEMA = sa.text("""
 select coalesce(
@@ -235,9 +235,9 @@ def server_time(uri: str) -> datetime:
 
 
 def key_of(name: str, schema: str = "public") -> int:
-    """Return the number of an advisory lock, which a database has one of for all its schemas.
+    """Return the number of an advisory lock, which is unique in a database with all its schemas.
 
-    The same name in the same schema has the same on every host.
+    The same name in the same schema has the same number on every host.
     """
     place = "tidemark" if schema == "public" else f"tidemark/{schema}"
     digest = hashlib.sha256(f"{place}/{name}".encode()).digest()

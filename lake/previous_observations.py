@@ -8,7 +8,7 @@ from lake.history import LoadedSnapshot
 from settings.history import HistorySettings
 
 OLDER_SNAPSHOTS = 3
-"""How many snapshots from before the longest gap are read for queues that may have come back."""
+"""Snapshots from before the longest gap that are read for queues that may have reappeared."""
 
 
 def previous_snapshots(
@@ -84,8 +84,9 @@ def _of_each_key_set(
 ) -> tuple[set[str], set[str | None]]:
     """Choose the newest snapshot of each set of keys, and return the sets that they cover.
 
-    They hold what the newest snapshot lacks: a topic deleted meanwhile, queues of deep snapshots, a
-    broker that was unreachable once. A snapshot that hides queues does not cover its keys.
+    They contain queues that the newest snapshot lacks: of a topic deleted meanwhile, of deep
+    snapshots, of a broker that was unreachable once. A snapshot that hides queues does not cover
+    its keys.
 
     Args:
         recent: snapshots of a cluster within the longest gap, the newest first.

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 SAME_START_SECONDS = 2.0
-"""How far two readings of the same start may differ.
+"""Largest difference between two readings of the same start.
 
 The system derives a start from the uptime and the wall clock, so a step of the clock moves it."""
 
@@ -40,7 +40,7 @@ def find(pid: int, started_at: float) -> psutil.Process | None:
 
 
 def identity(pid: int | None = None) -> str:
-    """Return what names a process, this one without an id, among those of all hosts and times."""
+    """Return a name of a process, by default this one, that is unique over all hosts and times."""
     pid = os.getpid() if pid is None else pid
     return f"{pid}/{start_of(pid)}/{socket.gethostname()}"
 
@@ -59,7 +59,7 @@ def named(identity: str) -> psutil.Process | None:
 def at_work_in(home: Path, default: str) -> Iterator[psutil.Process]:
     """Yield the other processes of Tidemark and Dagster on this host that use a home.
 
-    Neither the parents of this process are among them, nor what the system does not let it see.
+    Parents of this process, and processes that the system hides from it, are not among them.
 
     Args:
         home: absolute path of the home.

@@ -28,7 +28,7 @@ TESTED_VERSION = "0.12.0"
 """Version of PyIceberg that the patches were tested with."""
 
 AHEAD_MS = int(clocks.AHEAD.total_seconds() * 1000)
-"""The tolerance of Iceberg's Java for instants of a log is the same minute."""
+"""Tolerance for instants of a log in milliseconds, the same as of Iceberg's Java."""
 
 Entry = TypeVar("Entry", SnapshotLogEntry, MetadataLogEntry)
 
@@ -75,8 +75,8 @@ def transaction(table: Table) -> Transaction:
 def _itself(part: Frozen, memo: Any) -> Frozen:
     """Return a part of a table's metadata in place of its copy.
 
-    PyIceberg hands out deep copies of a table's metadata with all its snapshots and schemas, which
-    are frozen. Copying the snapshots of an hour took half of a commit.
+    PyIceberg returns deep copies of a table's metadata with all its snapshots and schemas, although
+    they are frozen. Copying the snapshots of an hour took half of a commit.
     """
     return part
 
@@ -92,7 +92,7 @@ def keep_metadata() -> None:
 
 
 def _metadata_of(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
-    """Return what a metadata file holds; no caller changes it in place."""
+    """Return the metadata of a file; no caller may change it in place."""
     location = input_file.location
     folder = location.rpartition("/")[0]
     known, latest = _kept.get(folder), clocks.latest()

@@ -60,7 +60,7 @@ def select(lake: Lake, table: Table, where: str = "", limit: int = 1000) -> pa.T
 def _newest_first(lake: Lake, table: Table) -> Iterator[BooleanExpression]:
     """Yield conditions that divide a table by time: an hour, two, four, ..., rows without one.
 
-    Rows of a clock that is ahead come after all others: the newest rows are wanted.
+    Rows of a clock that is ahead come after all others, so that they do not hide the newest rows.
     """
     end = clocks.latest() + MICROSECOND
     known = sorted(lake.rows_by_hour(table), reverse=True)

@@ -46,7 +46,7 @@ def recover(lake: Lake, report: Report) -> list[str]:
     if path_of(lake.config.python["warehouse"]) is None or not isinstance(catalog, SqlCatalog):
         return []
     if not leases.is_abandoned(RUN) or (lease := leases.attempt(RUN)) is None:
-        return []  # a run is at work, which has been here
+        return []  # a running run holds the lease and has recovered the tables
     with lease:
         since: dict[str, datetime] = {}
         for name in TABLES:
@@ -71,7 +71,7 @@ def _recover(catalog: SqlCatalog, lake: Lake, name: str) -> datetime | None:
     """
     versions = list(_versions(catalog, lake, name))
     if not versions:
-        return None  # nobody has made the table
+        return None  # the table was never created
     newest, *before = versions
     for checksum in list(_folder(newest).rglob(".*.crc")):
         checksum.unlink(missing_ok=True)  # Spark reads a file without one
@@ -82,7 +82,7 @@ def _recover(catalog: SqlCatalog, lake: Lake, name: str) -> datetime | None:
             _point_to(catalog, name, newest, table)
             _forget_versions(catalog, name)
             return datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC)
-    return None  # a reader gets a line that states what to do
+    return None  # a reader gets a line with the remedy
 
 
 def _versions(catalog: SqlCatalog, lake: Lake, name: str) -> Iterator[str]:

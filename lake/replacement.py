@@ -1,7 +1,7 @@
 """Rows of a table around a window that a run replaces, as its data files divide them.
 
 Iceberg replaces rows by a condition only where every row of a data file matches it, or none. After
-compaction a file holds the rows of many runs.
+compaction a file contains the rows of many runs.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -55,12 +55,12 @@ def present(lake: Lake, now: datetime) -> datetime:
     """Return the instant from which the age of rows counts.
 
     It lies at most `TRUSTED` after the newest snapshot, by the clocks of its brokers where they are
-    known; else an hour alone after a pause does not count. So a host whose clock is far ahead
-    removes nothing too early, and a home whose collection has ended keeps what it has.
+    known. Where they are unknown, a single hour after a pause does not count. So a host whose clock
+    is far ahead removes nothing too early, and a home whose collection has ended keeps its rows.
 
     Args:
         lake: the tables.
-        now: what the clock of this host shows.
+        now: the time of this host's clock.
     """
     hours = sorted(each for each in lake.rows_by_hour(raw.BROKERS) if each <= now)
     if not hours:
@@ -82,7 +82,7 @@ def present(lake: Lake, now: datetime) -> datetime:
 
 
 def raw_needed(lake: Lake, since: datetime) -> datetime | None:
-    """Return since when raw rows are needed for what is not computed yet; None for nothing.
+    """Return since when raw rows are needed for pending snapshots; None without any.
 
     After a pause that was longer than raw rows are kept, ticks catch up hour after hour.
 

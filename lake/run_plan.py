@@ -1,4 +1,4 @@
-"""The plan of one run: everything it needs to know, decided once before its first computation."""
+"""The plan of one run: all inputs of its computations, decided once before the first of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -51,9 +51,9 @@ class RunPlan:
         counter_windows: where the windows of counters begin, for throughput; empty without counters
             in the window.
         system_topics: topics of RocketMQ itself that no name shows, by cluster.
-        decisions: what people have decided on quarantined rows of `reach`.
-        quarantined: what the quarantine contained of `reach` before the window.
-        suspects: names of the raw tables that may hold rows that are no measurements. Until
+        decisions: decisions of people on quarantined rows of `reach`.
+        quarantined: quarantined rows of `reach` before the window.
+        suspects: names of the raw tables that may contain rows that are no measurements. Until
             expectations have validated the window these are all of them.
         settings: how far back the run reads.
     """
@@ -123,7 +123,7 @@ class RunPlan:
         return any(table.name in self.filled for table in tables)
 
     def with_suspects(self, tables: Iterable[str]) -> "RunPlan":
-        """Return the plan with what validation has found."""
+        """Return the plan with the suspect tables that validation has left."""
         return replace(self, suspects=frozenset(tables))
 
 

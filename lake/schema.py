@@ -21,10 +21,10 @@ STRING_MAP = pa.map_(STRING, STRING)
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, Arrow type and what it means.
+    """One column: its name, Arrow type and meaning.
 
     Attributes:
-        name: the column's name, the same in every table where it means the same.
+        name: the column's name, equal in all tables where the meaning is equal.
         type: Arrow type.
         comment: one sentence with the unit, shown in Iceberg, Dagster and the documentation.
     """

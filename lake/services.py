@@ -1,4 +1,4 @@
-"""A process of a home that outlives the command that started it, found again by its state file."""
+"""Services: processes of a home that outlive their command and are found by their state file."""
 
 import json
 import time
@@ -22,12 +22,12 @@ LEASE_SECONDS = 600
 
 
 class NotStartedError(Exception):
-    """A process that did not come up; what became of it, in a few words."""
+    """A process did not come up; the text states its end in a few words."""
 
 
 @dataclass(frozen=True)
 class Service(ABC):
-    """A started process; what else must be known of it is added by its kind.
+    """A started process; each kind of service adds its own fields.
 
     Attributes:
         pid: its process.
@@ -74,11 +74,11 @@ class Service(ABC):
         write_whole(state, json.dumps(asdict(self)), 0o600)
 
     def process(self) -> psutil.Process | None:
-        """Its process, None when it is gone."""
+        """Its process, None when it has ended."""
         return find(self.pid, self.created)
 
     def stop(self) -> bool:
-        """Ends it, by force when it does not end by itself; False when it was gone already."""
+        """End it, by force if needed; return False when it had ended already."""
         process = self.process()
         if process is None:
             return False
@@ -119,8 +119,8 @@ def bring_up(
         leases: of this host.
         state: its state file, whose name names the lease.
         start: starts its process.
-        down: stops what the state file names, and clears up after it.
-        seconds: how long it may take.
+        down: stops the service that the state file names, and removes its files.
+        seconds: the longest time it may take.
 
     Raises:
         NotStartedError: when it does not come up.

@@ -12,8 +12,8 @@ class Shared:
     """Leases and small state of one deployment.
 
     Attributes:
-        leases: who may do what.
-        state: what is remembered from one process to the next.
+        leases: the rights of single processes.
+        state: texts that outlive a process.
     """
 
     leases: Leases

@@ -76,7 +76,7 @@ class KeptState(State):
         return self._known.get(name)
 
     def write(self, name: str, text: str) -> None:
-        """See `State`; what cannot be written now is kept for this process."""
+        """See `State`; a text that cannot be written now is kept for this process."""
         self._known[name] = text
         try:
             self._state.write(name, text)

@@ -56,10 +56,10 @@ def create(catalog: Catalog, table: Table) -> None:
 
 
 def _require_empty_place(catalog: Catalog, table: Table) -> None:
-    """Keep two catalogs from having one table's files: each would remove what it does not name.
+    """Refuse a place with files of another catalog's table: each would remove the other's files.
 
-    So it is where an address of the catalog is wrong, or the catalog was lost. The place of a REST
-    catalog's table is its server's choice.
+    That happens where an address of the catalog is wrong, or where the catalog was lost. The server
+    of a REST catalog chooses the place of a table by itself.
     """
     if not isinstance(catalog, MetastoreCatalog):
         return

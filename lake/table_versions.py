@@ -80,7 +80,7 @@ class Step:
 
 
 def pending(catalog: Catalog) -> Iterator[Step]:
-    """Yield what is left to do.
+    """Yield the steps that remain.
 
     Raises:
         VersionError: a newer program has written the tables.
@@ -112,10 +112,10 @@ def all_exist(catalog: Catalog) -> bool:
 
 
 def require_present(name: str, existing: IcebergTable) -> None:
-    """Keep this program from a table that it does not know, or that lacks columns.
+    """Refuse a table of another version, or without all columns.
 
     Raises:
-        OlderTablesError: it is to be upgraded first.
+        OlderTablesError: it must be upgraded first.
         VersionError: a newer program has written it.
     """
     step = _step_of(TABLES[name], existing) if name in TABLES else None

@@ -70,7 +70,7 @@ def upgrade(
 
 
 def _folder(home: Home) -> list[str]:
-    """Return what is to do about the folder of all state, which 0.1.0 let everybody read."""
+    """Return a line about the mode of the home, which 0.1.0 left readable for every user."""
     mode = stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else FOR_ITS_USER
     if not mode & 0o077:
         return []

@@ -23,7 +23,7 @@ class Window:
 
     @classmethod
     def through(cls, first: datetime, last: datetime) -> "Window":
-        """From an instant through another, both inside; of one alone when they are the same."""
+        """Return the window from an instant through another, both included; they may be equal."""
         return cls(first, last + MICROSECOND)
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Window:
 
     @property
     def empty(self) -> bool:
-        """Whether no instant lies inside."""
+        """Whether the window contains no instant."""
         return self.start == self.end
 
     def whole_hours(self, *, inclusive: bool = False) -> "Window":

@@ -1,7 +1,7 @@
 """Every table of Tidemark, declared once.
 
 Iceberg tables, schema checks, Dagster column metadata, landing files and test builders all come
-from these declarations; `TABLES` finds one by its full name.
+from these declarations; `TABLES` has them by full name.
 """
 
 from lake.schema import Table

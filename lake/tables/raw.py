@@ -1,4 +1,4 @@
-"""``raw.*``: what brokers reported, unchanged. One row type of `rocketmq.records` each."""
+"""``raw.*``: reports of brokers, unchanged; each table has a row type of `rocketmq.records`."""
 
 import pyarrow as pa
 
