@@ -234,8 +234,19 @@ class Lake:
                         rows[hour] = rows.get(hour, 0) + entry.data_file.record_count
         return rows
 
-    def append(self, table: Table, rows: pa.Table | list[dict[str, Any]]) -> int:
+    def append(
+        self,
+        table: Table,
+        rows: pa.Table | list[dict[str, Any]],
+        missing: Callable[[IcebergTable, pa.Table], pa.Table] | None = None,
+    ) -> int:
         """Add rows in one commit.
+
+        Args:
+            table: its declaration.
+            rows: the rows.
+            missing: returns those rows that a version of the table lacks; None where all are new.
+                It is called with the version that the commit builds on.
 
         Returns:
             How many rows were added.
@@ -244,10 +255,18 @@ class Lake:
             CommitFailedException: other writers committed first at every attempt.
             LostError: the lease that is `held` was lost.
         """
-        data = _arrow(table, rows)
+        data, added = _arrow(table, rows), 0
+
+        def change(newest: IcebergTable, commit: Transaction) -> None:
+            nonlocal added
+            new = missing(newest, data) if missing else data
+            added = new.num_rows
+            if added:
+                commit.append(new)
+
         if data.num_rows:
-            self._commit(table, lambda _, commit: commit.append(data))
-        return data.num_rows
+            self._commit(table, change)
+        return added
 
     def replace(self, table: Table, window: Window, rows: pa.Table | list[dict[str, Any]]) -> int:
         """Replace the rows of a window in one commit; return how many rows it holds then."""

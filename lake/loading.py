@@ -6,7 +6,7 @@ hold the snapshot, so nothing is loaded twice.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,10 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import Table as IcebergTable
 
 from lake import clocks
 from lake.catalog import Lake
 from lake.conditions import all_of, one_of, window_filter
+from lake.damaged_files import usable
 from lake.failures import RefusedError
 from lake.history import LOCAL_OFFSETS
 from lake.landing import Landed, bound_aside, folders, set_aside
@@ -132,7 +135,6 @@ def _pending(lake: Lake, report: Loaded) -> Iterable[Landed]:
 def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
     headers: list[pa.Table] = []
     data: dict[str, list[pa.Table]] = {table.name: [] for table in DATA_TABLES}
-    present = {table.name: _present(lake, table, batch) for table in DATA_TABLES}
     loaded = []
     for item in batch:
         try:
@@ -147,11 +149,11 @@ def _load_batch(lake: Lake, batch: Sequence[Landed], report: Loaded) -> None:
         loaded.append(item.snapshot_id)
         headers.append(tables.pop(raw.SNAPSHOTS.name))
         for name, rows in tables.items():
-            if item.snapshot_id not in present[name]:
-                data[name].append(rows)
+            data[name].append(rows)
     for table in DATA_TABLES:
         if data[table.name]:
-            report.rows[table.name] += lake.append(table, pa.concat_tables(data[table.name]))
+            rows = pa.concat_tables(data[table.name])
+            report.rows[table.name] += lake.append(table, rows, _missing(table, batch))
     if headers:
         report.rows[raw.SNAPSHOTS.name] += lake.upsert(raw.SNAPSHOTS, pa.concat_tables(headers))
     report.snapshots += loaded
@@ -346,10 +348,33 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
 
 def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
     """Return the ids of the snapshots that a table already holds rows of."""
+    found = lake.read(table, _of(table, items), columns=("snapshot_id",))
+    return set(found["snapshot_id"].unique().to_pylist())
+
+
+def _missing(table: Table, items: Sequence[Landed]) -> Callable[[IcebergTable, pa.Table], pa.Table]:
+    """Return what leaves out the rows of snapshots that a version of a table holds already.
+
+    A run that was stopped, and goes on without its lease, may have added them just now.
+    """
+    where = _of(table, items)
+
+    def missing(newest: IcebergTable, rows: pa.Table) -> pa.Table:
+        with usable(table.name):
+            found = newest.scan(row_filter=where, selected_fields=("snapshot_id",)).to_arrow()
+        ids = rows["snapshot_id"]
+        present = pa.array(found["snapshot_id"].unique().to_pylist(), ids.type)
+        is_present = pc.is_in(ids, value_set=present)  # pyright: ignore
+        return rows.filter(pc.invert(is_present))  # pyright: ignore
+
+    return missing
+
+
+def _of(table: Table, items: Sequence[Landed]) -> BooleanExpression:
+    """Return the condition of rows that may be of landed snapshots."""
     instants = [item.observed_at for item in items]
     window = Window(min(instants) - SLACK, max(instants) + SLACK)
     where = window_filter(table, window)
     if len(items) <= BATCH:
         where = all_of(where, one_of("snapshot_id", (item.snapshot_id for item in items)))
-    found = lake.read(table, where, columns=("snapshot_id",))
-    return set(found["snapshot_id"].unique().to_pylist())
+    return where

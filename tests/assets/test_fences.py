@@ -13,7 +13,7 @@ from lake.catalog import Lake
 from lake.leases import RUN
 from lake.tables import progress
 from settings.home import Home
-from tests.support.homes import ROOT
+from tests.support.homes import ROOT, environment
 from tests.support.lake_copies import copied
 from tests.support.table_rows import NOON, frame, minute, minutes
 
@@ -26,16 +26,18 @@ from lake.catalog import Lake
 from lake.catalog_config import CatalogConfig
 from lake.failures import one_line
 from lake.leases import RUN
+from settings.environment import Settings
 from settings.home import Home
 from spark.session.configuration import open_session, session_config
 from tests.assets.test_fences import TABLE, WINDOW, row
 from tests.support.table_rows import frame
 
 writer, home, remote = sys.argv[1], Home.of(sys.argv[2]), sys.argv[3]
-lake = Lake(home)
+config = CatalogConfig.of(home, Settings.read().catalog)
+lake = Lake(home, config)
 session = None
 if writer == "spark":
-    session = open_session(session_config(CatalogConfig.of(home), remote=remote))
+    session = open_session(session_config(config, remote=remote))
 lease = lake.held = lake.shared.leases.acquire(RUN)
 confirm = lease.confirm
 
@@ -73,11 +75,12 @@ def row(max_offset):
     }
 
 
-def stopped(lake, writer, remote=""):
+def stopped(lake, writer, remote="", **settings):
     """A process that holds the lease, has made sure of it, and is stopped before its commit."""
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED, writer, str(lake.home.path), remote],
         cwd=ROOT,
+        env=environment(lake.home, **settings),
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -178,9 +178,9 @@ def test_a_batch_is_bounded_by_rows(lake, monkeypatch):
     appended = []
     append = Lake.append
 
-    def counted(lake, table, rows):
+    def counted(lake, table, rows, missing):
         appended.append((table.name, len(set(rows["snapshot_id"].to_pylist()))))
-        return append(lake, table, rows)
+        return append(lake, table, rows, missing)
 
     monkeypatch.setattr(Lake, "append", counted)
     assert len(load(lake).snapshots) == 5
@@ -430,6 +430,24 @@ def test_a_load_that_was_killed_is_finished_next(lake, undisturbed, position, af
     put(lake.home, START, [Minute(20)])
     load(lake)
     assert contents(lake) == undisturbed
+
+
+def test_what_another_run_commits_meanwhile_is_not_loaded_twice(lake, monkeypatch):
+    """A run that was stopped before its commit may go on without its lease."""
+    put(lake.home, START, [Minute(1), Minute(2)])
+    read, by_other = loading.read_landed, []
+
+    def overtaken(item):
+        if not by_other:
+            by_other.append(None)
+            load(Lake(lake.home))
+            by_other.append(contents(lake))
+        return read(item)
+
+    monkeypatch.setattr(loading, "read_landed", overtaken)
+    report = load(lake)
+    assert contents(lake) == by_other[1] and len(report.snapshots) == 2
+    assert not any(report.rows[table.name] for table in loading.DATA_TABLES)
 
 
 def test_a_snapshot_removed_while_it_is_read_loads_when_it_lands_again(lake, monkeypatch):

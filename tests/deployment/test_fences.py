@@ -1,0 +1,44 @@
+"""A stopped run whose lease PostgreSQL has given to another one, as after a cut of the network."""
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
+from lake.leases import RUN
+from settings.catalog import CatalogSettings
+from settings.home import Home
+from tests.assets.test_fences import TABLE, refused, row, stopped
+from tests.support.servers import driver_uri, postgresql
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_catalog_takes_no_commit_of_a_run_without_the_lease(tmp_path):
+    with postgresql(tmp_path / "server") as uri:
+        warehouse = (tmp_path / "warehouse").as_uri()
+        home = Home.of(tmp_path / "home")
+        lake = Lake(home, CatalogConfig.of(home, CatalogSettings("sql", uri, warehouse)))
+        assert lake.catalog
+        process = stopped(
+            lake,
+            "python",
+            TIDEMARK_CATALOG_TYPE="sql",
+            TIDEMARK_CATALOG_URI=uri,
+            TIDEMARK_WAREHOUSE=warehouse,
+        )
+        assert lake.shared.leases.attempt(RUN) is None
+        end_session_of_lease(uri)
+        lake.held = lake.shared.leases.acquire(RUN, 30)
+        with lake.held:
+            lake.append(TABLE, [row(2)])
+            assert "the lease 'run' was lost with the connection" in refused(process)
+        assert [found["max_offset"] for found in lake.read(TABLE).to_pylist()] == [2]
+
+
+def end_session_of_lease(uri):
+    engine = create_engine(driver_uri(uri))
+    with engine.connect() as connection:
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+        assert list(connection.execute(text(ended)).scalars()) == [True]
+    engine.dispose()
