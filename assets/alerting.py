@@ -39,7 +39,7 @@ ADVANCED_BY = (
     *(table for table in dict.fromkeys(EVALUATED) if table.namespace != "raw"),
     alerting.ALERTS,
 )
-"""The tables that hold what advances incidents: without them no rule is true."""
+"""Tables whose rows advance incidents; without them no rule is true."""
 
 
 @window_asset(alerting.ALERTS, *EVALUATED)
@@ -121,9 +121,9 @@ def advance_by(
         session: see `evaluations`.
         rules: the alert rules now.
         snapshots: the snapshots, in order of time.
-        known: loaded snapshots of what they remember too, in order of time.
+        known: loaded snapshots, also of the time before that evaluation needs, in order of time.
         all_rules: see `alerting.incidents.life_cycle.advance`.
-        inhibitions: which incidents inhibit others.
+        inhibitions: the inhibitions of the rule files.
     """
     changed = still_open = 0
     evaluated = evaluated_rules(rules)

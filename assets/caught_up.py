@@ -1,7 +1,7 @@
 """Materializations in Dagster for hours that a tick computed besides its own hour.
 
-Dagster records a run under the partitions that it was started with, and a tick learns only by
-loading which hours it computes. Without this the hours that it catches up would stay missing.
+Dagster records a run under the partitions with which it was started, but a tick learns its hours
+only by loading. Without these records the other hours would stay missing in Dagster.
 """
 
 from collections.abc import Iterator

@@ -25,9 +25,9 @@ COMPUTED = (
 def computed(context: dg.AssetExecutionContext, run: CurrentRun) -> dg.MaterializeResult:
     """Mark the window's snapshots as computed; the next tick repeats a run that dies before.
 
-    It is the last step, so what it marks every other step has computed: of a tick that caught up,
-    Dagster learns the other hours here. A run without some of these steps marks nothing, or no
-    later tick would compute what it left out.
+    It is the last step, so every other step has computed the marked snapshots. Here Dagster also
+    learns the other hours of a tick that caught up. A run without some of these steps marks
+    nothing, because no later tick would compute the parts that it left out.
     """
     if lacking := run.lacks(COMPUTED):
         return _nothing_marked(context, run, lacking)

@@ -1,7 +1,7 @@
 """Time limit of a run: a run that takes longer ends itself and prints why.
 
 Dagster's daemon ends such runs too, and so does every command that starts a run. A command line may
-have no daemon, and the next command may come much later: until then nobody else could change the
+have no daemon, and the next command may run much later; until then no other run could change the
 tables.
 """
 
@@ -19,9 +19,9 @@ an engine that hangs. A kill loses nothing."""
 
 @contextmanager
 def ended_after(seconds: float, grace: float = GRACE_SECONDS) -> Iterator[None]:
-    """End this process, if what is done in the context takes longer.
+    """End this process if the context lasts longer than its time.
 
-    At first it is interrupted as by Ctrl-C, then killed. Its lease is free from then on.
+    The process is first interrupted as by Ctrl-C, then killed, which frees its lease.
 
     Args:
         seconds: the longest time.

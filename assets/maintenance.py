@@ -27,7 +27,7 @@ from spark.session.configuration import SparkResource
 MAINTENANCE = dg.AssetKey("maintenance")
 
 COMPACTED = 24 * HOUR
-"""How far back files are joined: what lands later than that stays in files of its own."""
+"""Time for which files are joined; rows of later landings stay in files of their own."""
 
 ORPHANED = 3 * 24 * HOUR
 """Age from which a file that no version of a table names is removed."""
@@ -158,7 +158,7 @@ def keep_small(
 
 
 def _change(session: SparkSession, lake: Lake, table: Table, statement: str) -> None:
-    """Change a table so that it survives a power cut; the next statement removes what was there."""
+    """Change a table and sync it: the next statement may remove the files of before."""
     lake.ready_for_spark(table)
     session.sql(statement).collect()
     lake.sync()

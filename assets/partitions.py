@@ -79,11 +79,11 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 PENDING_TAG = "tidemark/window"
 PENDING = {PENDING_TAG: "pending"}
-"""Tags of a run that computes what is loaded and not computed, whatever its hour."""
+"""Tags of a run that computes all pending snapshots, whatever their hour."""
 
 
 def is_tick(tags: Mapping[str, str]) -> bool:
-    """Return whether the run with these tags computes what is pending."""
+    """Return whether the run with these tags computes pending snapshots."""
     return tags.get(PENDING_TAG) == PENDING[PENDING_TAG]
 
 

@@ -1,6 +1,6 @@
 """From ``raw.*`` to ``progress.*``: one body per table, each a read, a pure function and a write.
 
-Tables that only deep snapshots fill cost one look-up in the plan when the window holds none.
+Tables that only deep snapshots fill cost one look-up in the plan when the window has none.
 """
 
 import dataclasses
@@ -147,7 +147,7 @@ def progress_groups(
 
 
 def _witnesses(run: Run) -> Witnesses:
-    """Return who else than offsets knows of messages in flight, as far as the window has any."""
+    """Return the sources of messages in flight besides offsets that have rows in the window."""
     plan, session = run.plan, run.session
     metrics, reports = (
         read_valid(session, table, plan) if plan.has_rows(table) else None

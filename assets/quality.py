@@ -211,8 +211,8 @@ def specs_of(
         table: the validated table.
         name: of the check of the whole suite.
         suite: all its expectations.
-        own_checks: names of those that have a check of their own, which is called so.
-        blocking: whether what follows waits for the checks.
+        own_checks: names of expectations with a check of their own, which has the same name.
+        blocking: whether later steps wait for the checks.
     """
     described = {each.name: each.description for each in suite}
     shown = {name: "  \n".join(described.values())}
@@ -232,8 +232,8 @@ def check_results(
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of a table's check, and those of checks of single expectations.
 
-    A check without a row to validate has no result, so Dagster shows it as skipped. So is that of
-    an expectation which left its suite after the definitions were loaded.
+    A check without a row to validate has no result, so Dagster shows it as skipped. The same holds
+    for an expectation that left its suite after the definitions were loaded.
     """
     found = {name: results} | {
         check: [result for result in results if result.expectation == check] for check in own_checks
@@ -258,7 +258,7 @@ def check_result(
         table: the validated table.
         name: of the check.
         results: of all expectations of the check.
-        blocking: whether a violated expectation of severity ``block`` stops what follows.
+        blocking: whether a violated expectation of severity ``block`` stops later steps.
     """
     failed = [result for result in results if result.success is False]
     empty = [result.expectation for result in results if result.success is None]

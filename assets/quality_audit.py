@@ -146,7 +146,7 @@ def _suite(name: str, brought: Brought) -> Suite:
 
 
 audit = audit_checks({})
-"""The audit where nobody brings a suite."""
+"""The audit without suites that people bring."""
 
 
 def _newest_of(plan: RunPlan) -> datetime:

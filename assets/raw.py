@@ -1,4 +1,4 @@
-"""From brokers to ``raw.*``: take a snapshot, land it, load what has landed."""
+"""From brokers to ``raw.*``: take a snapshot, land it, load landed snapshots."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

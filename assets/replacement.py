@@ -41,7 +41,7 @@ def write_window(frame: DataFrame, table: Table, window: Window, lake: Lake) -> 
     try:
         _writer(rows, table, base).overwrite(stored_in(around, table.instant))
     except Exception:
-        lake.confirm()  # a lost lease explains more than what Iceberg found
+        lake.confirm()  # a lost lease explains more than Iceberg's error
         raise
     return _added(lake, table) - kept
 

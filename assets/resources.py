@@ -109,13 +109,13 @@ class LakeResource(dg.ConfigurableResource):
                 self.lake.sync()
                 self._lease.release()
             finally:
-                # A lease that nobody released makes the next run recover the tables.
+                # A lease that was not released makes the next run recover the tables.
                 self._lease.let_go()
                 self._lease = self.lake.held = None
 
 
 class CollectorResource(dg.ConfigurableResource):
-    """The clusters to collect. It knows where their secrets are, and not what they are."""
+    """The clusters to collect, with the places of their secrets but not the secrets."""
 
     namesrv: str = Field(default="", description="name servers, host:port separated by ';'")
     cluster: str = Field(default="", description="which cluster, or what to call it")
@@ -214,10 +214,10 @@ class QualityResource(dg.ConfigurableResource):
         return found, mistakes
 
     def declared(self, named: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Return which of these are declared, each a table's name and an expectation's.
+        """Return the declared ones of these pairs of a table's and an expectation's name.
 
-        The folder is read only for what is not built in. While it has a mistake, everything counts
-        as declared.
+        The folder is read only for expectations that are not built in. While it has a mistake,
+        every expectation counts as declared.
         """
         wanted = set(named)
         built_in = {

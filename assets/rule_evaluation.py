@@ -37,7 +37,7 @@ def evaluated_rules(rules: Sequence[Rule]) -> list[EvaluatedRule]:
 
 
 def evaluated_rule(applied: AppliedRule) -> EvaluatedRule:
-    """Return what evaluation needs of a rule, or of one of its overrides."""
+    """Return the form of a rule, or of one of its overrides, that is evaluated."""
     rule = applied.rule
     return EvaluatedRule(
         name=rule.name,
@@ -59,10 +59,10 @@ def evaluated_rule(applied: AppliedRule) -> EvaluatedRule:
 def outages_before(
     known: Iterable[LoadedSnapshot], rules: Sequence[EvaluatedRule], window: Window
 ) -> Outages:
-    """Return what conditions on growth compare with where the last minutes hold nothing complete.
+    """Return the outages after which growth is compared with the last complete snapshot before.
 
     Args:
-        known: loaded snapshots of the window and of what it remembers, in order of time.
+        known: loaded snapshots of the window and of the time before it, in order of time.
         rules: the evaluated rules.
         window: the window of the observations.
     """
@@ -112,7 +112,7 @@ def _files_left_out(
 ) -> list[str]:
     """Return the snapshots of files that do not count where their cluster is observed as a whole.
 
-    Raw rows are removed before those of former days: what is no longer known counts.
+    Raw rows are removed before those of former days; a snapshot without raw rows counts.
     """
     where = any_of(*(window_filter(raw.SNAPSHOTS, window) for window in windows))
     former = history.snapshots_of(lake.read(raw.SNAPSHOTS, where, columns=history.COLUMNS))
@@ -138,15 +138,16 @@ def evaluations(
     """Return the outcomes of rules at snapshots, true or not.
 
     An untrue rule matters only to an incident, so Spark evaluates only subjects with an incident.
-    A subject without a row in a snapshot that lists all groups is gone: no rule is true of it.
+    A subject without a row in a snapshot that lists all groups no longer exists, so no rule is true
+    of it.
 
     Args:
         session: runs the evaluation where one is needed.
         lake: the tables.
         rules: the evaluated rules.
         snapshots: the snapshots to evaluate, in order of time.
-        known: loaded snapshots of what they remember too, in order of time.
-        alerts: where the rules are true at them.
+        known: loaded snapshots, also of the time before them, in order of time.
+        alerts: the alerts of the rules at these snapshots.
         incidents: the incidents so far.
     """
     true: dict[tuple[str, datetime], list[Alert]] = {}
@@ -208,7 +209,7 @@ def _gone(
     undecided: Sequence[Collection[tuple[str, str]]],
     outcomes: Mapping[tuple[str, str, str], bool | None],
 ) -> set[tuple[str, str, str]]:
-    """Return the snapshots, rules and subjects of which the snapshot shows that they are gone."""
+    """Return the snapshots and rules with the subjects that no longer exist by the snapshot."""
     missing = {
         outcome: snapshot
         for snapshot, subjects in zip(snapshots, undecided, strict=True)

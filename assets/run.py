@@ -88,8 +88,8 @@ class Run:
         """Make the plan of the run, unless an earlier step has.
 
         Raises:
-            Failure: the run recomputes hours whose raw rows have been removed; it would replace
-                what was computed from them by nothing.
+            Failure: the run recomputes hours whose raw rows have been removed, so it would remove
+                the rows computed from them.
         """
         self.begin()
         if self._plan is not None:
@@ -116,10 +116,10 @@ class Run:
         return [table.name for table in tables if table.name not in self._computed]
 
     def validated(self, suspects: frozenset[str]) -> None:
-        """Take over what validation of the raw tables has found.
+        """Replace the plan by one with the result of validation.
 
         Args:
-            suspects: names of the raw tables that may hold rows that are no measurements.
+            suspects: names of the raw tables that may contain rows that are no measurements.
         """
         self._plan = self.plan.with_suspects(suspects)
 
@@ -132,7 +132,7 @@ CurrentRun = dg.ResourceParam[Run]
     required_resource_keys={"lake", "spark"}, description="The run: its tables, Spark and plan."
 )
 def run_resource(context: dg.InitResourceContext) -> Run:
-    """Make the run of a process; Dagster makes one for each run and hands it to all its steps."""
+    """Make the run of a process; Dagster makes one for each run and passes it to all its steps."""
     lake, spark = context.resources.lake, context.resources.spark
     assert context.run, "only runs have a plan"
     run_id, tags = context.run.run_id, context.run.tags

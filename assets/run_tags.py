@@ -1,7 +1,7 @@
 """Tags of every run of Tidemark: the mark that it is ours, its process and its longest time.
 
-A run names its process as it starts, so it makes no difference who started it: Dagster's daemon,
-its UI, the fork server or the command line.
+A run names its process as it starts, so the tag is the same for all starters: Dagster's daemon, its
+UI, the fork server and the command line.
 """
 
 import math

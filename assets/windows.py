@@ -165,7 +165,7 @@ def unique_in(plan: RunPlan, frames: Mapping[str, DataFrame]) -> frozenset[str]:
 
 
 def read_evidence(session: SparkSession, lake: Lake, plan: RunPlan) -> Evidence:
-    """Read what filtered lag of a window is estimated from."""
+    """Read the rows from which filtered lag of a window is estimated."""
     validity = plan.settings.sample_validity
     reach = Window(plan.window.start - validity, plan.window.end)
 

@@ -74,9 +74,9 @@ def allocate(
         has an empty list.
 
     Raises:
-        ValueError: an unknown strategy, no members, no queues (but for ``CONFIG``), one of them
-            twice, something that is no queue, rooms missing or a name without one, or a
-            number of virtual nodes below 1. RocketMQ's client refuses most of these too.
+        ValueError: an unknown strategy, no members, no queues (except for ``CONFIG``), a member or
+            queue twice, a value that is no queue, missing rooms or a name without one, or a number
+            of virtual nodes below 1. RocketMQ's client refuses most of these too.
     """
     members, given = _members(clients), _valid_queues(queues)
     if strategy == CONFIG:

@@ -1,7 +1,7 @@
 """Collect one cluster: read every broker at once into one snapshot.
 
-`collect` never fails: what could not be read is a problem in the snapshot. Rows hold only what
-brokers reported. On every broker consumer offsets are read before queue offsets.
+`collect` never fails: a failed request is a problem in the snapshot. Rows contain only reports of
+brokers. On every broker consumer offsets are read before queue offsets.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ async def collect(target: ClusterTarget) -> Snapshot:
         target: the cluster, and the limits.
 
     Returns:
-        A snapshot. ``COMPLETE`` when every expected address responded and nothing went wrong.
-        ``FAILED`` when no name server or no master responded. Else ``PARTIAL``. Its problems name
-        what is missing and why.
+        A snapshot. It is ``COMPLETE`` when every expected address responded without any problem.
+        It is ``FAILED`` when no name server or no master responded, and otherwise ``PARTIAL``. Its
+        problems name the missing parts and the reasons.
     """
     problems = Problems()
     allowance = target.allowance()
@@ -121,7 +121,7 @@ async def _read_all(
         reader for reader in readers if reader.reading.is_master and reader.reading.responded
     ]
     # A client may be connected to a broker that has neither configuration nor progress of its
-    # group, so every master also gets requests for the groups that only others know.
+    # group, so every master also gets requests for the groups that only other masters list.
     groups = {group for reader in masters for group in reader.reading.known_groups()}
     await asyncio.gather(
         *(reader.read_connections(groups - reader.reading.known_groups()) for reader in masters)
@@ -262,7 +262,7 @@ def _conclude(
     Args:
         snapshot: the snapshot.
         readings: of every expected address.
-        problems: what could not be read.
+        problems: the failed requests.
         proxies: proxies that reported online members; None without any request to them.
         left_out: expected addresses that were not read.
     """

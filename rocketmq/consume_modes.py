@@ -17,7 +17,7 @@ from rocketmq.wire.codes import RequestCode
 
 
 class ConsumeMode(StrEnum):
-    """How brokers hand messages to a group; the values of ``consume_mode``."""
+    """Ways in which brokers hand messages to a group; the values of ``consume_mode``."""
 
     POP = "pop"
     PULL = "pull"
@@ -79,7 +79,7 @@ class Certainty(StrEnum):
 
 
 class Witness(StrEnum):
-    """Where a number of messages in flight comes from; the values of ``inflight_source``."""
+    """Sources of a number of messages in flight; the values of ``inflight_source``."""
 
     OFFSETS = "offsets"
     CLIENT_CACHE = "client_cache"
@@ -99,9 +99,9 @@ class Cell:
     """The meaning of one number for one kind of consumption.
 
     Attributes:
-        certainty: what the number states.
+        certainty: whether the number is a fact, a bound or unknown.
         why: the reason, in one sentence.
-        requests: codes of the requests that it comes from; empty where nobody knows it.
+        requests: codes of the requests that it comes from; empty where no request reports it.
         metrics: whether the broker's endpoint for Prometheus may fill it.
     """
 
@@ -136,7 +136,7 @@ def at_most(why: str, *requests: RequestCode) -> Cell:
 
 
 def unknown(why: str) -> Cell:
-    """Return the cell of a number that nobody knows."""
+    """Return the cell of a number that no request reports."""
     return Cell(certainty=Certainty.UNKNOWN, why=why)
 
 
@@ -318,7 +318,7 @@ NUMBERS: Mapping[Kind, Mapping[Number, Cell]] = {
         ),
     },
 }
-"""By kind and number what the number is."""
+"""The meaning of each number, by kind of consumption and number."""
 
 IS_BOUND: Mapping[Certainty, bool | None] = {
     Certainty.FACT: False,

@@ -52,7 +52,7 @@ SYSTEM_TOPICS = frozenset(
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 
 PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"
-"""Where proxies in cluster mode share who is online. The brokers behind them do not know it."""
+"""Topic by which proxies in cluster mode share online members; brokers do not report these."""
 
 SYSTEM_GROUPS = frozenset(
     {
@@ -128,7 +128,7 @@ def is_lite_topic(topic: str) -> bool:
 
 
 def consumes_lite_topics(message_model: str | None) -> bool:
-    """Return whether members of such a group consume lite topics of what they subscribe to."""
+    """Return whether members of such a group consume lite topics of their subscriptions."""
     return (message_model or "").startswith(LITE_MODEL)
 
 
@@ -200,8 +200,8 @@ _VERSION = re.compile(r"V(\d+)_(\d+)_(\d+)(_SNAPSHOT)?")
 def version_name(ordinal: int) -> str:
     """Return ``V5_3_3`` for 479: the name of an `MQVersion` ordinal of a Java sender.
 
-    From V4_0_0 on every release has an even place and its snapshot the place before. Below it the
-    ordinals are irregular: ``V3``. From 612 on: ``HIGHER_VERSION``, as Java reads larger numbers.
+    From V4_0_0 on every release has an even place and its snapshot the place before. Ordinals below
+    are irregular and give ``V3``. Ordinals from 612 on give ``HIGHER_VERSION``, as in Java.
     """
     if ordinal >= _HIGHER:
         return "HIGHER_VERSION"

@@ -325,7 +325,7 @@ class Snapshot:
         brokers_expected: addresses, masters and slaves, that should respond.
         brokers_answered: addresses that did.
         transport: ``plain`` | ``tls`` | ``tls_unverified``; None without a connection.
-        proxies_answered: proxies that reported who is online; None when none is configured.
+        proxies_answered: proxies that reported online members; None when none is configured.
         part: distinguishes snapshots of parts of one cluster at one instant: for a line of
             ``stats.log`` the broker's name, with the id for a slave.
         columns: by table, rows in columns as `batches` yields them: those that other processes

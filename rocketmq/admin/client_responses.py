@@ -54,10 +54,10 @@ class ProcessQueue:
             broker; None where a POP client holds the queue.
         cached_min_offset: first message of the cache, 0 when that is empty.
         cached_max_offset: last message of the cache, 0 when that is empty.
-        cached_messages: messages in the cache; of a POP client those it has not acknowledged.
+        cached_messages: messages in the cache, or the unacknowledged ones of a POP client.
         locked: the client's own mark; it matters for ordered consumption only.
         last_lock_at: when the broker last granted the lock; for ordered consumption only.
-        unlock_tries: attempts to give up the lock of a dropped queue that did not succeed.
+        unlock_tries: failed attempts to release the lock of a dropped queue.
         in_order_messages: messages that an ordered client has taken out of the cache to consume.
         in_order_max_offset: last of them, 0 without one.
         popped: whether brokers hand out its messages one by one; queue -1 is then all of a topic's
@@ -84,14 +84,15 @@ class ProcessQueue:
 class PullLimits:
     """Limits of a queue's cache in a client; above one of them the client does not pull the queue.
 
-    From ``pullThresholdForQueue``, ``pullThresholdSizeForQueue``, ``consumeConcurrentlyMaxSpan``
-    and ``popThresholdForQueue``. At a rebalance the client sets the first two again where it has
-    limits for a whole topic, and reports those in force (`RebalancePushImpl.messageQueueChanged`).
+    They come from ``pullThresholdForQueue``, ``pullThresholdSizeForQueue``,
+    ``consumeConcurrentlyMaxSpan`` and ``popThresholdForQueue``. At a rebalance the client sets the
+    first two again where it has limits for a whole topic, and reports the present ones
+    (`RebalancePushImpl.messageQueueChanged`).
 
     Attributes:
         messages: cached, those being consumed included.
         mib: cached, in whole MiB.
-        span: offsets between the first and the last cached message; None of ordered consumption,
+        span: offsets between the first and the last cached message; None for ordered consumption,
             which has no such limit.
         popped: messages handed out by POP and not acknowledged.
     """

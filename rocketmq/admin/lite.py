@@ -1,8 +1,8 @@
 """Lite topics (from 5.5 on): light queues that no broker lists, measured by a request of their own.
 
-Requests for ordinary topics are not sent about them: they would make a broker keep a queue for a
-lite topic that it has deleted meanwhile (`ConsumeQueueStore.findOrCreateConsumeQueue`). This one
-reads only what is there (`LiteManagerProcessor.getLiteTopicInfo`).
+No requests for ordinary topics are sent about them. Those would make a broker keep a queue for a
+lite topic that it has deleted meanwhile (`ConsumeQueueStore.findOrCreateConsumeQueue`). This
+request reads only existing lite topics (`LiteManagerProcessor.getLiteTopicInfo`).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class LiteTopic:
 
     Attributes:
         queue: its only queue.
-        subscribers: (consumer group, client id or `EVERYBODY`) of who consumes it.
+        subscribers: (consumer group, client id or `EVERYBODY`) of its consumers.
     """
 
     queue: QueueStats

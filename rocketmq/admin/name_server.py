@@ -29,7 +29,7 @@ class BrokerGroup:
 
 @dataclass(slots=True, frozen=True)
 class ClusterInfo:
-    """Every broker that a name server knows; ``clusters`` maps a cluster to its broker names."""
+    """All brokers that a name server lists; ``clusters`` maps a cluster to its broker names."""
 
     brokers: dict[str, BrokerGroup]
     clusters: dict[str, list[str]]

@@ -19,7 +19,7 @@ RequestModes = dict[tuple[str, str], str]
 
 
 def decode_request_modes(body: bytes) -> RequestModes:
-    """Decode a 402 body; raises what decoders of `rocketmq.admin.responses` raise."""
+    """Decode a 402 body; raises the errors of decoders in `rocketmq.admin.responses`."""
     table = object_of(object_of(loads(body))["messageRequestModeMap"])
     return {
         (short_text(topic), short_text(group)): short_text(chosen["mode"])
@@ -31,9 +31,9 @@ def decode_request_modes(body: bytes) -> RequestModes:
 def request_mode(
     topic: str, group: str, modes: Mapping[tuple[str, str], str], default: str
 ) -> str | None:
-    """Return ``pull`` or ``pop`` as a broker was set to serve a group; None where nobody set it.
+    """Return ``pull`` or ``pop`` as configured at a broker for a group; None without configuration.
 
-    gRPC clients pop whatever it was set to. Lite topics can only be popped (`PopLiteMessage`).
+    gRPC clients pop with any configuration. Lite topics can only be popped (`PopLiteMessage`).
 
     Args:
         topic: a topic.

@@ -49,7 +49,7 @@ def decode_topic_stats(body: bytes, topic: str) -> dict[int, QueueStats]:
         ValueError, KeyError, TypeError, AttributeError: the body is not a 202 body, is about
             another topic, or lists a queue twice.
     """
-    parts = _QUEUE.split(body)  # before, then five values and what follows of each queue
+    parts = _QUEUE.split(body)  # text before; per queue five values and the text after
     if (
         parts[0] == _BEFORE_QUEUES
         and set(parts[6:-1:6]) <= _BETWEEN_QUEUES

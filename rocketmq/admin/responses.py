@@ -41,7 +41,7 @@ MAX_QUEUES = 100_000
 """Queues of one topic at most: a configuration with more cannot be one of a real topic."""
 
 MAX_QUEUES_OF_BROKER = 1_000_000
-"""Queues of all topics of one broker at most, a bound on what its response may cost."""
+"""Most queues of all topics of one broker, a bound on the cost of its response."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,8 +50,8 @@ class TopicConfig:
 
     Attributes:
         message_type: from 5.0 on, where a user has declared it.
-        hosted: ids of the queues of a static topic (5.x) here. Clients know these ids; the
-            broker's counts and offsets are those of the queues they are mapped to.
+        hosted: ids of the queues of a static topic (5.x) here. Clients use these ids; counts and
+            offsets of the broker belong to the queues to which they are mapped.
     """
 
     topic: str
@@ -89,9 +89,9 @@ class ConsumerOffsetTable:
 
     Attributes:
         offsets: next offset to consume, by queue id. A queue that never committed is absent, or
-            holds -1, which is the broker's own sign for that.
+            has -1, which is the broker's own sign for that.
         pull_offsets: next offset to hand out, by queue id; None where the body has none.
-            That of 5.5.0 has them; `transient` leaves them out again in 5.5.1.
+            5.5.0 sends them; 5.5.1 leaves them out again by `transient`.
     """
 
     offsets: dict[OffsetKey, dict[int, int]]

@@ -29,12 +29,12 @@ async def request(
         code: the request.
         decode: turns the body into the typed response.
         fields: ``extFields`` of the request.
-        subject: what the request is about, for error messages.
+        subject: the subject of the request, for error messages.
         timeout: seconds, instead of the client's request timeout.
 
     Raises:
-        RemotingError: no usable response came; `BadResponseError` for a body of another request, or
-            for one that would take too much memory.
+        RemotingError: no usable response arrived; `BadResponseError` for a body of another
+            request, or for a body that would take too much memory.
     """
     frame = await client.call(endpoint, code, fields, subject=subject, timeout=timeout)
     client.refuse_large(endpoint, f"{code.name} {subject}".rstrip(), frame)

@@ -128,10 +128,10 @@ async def read_broker_metrics(
     """Read the metrics of every master that exposes them.
 
     Args:
-        client: knows which addresses may be connected to.
+        client: the transport, which decides whether an address may be connected to.
         readings: masters.
         problems: receives each endpoint that could not be read.
-        seconds: the longest that one endpoint may take.
+        seconds: the longest time for one endpoint.
     """
     endpoints = [found for reading in readings if (found := MetricsEndpoint.of(reading))]
     # Threads of its own: ports behind a firewall would take all of those by which snapshots land.
@@ -186,7 +186,7 @@ async def _page(
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: what a broker names is no endpoint of its own."""
+    """Refuses redirects, because their target is no endpoint of the broker."""
 
     def redirect_request(
         self,
@@ -209,7 +209,7 @@ def _read(address: str, name: str, until: float) -> Page:
         raise TimeoutError
     request = urllib.request.Request(f"http://{address}/metrics", headers={"Host": name})
     with opener.open(request, timeout=seconds) as response:
-        # In parts: the timeout is that of one part, and a page may come drop by drop.
+        # The page is read in parts: the timeout applies to one part, and parts may be tiny.
         while part := response.read1():
             page += part
             if len(page) > LONGEST_PAGE:
@@ -220,7 +220,7 @@ def _read(address: str, name: str, until: float) -> Page:
 
 
 def parsed(page: str) -> Page:
-    """Return what a page reports of groups and topics; of the rest of it nothing is parsed.
+    """Return the samples of a page about groups and topics, without parsing the other families.
 
     Raises:
         ValueError: a line of these families is not in Prometheus' format, a name is too long, or

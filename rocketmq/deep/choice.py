@@ -1,4 +1,4 @@
-"""The choice of what a limited part of a deep snapshot requests. Pure."""
+"""Choice of the requests of a part of a deep snapshot that has a limit. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 ROTATING = 4
-"""One request in so many of a limit goes in turn to what is not needed most."""
+"""One of so many requests within a limit goes to the other items, in turn."""
 
 
 def chosen(ranked: Sequence[T], limit: int, turn: int, key: Callable[[T], Any]) -> list[T]:
-    """Return what to request: most of the limit by need, the rest in turn.
+    """Return the items to request: most of the limit by need, the rest in turn.
 
-    Over consecutive turns each item has its turn, also where always the same ones need it most.
+    Over consecutive snapshots each item has its turn, also where the ranking never changes.
 
     Args:
         ranked: the items, the most needed first.
-        limit: items at most.
+        limit: most items.
         turn: number of the deep snapshot.
         key: a stable order of items, by which turns go.
     """

@@ -24,7 +24,8 @@ class ClientPullOffset(NamedTuple):
 
     Attributes:
         next_offset: the offset after the last message that the client is known to have pulled.
-        is_exact: whether it is the pull offset; else it is one only where the queue ends there.
+        is_exact: whether it is the pull offset; if not, it is the pull offset only where the queue
+            ends there.
     """
 
     consumer_group: str
@@ -34,9 +35,9 @@ class ClientPullOffset(NamedTuple):
 
 
 def client_pull_offsets(client: Client, info: RunningInfo) -> Iterator[ClientPullOffset]:
-    """Yield the pull offsets, or lower bounds of them, that the report of a client (307) proves.
+    """Yield the pull offsets that the report of a client (307) proves, or their lower bounds.
 
-    Filtered topics yield none: the broker also skips messages that it does not hand out.
+    Filtered topics yield none, because the broker also skips messages that it does not hand out.
     """
     if info.messages_at_once is None or client.language != "JAVA":
         return

@@ -52,9 +52,9 @@ class GroupLags(NamedTuple):
 
 
 def popping_groups(snapshot: Snapshot) -> list[str]:
-    """Return the groups that brokers are set to serve by POP (402), without those of lite topics.
+    """Return the groups that brokers are configured to serve by POP (402), without lite topics.
 
-    Only their members report what they popped and did not acknowledge; lag does not show it.
+    Only their members report popped and unacknowledged messages; lag does not show them.
     """
     return sorted(
         {
@@ -115,7 +115,7 @@ class ClientReader:
     Attributes:
         limit: requests at most, to all clients of the cluster.
         addresses: address of the first master, by group and client id. Members that only a proxy
-            knows have none.
+            reports have none.
         turn: number of the deep snapshot, see `rocketmq.deep.choice`.
         left_out: requests to clients that the limit left out, counted by `read`.
         broadcast_reports: offsets of broadcasting clients on any broker, filled by `read`.

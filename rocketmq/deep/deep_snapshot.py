@@ -42,7 +42,7 @@ ORDER = {
     "broker_metrics": ("broker", "consumer_group", "topic"),
     "topic_metrics": ("broker", "topic"),
 }
-"""The sort key of each table: responses come in any order."""
+"""The sort key of each table, because responses arrive in any order."""
 
 
 async def read_deep(
@@ -55,16 +55,16 @@ async def read_deep(
 ) -> None:
     """Fill the tables `records.DEEP` and the columns that only single requests can fill.
 
-    Store times come first and alone. Progress has hardly moved then, and nothing delays responses
-    that are compared with a clock.
+    Store times are requested first and alone. Progress has hardly moved then, and no other request
+    delays responses that are compared with a clock.
 
     Args:
         client: the transport; it must allow requests to clients if the options include them.
         snapshot: already filled with its bulk part.
         readings: the readings that the bulk part was filled from.
         options: limits.
-        problems: where failures go.
-        online: who is online at any broker.
+        problems: receives failed requests.
+        online: the online members at any broker.
     """
     responded = [reading for reading in readings if reading.responded]
     masters = {reading.broker: reading for reading in responded if reading.is_master}

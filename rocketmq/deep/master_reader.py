@@ -15,7 +15,7 @@ class MasterReader:
         address: ``host:port``.
         limit: requests at most.
         turn: number of the deep snapshot, see `rocketmq.deep.choice`.
-        left_out: what the limit left out, counted by `read`.
+        left_out: items that the limit left out, counted by `read`.
     """
 
     client: RemotingClient

@@ -1,8 +1,8 @@
 """Ends of queues, read again where a broadcasting client reports an offset beyond the first read.
 
-The commits of brokers are read before the ends of queues, so no group seems to be ahead. Clients
-report last, as some take seconds to respond. So the ends of queues that they have overtaken are
-read once more.
+The commits of brokers are read before the ends of queues, so no group seems to be ahead. Reports of
+clients are requested last, as some clients take seconds to respond. So the ends of queues that they
+have overtaken are read once more.
 """
 
 from collections.abc import Mapping

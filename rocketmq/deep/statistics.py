@@ -1,7 +1,7 @@
-"""A broker's own counters (315), of every replica: a slave counts what it hands out itself.
+"""A broker's own counters (315), of every replica: a slave counts the messages it hands out.
 
-A counter that does not exist has counted nothing since the broker's start: that is a row of zeros.
-No row at all means that no request was sent, or that the broker did not respond.
+A counter that does not exist has counted nothing since the broker's start, which is a row of zeros.
+A missing row means that no request was sent, or that the broker did not respond.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ AT_ONCE = 16
 """Requests under way at one address; each reads the broker's memory only."""
 
 OF_COUNTS = 90
-"""Percent of what topics leave of a limit that counts of groups may take, latencies the rest."""
+"""Percent of the limit without topics that counts of groups may take; latencies get the rest."""
 
 NO_COUNTS = dict.fromkeys(WINDOWS, Stats(0, 0.0, 0.0))
 
@@ -60,7 +60,7 @@ class CounterSubjects:
         queues = {
             topic: sorted(stats)
             for topic, stats in sorted(master.topic_stats.items())
-            # Brokers count what happens to a lite topic at the topic that it belongs to.
+            # Brokers count messages of a lite topic at the topic that it belongs to.
             if stats is not None and master.kind(topic) not in (TopicKind.SYSTEM, TopicKind.LMQ)
         }
         pairs = {

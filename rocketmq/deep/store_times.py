@@ -39,7 +39,7 @@ class StoreTimeReader(MasterReader):
     _ahead: timedelta | None = None
 
     def set_clock(self, skew_ms: int | None) -> None:
-        """Take the clock as the snapshot has it, so that what removes it there does so here."""
+        """Use the skew of the snapshot, because store times are corrected by that skew later."""
         self._ahead = None if skew_ms is None else timedelta(milliseconds=skew_ms)
 
     async def read(self, unconsumed: Iterable[Unconsumed], online: Container[str]) -> None:
@@ -94,8 +94,8 @@ def _pair(it: Unconsumed) -> Pair:
 def _stored_at(it: Unconsumed, span: TimeSpan, stored: datetime) -> datetime:
     """Return the store time in whole milliseconds: exact for the oldest message of a queue.
 
-    Else it comes from the age, capped by the neighbours, and is off by up to half of the time that
-    the response took.
+    For other messages it comes from the age, limited by its neighbours, and is off by up to half of
+    the response time.
     """
     if it.offsets.start == it.queue.min_offset and span.oldest_stored_at:
         return span.oldest_stored_at

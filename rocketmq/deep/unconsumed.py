@@ -27,7 +27,7 @@ def unconsumed(snapshot: Snapshot) -> Iterator[Unconsumed]:
     """Yield the unconsumed messages of a snapshot; without a commit, the whole retained range.
 
     Queues without unconsumed messages, and queues with unknown offsets, are left out. So are lite
-    topics, about which no further request is sent (`rocketmq.admin.lite`).
+    topics, because no further request about them is sent (`rocketmq.admin.lite`).
     """
     queues = {
         (queue.broker, queue.topic, queue.queue_id): queue for queue in snapshot.queue_offsets

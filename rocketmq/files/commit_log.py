@@ -108,11 +108,11 @@ class CommitLog(MappedFiles):
             offset = segment.end
 
     def end_and_behind(self, dispatched: int) -> tuple[int | None, int | None]:
-        """Return the end of the log, and how many of its bytes no consume queue shows yet.
+        """Return the end of the log, and the number of its bytes that no consume queue shows yet.
 
         Args:
             dispatched: end of the last message that a consume queue shows, a record boundary. Only
-                what follows is walked over, at most one file: the log may have terabytes.
+                later records are read, at most one file, because the log may have terabytes.
 
         Returns:
             None for unknown values: the files are missing, or the log has a gap.

@@ -20,7 +20,7 @@ from rocketmq.files.mapped_files import MappedFiles, Segment
 from rocketmq.files.places import require_target
 
 _LARGEST_EXT_ADDRESS = -(2**31) - 1
-"""A tag's code is a Java int; what is smaller than any is an address in ``consumequeue_ext``."""
+"""Largest address in ``consumequeue_ext``; a larger value is a tag's code, a Java int."""
 
 _SMALLEST_LONG = -(2**63)
 _EXT = struct.Struct(">hqq")
@@ -58,10 +58,10 @@ class ConsumeQueue(Closable):
     unit: ClassVar[struct.Struct]
 
     def __init__(self, folder: Path) -> None:
-        """Lists the folder; an absent one is a queue that nothing was ever put into.
+        """List the folder; an absent folder is a queue without any message so far.
 
         Raises:
-            FileError: it cannot be listed, or links to what is not there.
+            FileError: it cannot be listed, or is a link without a target.
         """
         self.files = MappedFiles(folder)
         require_target(folder)
@@ -149,7 +149,7 @@ class ConsumeQueue(Closable):
         return bisect_left(range(low, high), True, key=lambda at: self.at(at) is None) + low
 
     def first_from(self, oldest: int, end: int) -> int:
-        """Return the number of the first entry before `end` at `oldest` or later, else `end`."""
+        """Return the number of the first entry before `end` at `oldest` or later, or `end`."""
         segments = self.files.segments
         for segment, following in pairwise(segments):
             if segment.end != following.start:

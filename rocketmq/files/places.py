@@ -30,7 +30,7 @@ def is_dangling(path: Path) -> bool:
 
 
 def require_target(folder: Path) -> None:
-    """Refuse a link without a target: what it holds is unknown, and not nothing.
+    """Refuse a link without a target, because its contents are unknown and not empty.
 
     Raises:
         FileError: the folder is such a link.

@@ -4,8 +4,8 @@ How they are rewritten (`MixAll.string2File`): up to 5.3.3 the new text goes to 
 ``.bak``, the file is deleted and ``.tmp`` renamed; later the file is moved to ``.bak`` and written
 again in place. A reader may find the file missing for a moment, and a part of it for another.
 
-People edit these files: like the broker's own reader (`RemotingSerializable.fromJson`, 4.9.7 to
-5.5.1), this one takes a byte order mark and comments.
+People edit these files. Like the broker's own reader (`RemotingSerializable.fromJson`, 4.9.7 to
+5.5.1), this one accepts a byte order mark and comments.
 """
 
 import re
@@ -26,10 +26,10 @@ MAX_BYTES = 256 * 1024 * 1024
 """Far above any file of a real broker; a larger file is not read into memory."""
 
 _COMMENT = re.compile(rb'/\*.*?\*/|//[^\n]*+|("(?:[^"\\]++|\\.)*+["\\]?|/\*.*+)', re.DOTALL)
-"""A comment, or what stays (group 1): a string, which may hold what would else be a comment.
+"""A comment, or a string to keep (group 1), which may contain text that looks like a comment.
 
-A string or comment without an end goes to the end of the file: tried again from each later place,
-it would take the square of the file's size.
+A string or comment without an end extends to the end of the file. Retried from each later place,
+the search would take time in the square of the file's size.
 """
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)

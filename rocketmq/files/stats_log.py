@@ -53,8 +53,8 @@ def read_stats_log(
 ) -> Iterator[Snapshot]:
     """Read logs of one broker, rolled ones (``.gz``) too, into one snapshot per instant.
 
-    Lazy: a snapshot is built when the caller takes it, and earlier ones are not kept in memory.
-    Files may come in any order and overlap.
+    A snapshot is built only when the caller takes it, and earlier ones are not kept in memory.
+    Files may be in any order and overlap.
 
     Args:
         files: logs of one and the same broker.
@@ -162,7 +162,7 @@ def key_parts(name: str, key: str) -> tuple[str | None, str | None]:
 
     Args:
         name: of the counter, e.g. ``GROUP_GET_NUMS``.
-        key: what it counts, e.g. ``topic@group``; other parts are queue ids.
+        key: the subject of the count, e.g. ``topic@group``; other parts are queue ids.
     """
     parts: Sequence[str] = key.split("@")
     if name in _BY_TOPIC:

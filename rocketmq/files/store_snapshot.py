@@ -2,7 +2,7 @@
 
 The responses of the broker are rebuilt from its files and become rows in the same way
 (`rocketmq.snapshot.assembly`). Facts that only a running broker has stay unknown: online members,
-queues that a group never committed on, pull offsets but in files of 5.5.0, rates and configuration.
+queues without a commit of a group, pull offsets (except in files of 5.5.0), rates, configuration.
 """
 
 from collections.abc import Iterable
@@ -55,16 +55,16 @@ def read_store(
         broker: name of the broker group; None for the name that the topics imply.
         broker_id: id of the broker, 0 for a master; None for what the files imply: 0, or
             `SOME_SLAVE`.
-        observed_at: when a copy was taken; None for now.
+        observed_at: the instant of the copy; None for now.
 
     Returns:
-        A snapshot. ``COMPLETE``, or ``PARTIAL`` when a file could not be read: its problems name
-        the file (``endpoint`` is the path), the rest is read. Consumer offsets are read before
-        queue offsets. ``first_unconsumed_at`` and ``newest_stored_at`` are exact.
+        A snapshot. It is ``COMPLETE``, or ``PARTIAL`` when a file could not be read. Its problems
+        then name the file (``endpoint`` is the path), and the rest is read. Consumer offsets are
+        read before queue offsets. ``first_unconsumed_at`` and ``newest_stored_at`` are exact.
 
     Raises:
-        FileError: the folder is no store, holds RocksDB or DLedger, nothing in it can be read, or
-            it does not imply a name that was not given.
+        FileError: the folder is no store, contains RocksDB or DLedger, has no readable file, or
+            does not imply a name that was not given.
     """
     root = Path(folder)
     started = datetime.now(UTC)

@@ -1,6 +1,6 @@
-"""How a broker left its store: ``abort``, ``checkpoint`` and the index of message keys.
+"""The state in which a broker left its store: ``abort``, ``checkpoint``, index of message keys.
 
-``abort`` exists from a broker's start to its clean shutdown. After a crash the broker believes
+``abort`` exists from a broker's start to its clean shutdown. After a crash the broker trusts
 ``checkpoint``: it reads the commit log again from the store times there, and deletes the index
 files that reach beyond them (`IndexService.load`), so that messages in them are found by key only
 if the broker dispatches them again. The time of the index is written when a file is full.

@@ -35,8 +35,8 @@ def fill(
 
     Args:
         snapshot: filled here.
-        readings: the responses of brokers; their consumer offsets are dropped once rows hold them.
-        online: who is online at any broker of the cluster; None where ``readings`` cover all.
+        readings: the responses of brokers; their consumer offsets are dropped once rows have them.
+        online: online members at any broker of the cluster; None where ``readings`` cover all.
     """
     readings = sorted(readings, key=lambda reading: (reading.broker, reading.broker_id))
     masters = [reading for reading in readings if reading.is_master]
@@ -126,7 +126,7 @@ def group_rows(reading: BrokerReading) -> Iterator[ConsumerGroup]:
 
 
 def lite_subscriptions(masters: Iterable[BrokerReading]) -> LiteSubscriptions:
-    """Return by (group, client) and lite topic what each subscribes to at any broker."""
+    """Return subscriptions at all brokers by (group, client) and lite topic."""
     found: LiteSubscriptions = {}
     for reading in masters:
         for topic, lite in reading.lite_topics.items():
@@ -199,9 +199,9 @@ def consumer_rows(
 ) -> Iterator[ConsumerOffset]:
     """Yield the progress of every group on one master; its slaves add pull offsets only.
 
-    Committed offsets come as read. A group online in cluster mode also has a row for each readable
-    queue of its subscriptions that never committed. There is no row where the offsets could not be
-    read: then it is unknown which queues never committed.
+    Committed offsets are unchanged. A group online in cluster mode also has a row for each readable
+    queue of its subscriptions without a commit. It has no such row where the offsets could not be
+    read, because queues without a commit are unknown then.
     """
     if reading.offsets is None:
         return

@@ -1,7 +1,8 @@
 """A broker's clock, measured against ours (303).
 
-A broker reports the age of a message as its now minus the store time. For a group that never
-consumed it takes -1 for the store time (`AdminBrokerProcessor`), so the age is its now.
+A broker reports the age of a message as its present time minus the store time. For a group that
+never consumed, it uses -1 as the store time (`AdminBrokerProcessor`), so the age is its present
+time.
 """
 
 from dataclasses import dataclass
@@ -35,9 +36,9 @@ class BrokerClock:
 
 
 async def measured_clock(client: RemotingClient, address: str) -> BrokerClock | None:
-    """Measure a broker's clock; None where it does not report it.
+    """Return the skew of a broker's clock; None where the broker does not report it.
 
-    Nothing else of a snapshot depends on it, so a failure is no problem of the snapshot.
+    No other part of a snapshot depends on it, so a failure is no problem of the snapshot.
     """
     try:
         spans, at, half = await timed_spans(client, address, NEVER_CONSUMES, EVERYWHERE)

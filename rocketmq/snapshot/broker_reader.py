@@ -31,13 +31,13 @@ class BrokerReader:
     async def read(self) -> None:
         """Send every request that does not depend on other brokers.
 
-        Consumer offsets come before queue offsets, so that lag is never negative by race. Pull
-        offsets that need a request of their own come last: most groups need none then.
+        Consumer offsets are read before queue offsets, so that lag is never negative by a race.
+        Pull offsets that need a request of their own are read last, when most groups need none.
         """
         if self.reading.taken_by:
             return
         # Counters take a 5.x broker 0.2 s (it walks its timer wheel), so nothing waits for them.
-        # The clock comes first: what waits behind large responses takes a long round trip.
+        # The clock comes first, because a request behind large responses has a long round trip.
         await asyncio.gather(self._clock(), self._runtime(), self._state())
 
     async def _state(self) -> None:

@@ -59,22 +59,22 @@ class BrokerReading:
         is_master: whether offsets are read here. A slave's offsets trail by up to a minute, so a
             lag read there would be false.
         deployment: broker and cluster names, which are system topics.
-        cluster: the cluster that it should name as its own (26): the one asked for, else the one
-            that the name server lists it in; None where neither is known.
-        taken_by: another broker that the name server lists at this address; nothing is requested
-            then.
+        cluster: the cluster that it should name as its own (26): the requested one, else the
+            cluster in which the name server lists it; None where neither is known.
+        taken_by: another broker that the name server lists at this address, which then gets no
+            request.
         reported_version: the version that its responses carried.
         runtime: the broker's counters (28).
         config: the configuration, allow-listed keys only (26).
-        offsets: consumer offsets (43); of a slave for its pull offsets only.
+        offsets: consumer offsets (43); those of a slave are used for its pull offsets only.
         topics: topic configurations (21).
         groups: consumer group configurations (201).
-        request_modes: by topic and group, how messages are handed out (402), 5.x.
+        request_modes: by topic and group, the way of handing out messages (402), 5.x.
         connections: by group, its online members (203); None for none.
         consume_stats: by group and topic (208).
         topic_stats: by topic (202), with queues that only 30 and 31 report; None for a topic
             deleted since 21 was read.
-        clock: its clock against ours; of masters only.
+        clock: its clock compared with ours; masters only.
         oversized_topics: topics left out because they have too many queues, with their number.
         lite_topics: lite topics with progress (200076), by the name of their light queue.
         lite_topics_left_out: lite topics with progress beyond the limit of a snapshot.
@@ -125,7 +125,7 @@ class BrokerReading:
             self.offsets = ConsumerOffsetTable({}, None)
 
     def invalid_offsets(self) -> Iterator[tuple[str, str]]:
-        """Yield (operation, message) for numbers that are no measurement.
+        """Yield (operation, message) for numbers that are not measurements.
 
         Offsets below 0 are passed on as read. In the offset table -1 is the broker's own sign for a
         queue without progress. The offsets of static topics are unknown, which is no failure: a
@@ -229,11 +229,11 @@ class BrokerReading:
     def lite_topics_to_measure(self, limit: int) -> list[str]:
         """Return the lite topics that a group has progress on, by the names of their light queues.
 
-        Nothing else names them: no broker lists a light queue (`LmqTopicConfigManager`). Other
-        light queues are left out; only requests that may write would measure them.
+        Only progress names them, because no broker lists a light queue (`LmqTopicConfigManager`).
+        Other light queues are left out; only requests that may write would measure them.
 
         Args:
-            limit: how many at most, the first by name; `lite_topics_left_out` counts the others.
+            limit: most topics, the first by name; `lite_topics_left_out` counts the others.
         """
         table = self.offsets.offsets if self.offsets else {}
         found = sorted({key.topic for key in table if names_of_lite_topic(key.topic)})
@@ -253,7 +253,7 @@ class BrokerReading:
             self.topic_stats[topic] = dict.fromkeys(queues, UNKNOWN_QUEUE)
 
     def topics_to_measure(self) -> list[str]:
-        """Return the topics to measure: all but RocketMQ's own that nobody consumes."""
+        """Return the topics to measure: all but RocketMQ's own that no group consumes."""
         if self.topics is None:
             consumed = self.consumed_topics()
             return sorted(topic for topic in consumed if not topic.startswith(LMQ_PREFIX))
@@ -310,10 +310,10 @@ class BrokerReading:
     def pull_offset_requests(self) -> list[tuple[str, list[str]]]:
         """Return (group, topics) whose pull offsets only GET_CONSUME_STATS (208) reports.
 
-        None where the offset table has them (5.5.0) or the broker keeps none (before 5.1). None for
-        broadcasting groups, whose clients each pull for themselves, and for POP. None where the
-        commit is at the end of every queue: nothing is left to hand out. From 5.3.2 on a request
-        takes many topics: one entry per group. Before that: one entry per topic.
+        There are none where the offset table has them (5.5.0) or the broker keeps none (before
+        5.1); for broadcasting groups, whose clients each pull for themselves; for POP; and where
+        the commit is at the end of every queue, so that no message is left to hand out. From 5.3.2
+        on a request takes many topics, so a group has one entry; before, it has one per topic.
         """
         if self.offsets is None or self.offsets.pull_offsets is not None:
             return []

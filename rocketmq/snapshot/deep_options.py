@@ -1,4 +1,4 @@
-"""Options of a deep snapshot. Kept apart so that other snapshots import no more than this."""
+"""Options of a deep snapshot, in a module apart so that other snapshots import only this."""
 
 from dataclasses import dataclass
 

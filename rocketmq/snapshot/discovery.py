@@ -19,9 +19,9 @@ from rocketmq.wire.errors import RequestTimeoutError
 OPERATION = "GET_BROKER_CLUSTER_INFO"
 
 OTHERS_SECONDS = 1.0
-"""How long the other name servers are waited for, once one has listed brokers.
+"""Longest wait for the other name servers, once one has listed brokers.
 
-They are asked at the same time, so one that is dead delays a snapshot by no more than this.
+All get the request at the same time, so a dead one delays a snapshot by no more than this.
 """
 
 
@@ -35,8 +35,9 @@ class Roster:
         name_server_responded: whether a name server responded. If none did, remembered addresses
             get no request.
         readings: an empty one for every address that should respond.
-        left_out: of them, how many at the end are more than a snapshot may have.
-        lists_brokers: whether it listed any. After its start it lists none for half a minute.
+        left_out: number of readings at the end beyond the limit of a snapshot.
+        lists_brokers: whether a name server listed any broker. After its start it lists none for
+            half a minute.
     """
 
     cluster: str
@@ -64,10 +65,10 @@ async def read_roster(client: RemotingClient, target: ClusterTarget, problems: P
 
 
 def united(listings: Iterable[ClusterInfo]) -> ClusterInfo:
-    """Return what several name servers list together.
+    """Return the listings of several name servers, united.
 
-    A broker registers at each of them by itself, so one may lack what another lists. Where two have
-    different addresses of one broker, the first one's counts: `differences` reports it.
+    A broker registers at each of them separately, so one may lack brokers that another lists. Where
+    two list different addresses of one broker, the first counts, and `differences` reports it.
     """
     brokers: dict[str, BrokerGroup] = {}
     clusters: dict[str, list[str]] = {}
@@ -182,9 +183,9 @@ def _remembered(
     newest. A snapshot of all clusters of a name server is no snapshot of this one.
 
     Args:
-        groups: those of the target cluster.
+        groups: the broker groups of the target cluster.
         elsewhere: the broker groups that the name server lists in its other clusters.
-        target: what is remembered.
+        target: the target with its remembered brokers.
     """
     own = {each for each in target.remembered if each[0] not in elsewhere}
     listed = {(group.broker, address) for group in groups for address in group.addresses.values()}
@@ -202,7 +203,7 @@ def _remembered(
 def _missing(
     listed: Mapping[int, str], remembered: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield (id, address) remembered of one broker group and gone from its listing.
+    """Yield (id, address) of members of a broker group that are remembered but no longer listed.
 
     Where an address new to the group has the id, the broker has moved there. Where a remembered
     member has the id, roles were switched: a controller gives id 0 to the slave it promotes
@@ -255,9 +256,9 @@ def _listing(endpoint: str, message: str) -> Problem:
 async def _listings(
     client: RemotingClient, target: ClusterTarget, problems: Problems
 ) -> dict[str, ClusterInfo]:
-    """Return by endpoint what each name server lists, in their configured order.
+    """Return the listing of each name server by endpoint, in their configured order.
 
-    All are asked at once, within half of the time; the other half is left for the brokers.
+    All get the request at once and have half of the time; the other half is left for the brokers.
     """
     clock = asyncio.get_running_loop().time
     started = clock()

@@ -26,13 +26,13 @@ TEXT_OF_ONE = 100
 def leave_out_large_groups(
     online: Online, readings: Iterable[BrokerReading], problems: Problems
 ) -> Online:
-    """Return who is online, without the groups beyond the limits; one problem names them.
+    """Return online members without the groups beyond the limits, which one problem names.
 
     The smallest groups stay.
 
     Args:
-        online: who is online at any broker.
-        readings: of masters, with their topics.
+        online: online members at any broker.
+        readings: readings of masters, with their topics.
         problems: receives the groups that are left out. Their members are unknown then.
     """
     readings = list(readings)

@@ -13,7 +13,7 @@ Online = dict[str, dict[str, ConsumerConnection]]
 
 
 def online_at(masters: Iterable[BrokerReading]) -> Online:
-    """Return who is online at these brokers."""
+    """Return the online members at these brokers."""
     return merged_online(
         {group: {reading.broker: connection}}
         for reading in masters
@@ -23,7 +23,7 @@ def online_at(masters: Iterable[BrokerReading]) -> Online:
 
 
 def merged_online(parts: Iterable[Online]) -> Online:
-    """Return who is online at brokers and proxies together."""
+    """Return the online members at brokers and proxies together."""
     found: Online = {}
     for part in parts:
         for group, connections in part.items():

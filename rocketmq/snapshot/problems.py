@@ -21,7 +21,7 @@ MOST_TEXT = 8 * 1024 * 1024
 """Characters of all of them: some name each group whose members are unknown."""
 
 LONGEST_MESSAGE = 2_000
-"""Characters of one message: it may repeat what a broker wrote."""
+"""Most characters of one message, because it may repeat text of a broker."""
 
 
 class Problems:

@@ -42,7 +42,7 @@ async def read_proxies(
         client: the transport.
         proxies: remoting ports, ``host:port``.
         groups: the groups of the cluster.
-        problems: receives what failed, with the groups whose members are unknown for it.
+        problems: receives failed requests, with the groups whose members are therefore unknown.
     """
     if not proxies:
         return ProxyMembers()
@@ -61,7 +61,7 @@ async def read_proxies(
 async def _read_proxy(
     client: RemotingClient, endpoint: str, groups: Collection[str], problems: Problems
 ) -> BrokerReading | None:
-    """Return what one proxy reports; None where it does not."""
+    """Return the report of one proxy; None where it does not respond."""
     try:
         await _require_proxy(client, endpoint)
         await admin.consumer_connection(client, endpoint, min(groups))

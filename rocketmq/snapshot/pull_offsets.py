@@ -27,17 +27,17 @@ def pull_offsets(
 ) -> PullOffset:
     """Return the function that gives pull offset and source for each queue of a key.
 
-    The pull offset is the largest over the replicas: each knows only what it handed out itself.
-    Requests for it come after the queues were read, so its value is capped at the max offset. An
-    online group whose commit is the end of a queue needs no request. Broadcast and POP groups have
-    no pull offset: each broadcasting client pulls for itself, and POP does not hand out a queue in
-    order.
+    The pull offset is the largest over the replicas, because each counts only messages that it
+    handed out itself. It is requested after the queues were read, so its value is limited to the
+    max offset. An online group whose commit is the end of a queue needs no request. Broadcast and
+    POP groups have no pull offset: each broadcasting client pulls for itself, and POP does not hand
+    out a queue in order.
 
     Args:
         reading: the master.
         slaves: the other replicas of its broker group.
         key: a topic and group of the offset table.
-        online: who is online at any broker of the cluster.
+        online: online members at any broker of the cluster.
     """
     group = key.consumer_group
     if key.broadcast or broadcasts(group, online) or reading.pops(key.topic, group):

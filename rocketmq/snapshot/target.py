@@ -16,17 +16,17 @@ class ClusterTarget:
     """The cluster to collect, and the limits.
 
     Attributes:
-        name_servers: ``host:port``; all are asked, and what they list is united.
-        name: what Tidemark calls the cluster; None for RocketMQ's own name.
-        cluster: RocketMQ's name of the cluster, where a name server knows several. None takes all
-            brokers it knows, and joins the clusters' names by ``+`` when nothing else names them.
-        last_name: what earlier snapshots called the cluster; used where the name server lists none,
+        name_servers: ``host:port``; all get requests, and their listings are united.
+        name: Tidemark's name of the cluster; None for RocketMQ's own name.
+        cluster: RocketMQ's name of the cluster, where a name server lists several. None takes all
+            listed brokers, and joins the clusters' names by ``+`` where no other name is known.
+        last_name: name of the cluster in earlier snapshots; used where the name server lists none,
             as after its start.
         remembered: (broker, broker id, address) known from earlier snapshots. A killed broker
             vanishes from the name server at once. It is then tried at its old address, and counts
             as unreachable when it does not respond.
-        kin: the same of clusters collected under another name or by another name server. A cluster
-            that shares a broker's address with this one is this one.
+        kin: the remembered brokers of clusters collected under another name or by another name
+            server. A cluster that shares a broker's address with this one is this one.
         connect_timeout: seconds for one connection.
         request_timeout: seconds for one response.
         total_timeout: seconds for all requests but the deep ones.
@@ -36,12 +36,12 @@ class ClusterTarget:
             beyond the limit are a problem in the snapshot.
         max_brokers: broker addresses that are read at most. Addresses beyond the limit are a
             problem in the snapshot.
-        max_mib: MiB received for a snapshot at most; what would exceed them is a problem.
+        max_mib: MiB received for a snapshot at most; a response beyond them is a problem.
         max_connections: connections open at a time; more brokers take turns.
         max_lite_topics: lite topics measured at one broker at most. There may be one for every
             session, and each takes a request.
         proxies: ``host:port`` of the remoting ports of RocketMQ proxies in cluster mode. Only they
-            know who is online through them; all are asked.
+            report the members that are online through them; all get requests.
         security: account and encryption.
         counters: also request each address's own counters (28), the source of most of ``brokers``.
             A busy broker takes longer for it than for all other requests together.
@@ -70,7 +70,7 @@ class ClusterTarget:
     deep: DeepOptions | None = None
 
     def allowance(self) -> Allowance:
-        """Return what one snapshot may receive."""
+        """Return the allowance of one snapshot."""
         return Allowance(self.max_mib * 2**20)
 
     def client(
@@ -84,7 +84,7 @@ class ClusterTarget:
         Args:
             total_timeout: seconds.
             client_reports: see `RemotingClient`.
-            allowance: what is left of that of a snapshot; None for a whole one.
+            allowance: the rest of a snapshot's allowance; None for a whole one.
         """
         return RemotingClient(
             connect_timeout=self.connect_timeout,

@@ -1,7 +1,7 @@
 """The transport: many requests under way over one connection per endpoint, read-only by force.
 
-A `RemotingClient` serves one snapshot and is then thrown away. An endpoint that proved unreachable
-stays so for the lifetime of the client. So an unreachable broker costs one timeout, not one a call.
+A `RemotingClient` serves one snapshot and is then discarded. An endpoint that proved unreachable
+stays so for the lifetime of the client, so an unreachable broker costs one timeout in all.
 """
 
 import asyncio
@@ -57,7 +57,8 @@ class RemotingClient:
         max_requests: requests to one endpoint at most, None for no limit.
         security: our account, and whether connections are encrypted.
         client_reports: also allow `FORWARDED_TO_CLIENTS`; one of them can make a client commit.
-        allowance: what may be received; that of a snapshot where it has several clients.
+        allowance: the bytes and values that may be received; several clients of a snapshot share
+            one.
         max_connections: connections open at a time; an endpoint that has none waits until another
             one is idle.
         owner: the cluster, by which lookups of host names take turns.
@@ -125,13 +126,13 @@ class RemotingClient:
     async def paced(
         self, items: Iterable[T], send: Callable[[T], Awaitable[None]], at_once: int | None = None
     ) -> int:
-        """Call `send` for every item until the client `is_over`; then for one more, which fails.
+        """Call `send` for every item until the client `is_over`, then for one more, which fails.
 
-        The other side decides how many items there are. Failing each would take longer than the
-        requests were allowed to.
+        The other side decides the number of items. A failure of each would take longer than the
+        time limit of the requests.
 
         Args:
-            items: what requests are about.
+            items: the subjects of requests.
             send: sends one; records its failure.
             at_once: requests under way, as many as the client has at one endpoint unless given.
 
@@ -214,9 +215,9 @@ class RemotingClient:
         return version_name(peer.version) if peer and peer.version > 0 else None
 
     async def close(self) -> None:
-        """Close every connection; requests still under way fail with `ConnectionLostError`.
+        """Close every connection; running requests fail with `ConnectionLostError`.
 
-        Later ones fail as after the deadline: what a failed snapshot left running connects no more.
+        Later requests fail as after the deadline, so tasks of a failed snapshot open no connection.
         """
         self._deadline = self._loop.time()
         for waiter in self._waiting:
@@ -363,7 +364,7 @@ class RemotingClient:
             raise BudgetError(peer.endpoint, operation, self._allowance.reason)
 
     def require_time(self, endpoint: str, operation: str) -> None:
-        """Refuse what would begin after the deadline, the decoding of a response too.
+        """Refuse work that would begin after the deadline, also the decoding of a response.
 
         Raises:
             RequestTimeoutError: no time is left.

@@ -46,7 +46,7 @@ class Peer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has an open connection that nobody uses."""
+        """Whether it has an open connection without running requests."""
         return not self.calls and self.connection is not None and not self.connection.closed
 
 
@@ -164,12 +164,12 @@ class EndpointConnection(asyncio.Protocol):
             self.give_up(NoResponseError, reason)
 
     def give_up(self, kind: type[UnreachableError], reason: str) -> None:
-        """Mark the endpoint as unreachable; fail what is under way and what would follow."""
+        """Mark the endpoint as unreachable; fail running and later requests."""
         self._peer.failure = (kind, reason)
         self.end(kind, reason)
 
     def end(self, kind: type[RemotingError], reason: str) -> None:
-        """Close the connection and fail what is under way."""
+        """Close the connection and fail running requests."""
         self.closed = True
         if self._transport:
             self._transport.abort()

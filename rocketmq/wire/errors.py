@@ -43,7 +43,7 @@ class NotRocketMQError(UnreachableError):
 
 
 class NoResponseError(UnreachableError):
-    """The connection is open, but no byte comes back."""
+    """The connection is open, but no byte arrives."""
 
 
 class ConnectionLostError(RemotingError):
@@ -51,7 +51,7 @@ class ConnectionLostError(RemotingError):
 
 
 class RequestTimeoutError(RemotingError):
-    """The response did not come in time, or no time was left to send the request."""
+    """The response did not arrive in time, or no time was left to send the request."""
 
 
 class BudgetError(RemotingError):

@@ -1,7 +1,7 @@
 """Frames of the remoting protocol: requests to bytes, bytes to responses.
 
-A frame is ``total`` (4 bytes, big-endian, what follows), one byte header type, three bytes header
-length, the header, the body. Requests go out with a JSON header, because the binary one cuts codes
+A frame is ``total`` (4 bytes, big-endian, the bytes after it), one byte header type, three bytes
+header length, the header, the body. Requests have a JSON header, because the binary one cuts codes
 above 32767. A response is decoded by its own type byte, because a 5.x broker responds in its
 configured type (`RocketMQSerializable`, `NettyDecoder`).
 """
@@ -155,7 +155,7 @@ def check_lengths(total: int, header_type: int = JSON, header_length: int = 0) -
 
 
 def decode_frame(content: bytes) -> Frame:
-    """Decode what follows the length word of one frame.
+    """Decode one frame without its length word.
 
     Raises:
         FrameError: the content is no command.

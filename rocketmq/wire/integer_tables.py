@@ -1,7 +1,8 @@
-"""Tables of integers by integer, by name: nearly all of a body of consumer offsets.
+"""Fast decoding of tables of integers, which are nearly all of a body of consumer offsets.
 
-`loads_with_tables` reads what `fastjson.loads` reads. It takes the tables out of the body, quotes
-their keys, and leaves them to msgspec, which makes a map in half the time of the standard library.
+`loads_with_tables` reads the same bodies as `fastjson.loads`. It takes the tables out of the body,
+quotes their keys, and leaves them to msgspec, which makes a map in half the time of the standard
+library.
 """
 
 from collections.abc import Iterable

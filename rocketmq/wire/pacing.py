@@ -27,7 +27,7 @@ FIRST_REST = 0.1
 
 SLOW_SECONDS = 1.0
 SLOW_FACTOR = 4.0
-"""A response is slow above both limits: so many seconds, and so many times the endpoint's fastest.
+"""A response is slow above both limits: seconds, and this multiple of the endpoint's fastest.
 The first alone would also hit a distant broker, the second a fast broker with a short pause."""
 
 

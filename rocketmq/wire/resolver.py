@@ -37,7 +37,7 @@ class _Lookup:
     is_wanted: bool = True
 
     def run(self) -> None:
-        """Ask the system's resolver, and hand over what it has."""
+        """Call the system's resolver, and pass on its result."""
         try:
             known = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
@@ -62,7 +62,7 @@ class Resolver:
 
     Attributes:
         threads: lookups under way at most.
-        of_one_owner: lookups under way for one owner at most, those that nobody waits for included.
+        of_one_owner: lookups under way for one owner at most, abandoned ones included.
     """
 
     threads: int = THREADS
@@ -117,7 +117,7 @@ class Resolver:
             lookup.run()
 
     def _next(self, done_for: str | None) -> tuple[str, _Lookup] | None:
-        """Return the next lookup and its owner; an owner that was served goes behind the others."""
+        """Return the next lookup and its owner, which then takes its turn after all others."""
         with self._lock:
             if done_for is not None:
                 self._under_way[done_for] -= 1

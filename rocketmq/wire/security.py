@@ -61,16 +61,16 @@ class Credentials:
 
 @dataclass(slots=True, frozen=True)
 class Tls:
-    """TLS settings; brokers and name servers speak TLS on their usual port.
+    """TLS settings; brokers and name servers use TLS on their usual port.
 
     Attributes:
         ca: file with the authorities that are trusted; None for those of the system.
         cert: file with the client's certificate, where brokers want one.
         key: file with its private key, without a pass phrase; None when it is in `cert`.
-        verify: whether the other side must prove who it is.
+        verify: whether the other side must prove its identity.
         server_name: the name that the certificate must carry; None for the host of the address.
-            Brokers are known by address, and RocketMQ's own clients never compare names, so many
-            certificates carry no address.
+            Brokers are listed by address, and RocketMQ's own clients never compare names, so many
+            certificates contain no address.
     """
 
     ca: str | None = None
@@ -129,7 +129,8 @@ def _context(tls: Tls, changed_at: tuple[int | None, ...]) -> ssl.SSLContext:
         _load(
             "client certificate or key",
             tls.cert,
-            # The empty pass phrase: else OpenSSL prompts for one at the terminal, and waits.
+            # An empty pass phrase, so that OpenSSL does not prompt for one at the terminal and
+            # wait.
             lambda cert: context.load_cert_chain(cert, tls.key, password=""),
         )
     return context
