@@ -1,7 +1,7 @@
 """Authentication and rights of requests to the board, checked before any route runs.
 
-On the loopback interface nobody has to log in unless a login is configured. A token, a user of the
-file, or the header of a trusted proxy names the person; reading and acting are separate rights.
+On the loopback interface no login is needed unless one is configured. A token, a user of the file,
+or the header of a trusted proxy names the person; reading and acting are separate rights.
 """
 
 import base64
@@ -25,10 +25,10 @@ READING = ("/preferences", "/api/v1/plan")
 """Paths of POST requests that read rights allow: they change nothing that others see."""
 
 ASKING = ("/live", "/plan")
-"""Pages that ask brokers, so no link on a page elsewhere may lead to them."""
+"""Pages that send requests to brokers, so no link on a foreign page may lead to them."""
 
 ONCE = ("host", "origin", "authorization", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
-"""Headers that decide who may do what: of two, a proxy may read one and this board the other."""
+"""Headers that decide rights and must occur once: a proxy may read another one than the board."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -48,10 +48,10 @@ class Person:
 
 @dataclass(frozen=True)
 class Login:
-    """How persons are known. Secrets are kept, and never shown.
+    """How users are authenticated. Its secrets are never shown.
 
     Attributes:
-        tokens: bearer token to the person who has it.
+        tokens: bearer token to its person.
         users: name to hash of the password, and the right.
         header: header in which a trusted proxy names the person; empty without one.
         proxies: networks of trusted proxies.
@@ -72,14 +72,14 @@ class Login:
         return bool(self.tokens or self.users or self.header)
 
     def named(self, headers: Headers, client: str) -> Person | None:
-        """Return the person whom a trusted proxy at an address names, None without one."""
+        """Return the person that a trusted proxy at an address names, None without one."""
         if not self.header or not _is_of(client, self.proxies):
             return None
         name = _text(headers, self.header)
         return Person(name, bool(self.actors & {"*", name})) if name else None
 
     def having(self, token: str) -> Person | None:
-        """Return the person who has a token, None without one."""
+        """Return the person of a token, None without one."""
         found = None
         for known, person in self.tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):
@@ -141,7 +141,7 @@ class _RefusedError(Exception):
 
 
 class AccessMiddleware:
-    """Refuses whom `Login` does not know, what they may not do, and requests of other sites."""
+    """Refuses unknown users, actions without the right, and requests of other sites."""
 
     def __init__(self, app: ASGIApp, login: Login, local: Person) -> None:
         """Guard an application.
@@ -207,10 +207,10 @@ class AccessMiddleware:
             )
 
     async def _person(self, scope: Scope, headers: Headers) -> Person:
-        """Return who sends a request.
+        """Return the person that sends a request.
 
         Raises:
-            _RefusedError: nobody known does, or too many passwords were sent.
+            _RefusedError: the person is unknown, or too many passwords were sent.
         """
         if not self.login.is_configured:
             return self.local
@@ -225,7 +225,7 @@ class AccessMiddleware:
         return person
 
     async def _user(self, client: str, name: str, password: str) -> Person | None:
-        """Return the user who has a password, None without one.
+        """Return the user with the sent password, None without one.
 
         Raises:
             _RefusedError: it is not compared now.

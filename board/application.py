@@ -50,10 +50,10 @@ def application(
 
     Args:
         store: the newest rows.
-        metrics: which families of metrics are exported; the defaults without.
-        login: how persons are known; None where nobody has to log in.
+        metrics: the families of metrics that are exported; the defaults without.
+        login: how users are authenticated; None where no login is needed.
         configured: returns the clusters that a live snapshot may be taken of.
-        person: recorded with what is done where nobody logs in.
+        person: recorded with actions where no login is needed.
         limits: bounds of a request.
     """
     keeper = MetricsKeeper(store, metrics or MetricsSettings(), version("tidemark"))
@@ -95,7 +95,7 @@ def application(
 
 
 def _include_routes(app: FastAPI) -> None:
-    """Add the API, what programs poll, the pages and their files."""
+    """Add the API, the addresses that programs poll, the pages and their files."""
     api = APIRouter(prefix=API, dependencies=[Depends(readable)])
     for module in (clusters, groups, group, topics, incidents, events, plan):
         api.include_router(module.router)

@@ -14,7 +14,7 @@ from lake.tables import alerting, raw
 from lake.window import MICROSECOND
 
 KEPT = 8
-"""Instants of the past that are kept: a person goes to and fro between a few."""
+"""Most past instants that are kept, because a person switches between a few."""
 
 
 class PastRows:

@@ -117,7 +117,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what was sent."""
+        """Wait for the client to take the sent bytes."""
         super().pause_writing()
         self._stalled = self.loop.call_later(self._all.limits.stalled_seconds, self.abort)
 
@@ -157,11 +157,11 @@ class Connection(H11Protocol):
 
 
 def server(app: ASGIApp, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """Return what serves the board, with bounded connections.
+    """Return the server of the board, with bounded connections.
 
     Args:
         app: the board.
-        limits: bounds of connections; without, those that the system allows.
+        limits: bounds of connections; by default those that the system allows.
     """
     limits = limits or ConnectionLimits.of_system()
     config = uvicorn.Config(
@@ -170,7 +170,7 @@ def server(app: ASGIApp, limits: ConnectionLimits | None = None) -> uvicorn.Serv
         ws="none",
         h11_max_incomplete_event_size=limits.head,
         timeout_keep_alive=limits.idle_seconds,  # pyright: ignore
-        # Anybody can send what is no request, and fill a log with warnings of it.
+        # Anybody can send invalid requests, and fill a log with warnings about them.
         log_level="error",
         access_log=False,
         server_header=False,

@@ -1,6 +1,7 @@
-"""The data files of tables by hour, known without reading what has not changed.
+"""The data files of tables by hour, kept in memory until they change.
 
-A manifest never changes, so each is read once: planning a month costs as little as an hour.
+A manifest never changes, so each is read once: planning a month costs as little as planning an
+hour.
 """
 
 import threading

@@ -147,7 +147,7 @@ async def json_only(request: Request) -> None:
 
 
 async def who(request: Request) -> Person:
-    """Return who sends the request."""
+    """Return the person that sends the request."""
     return request.state.person
 
 

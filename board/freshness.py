@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from lake import clocks
 
 STALE_AFTER = timedelta(minutes=5)
-"""A cluster is collected every minute; after so long without a snapshot its rows are stale."""
+"""Age from which rows are stale: a cluster is collected every minute."""
 
 
 def age_seconds(observed_at: datetime | None, now: datetime) -> float | None:

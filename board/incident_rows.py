@@ -40,13 +40,13 @@ INCIDENTS = replace(
 
 
 def incident_rows(rows: Shown, state: str = "", severity: str = "") -> list[dict[str, Any]]:
-    """Return incidents by state, then the worst, then the newest.
+    """Return incidents by state, then by severity, then the newest first.
 
-    Pending ones follow those that are true for long enough: nobody is notified of them yet, and
-    most of them pass.
+    Pending incidents follow those whose rule has been true for long enough: they are not notified
+    yet, and most of them never fire.
 
     Args:
-        rows: what is shown.
+        rows: the shown rows.
         state: one of `STATES`, or ``open``; empty for any.
         severity: one of `SEVERITIES`; empty for any.
 
@@ -82,7 +82,7 @@ def incident_details(
 ) -> dict[str, Any]:
     """Return an incident as it is shown, or as it was, with its notifications.
 
-    One that resolved too long ago to be among what is shown is as the table has it.
+    An incident that resolved too long ago to be shown is read from the table.
 
     Raises:
         ProblemError: there is no incident with this id, or it had not opened.

@@ -21,7 +21,7 @@ from rocketmq.collector import collect_snapshot
 from settings.clusters import Cluster
 
 SECONDS = 5.0
-"""Seconds for which one snapshot serves everybody who requests one."""
+"""Seconds for which one snapshot serves all requests."""
 
 THREADS = 4
 """Clusters of which a snapshot is taken at once."""

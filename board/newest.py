@@ -1,7 +1,7 @@
 """The newest rows of tables by cluster, as they are read into memory.
 
-Three manners: the rows of each cluster's newest computed snapshot; of what only deep snapshots
-read, the newest rows of each group; and all rows of the last hours.
+Tables are read in three ways: the rows of each cluster's newest computed snapshot; the newest rows
+of each group, for tables that only deep snapshots fill; and all rows of the last hours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ GROUP_REACH = timedelta(hours=1)
 """How old the newest rows of a group may be; members are requested every few minutes."""
 
 CLUSTER_REACH = timedelta(days=7)
-"""A cluster without a computed snapshot for so long before the newest one is not shown."""
+"""Time before the newest snapshot in which a cluster must have a computed one to be shown."""
 
 RESOLVED_REACH = timedelta(days=30)
 """For how long an incident stays in memory after its resolution."""
@@ -113,11 +113,11 @@ def of_cluster(rows: pa.Table, table: Table, cluster: str | None) -> pa.Table:
 
 
 def read_newest(lake: Lake, known: Newest, versions: Mapping[str, str], now: datetime) -> Newest:
-    """Return the newest rows; what has not changed since `known` is not read again.
+    """Return the newest rows; tables that have not changed since `known` are not read again.
 
     Args:
         lake: the tables.
-        known: what was read before.
+        known: the rows that were read before.
         versions: table name -> present version.
         now: the present instant.
 
@@ -222,7 +222,7 @@ def clusters_at(lake: Lake, instant: datetime) -> tuple[dict[str, datetime], pa.
     )
     known = loaded.filter(is_shown)
     # As for alert rules (`lake.history.whole_clusters`): a file of one broker is shown only where
-    # nobody observes its cluster as a whole.
+    # no collector observes its cluster as a whole.
     is_whole = pc.is_in(known["source"], value_set=pa.array([None, REMOTE]))  # pyright: ignore
     removed = _without_raw_rows(computed, loaded["snapshot_id"])
     found = pa.concat_tables(
@@ -295,7 +295,7 @@ def read_rows(lake: Lake, table: Table, at: Mapping[str, datetime], now: datetim
 
 
 def _windows(table: Table, at: Mapping[str, datetime], reach: timedelta) -> BooleanExpression:
-    """Return the condition that a row is of a cluster's newest snapshot, or so long before it."""
+    """Return the condition that a row lies in a cluster's newest snapshot, or shortly before it."""
     by_instant: dict[datetime, list[str]] = {}
     for cluster, instant in at.items():
         by_instant.setdefault(instant, []).append(cluster)

@@ -15,7 +15,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 OWN_SITES = ("same-origin", "none")
 """``Sec-Fetch-Site`` of a request of our own pages, or of the person who typed the address.
-``same-site`` is another port of this machine, which may be anybody's page."""
+``same-site`` is another port of this machine, which may serve a page of another user."""
 
 
 def is_loopback(host: str) -> bool:
@@ -49,7 +49,7 @@ def is_known(host: str, names: frozenset[str]) -> bool:
 
 
 def is_own_change(headers: Headers) -> bool:
-    """Return whether a request that changes something does not come from a page elsewhere."""
+    """Return whether a change does not come from a foreign page."""
     return headers.get("sec-fetch-site", OWN_SITES[0]) in OWN_SITES and _is_own_origin(headers)
 
 

@@ -1,7 +1,7 @@
 """Selection of rows: filters, the order, and pages that a cursor continues.
 
-A cursor holds the place of the last row in the order, so the next page starts right after it also
-when rows have come or gone since.
+A cursor contains the place of the last row in the order, so the next page starts right after it,
+also when rows were added or removed since.
 """
 
 import base64

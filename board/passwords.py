@@ -93,8 +93,8 @@ class Passwords:
         """Return whether a user has this password.
 
         Args:
-            address: where the request comes from.
-            name: of the user; there need be none.
+            address: the address of the sender.
+            name: of the user, who need not exist.
             password: as it was sent.
 
         Raises:
@@ -147,7 +147,7 @@ class Passwords:
 
 
 def peer_of(address: str) -> str:
-    """Return what counts as one peer: an address of IPv4, or a network of IPv6."""
+    """Return the peer of an address: the address of IPv4, or the network of IPv6."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -158,7 +158,7 @@ def peer_of(address: str) -> str:
 
 
 def password_hash(password: str) -> str:
-    """Return what the file of users keeps of a password."""
+    """Return the hash of a password for the file of users."""
     salt = secrets.token_bytes(16)
     digest = hashlib.scrypt(password.encode(), salt=salt, **_COST)
     return f"scrypt${salt.hex()}${digest.hex()}"

@@ -28,7 +28,7 @@ def rows_between(
 ) -> pa.Table:
     """Return rows of a window whose columns have these values, in order of time.
 
-    DuckDB reads the files where they lie on this machine as they are; otherwise PyIceberg reads.
+    DuckDB reads files on this machine that need no conversion; otherwise PyIceberg reads.
 
     Args:
         lake: the tables.
@@ -103,7 +103,7 @@ def path_of(address: str) -> str | None:
 def _read(
     files: list[str], table: Table, window: Window, equal: Mapping[str, str], names: list[str]
 ) -> pa.Table | None:
-    """Return the rows; None where a file is not as the table is now, or gone since."""
+    """Return the rows; None where a file has another schema than the table, or was removed."""
     chosen = ", ".join(f'"{name}"' for name in names)
     conditions = "".join(f' AND "{name}" = ?' for name in equal)
     text = (
@@ -116,5 +116,5 @@ def _read(
             values = [files, window.start, window.end, *equal.values()]
             return session.sql(text, params=values).to_arrow_table()
     except duckdb.Error:
-        # PyIceberg reads what it can, and reports what is wrong with what it cannot.
+        # PyIceberg reads the files instead, and reports the error of a file that it cannot read.
         return None

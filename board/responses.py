@@ -47,7 +47,7 @@ def json_response(
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a problem: its status, what it is called and what is wrong in one line."""
+    """Return a problem: its status, its name and the reason in one line."""
     content = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,

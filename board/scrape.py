@@ -46,7 +46,7 @@ class MetricsKeeper:
         self._ready.set()
 
     def start(self) -> Callable[[], None]:
-        """Refresh whenever the store has other rows, in a thread; return what ends it."""
+        """Refresh in a thread whenever the store has other rows; return a function that ends it."""
         ended = threading.Event()
 
         def follow() -> None:

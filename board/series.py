@@ -100,7 +100,7 @@ def usual_distance(instants: Sequence[datetime]) -> timedelta:
 
 
 def _known(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column; what is no number is unknown, for it is no largest value."""
+    """Return the values of a column; a value that is no number is unknown, not the largest."""
     if not pa.types.is_floating(column.type):
         return column.to_pylist()
     return [None if each is None or not isfinite(each) else each for each in column.to_pylist()]

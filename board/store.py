@@ -85,7 +85,7 @@ class Store:
         return not self.newest.at
 
     def refresh(self) -> bool:
-        """Read what has changed; return whether anything had."""
+        """Read changed tables again; return whether any had changed."""
         with self._reading:
             before = self._newest
             try:
@@ -122,7 +122,7 @@ class Store:
             self._changed.notify_all()
 
     def start(self) -> Callable[[], None]:
-        """Refresh every `CHECK_SECONDS` in a thread; return what ends it."""
+        """Refresh every `CHECK_SECONDS` in a thread; return a function that ends it."""
         ended = threading.Event()
 
         def check_regularly() -> None:

@@ -1,4 +1,4 @@
-"""Topics of the newest snapshot: their queues, their groups and what waits in them."""
+"""Topics of the newest snapshot: their queues, groups and unconsumed messages."""
 
 from typing import Any
 
@@ -69,10 +69,10 @@ def topic_rows(rows: Shown) -> pa.Table:
 
 
 def topic_details(rows: Shown, cluster: str, topic: str) -> dict[str, Any]:
-    """Return what rows hold of a topic.
+    """Return the details of a topic from the shown rows.
 
     Raises:
-        ProblemError: they hold nothing.
+        ProblemError: the topic has no rows.
     """
     tables = {
         "totals": progress.TOPICS,

@@ -1,5 +1,5 @@
 """Delivery: the outbox, the channels it sends by, messages, digests and silences.
 
-What belongs here: how each transition of an incident reaches people once. What does not: what makes
-an incident (``alerting.incidents``).
+What belongs here: the notification of people about each transition of an incident, once. What does
+not: the life cycle of incidents (``alerting.incidents``).
 """

@@ -15,12 +15,12 @@ def due_acknowledgements(
 ) -> Due:
     """Return the acknowledgements that are due on a channel.
 
-    Only a channel that delivered the last firing gets it. One that was not sent before the
-    incident resolved is never sent, as the resolution follows.
+    Only a channel that delivered the last firing gets an acknowledgement. One that was not sent
+    before the incident resolved is never sent, because the resolution follows.
 
     Args:
         incidents: the incidents.
-        entries: what was written before about the channel.
+        entries: the earlier entries of the channel.
         channel: its name.
         now: the present.
     """

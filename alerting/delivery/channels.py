@@ -187,7 +187,7 @@ class AppriseChannel:
     def _written(
         self, notifications: Sequence[Notification]
     ) -> tuple[str, Callable[[Sequence[Notification], int], str]]:
-        """Return the title of a message, and what writes its text."""
+        """Return the title of a message, and a function that writes its text."""
         if self.every:
             return digest_title(notifications), digest_body
         return self._words.title(notifications), self._words.body
@@ -208,7 +208,7 @@ def _is_summary(notifications: Sequence[Notification]) -> bool:
 
 
 def _type_of(notifications: Sequence[Notification]) -> apprise.NotifyType:
-    """Return what a message is to a service: trouble, its end, or news of the past."""
+    """Return apprise's type of a message: failure, success, or information about the past."""
     if _is_summary(notifications):
         return apprise.NotifyType.INFO
     severity = worst(notifications)

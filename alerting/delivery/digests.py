@@ -29,7 +29,7 @@ def digest_body(notifications: Sequence[Notification], room: int | None = None) 
     """Return the incidents by section, and the commands that show more.
 
     Args:
-        notifications: what the digest is about.
+        notifications: the notifications of the digest.
         room: bytes that the text may take; where they are too few, each section shows fewer
             incidents.
     """
@@ -74,7 +74,7 @@ def _section(name: str, incidents: Sequence[Incident], most: int) -> str:
 
 
 def incident_line(incident: Incident) -> str:
-    """Return an incident in one line: what, since when, how bad, runbook and id."""
+    """Return an incident in one line: rule, subject, times, numbers, runbook and id."""
     resolved_at = incident.resolved_at
     runbook = incident.details.get("runbook")
     until = f" until {instant(resolved_at)}" if resolved_at else ""

@@ -4,8 +4,8 @@ Transitions of an incident are delivered in order, and its resolution only where
 delivered. A notification that is silenced, inhibited or in quiet hours waits. When the incident
 resolves before the notification may be sent, it is never sent. The same holds after each reopening.
 
-Every transition is notified, however late delivery comes. An incident that was over for longer than
-`LATE_AFTER` before anybody could be notified is marked as late and goes into a summary.
+Every transition is notified, however late the delivery is. An incident that had resolved for longer
+than `LATE_AFTER` before it could be notified is marked as late and goes into a summary.
 
 A channel of digests follows the same rules. A new entry waits for the end of the digest period in
 which it was made. An incident that is still open is repeated at the end of each following period.
@@ -22,7 +22,7 @@ from alerting.delivery.messages import Notification
 from alerting.incidents.incident import Incident
 
 LATE_AFTER = timedelta(hours=1)
-"""Nobody can act on an incident that resolved longer ago than this: it goes into a summary."""
+"""Time after the resolution of an incident from which it only goes into a summary."""
 
 FIRST_RETRY_PAUSE = timedelta(seconds=15)
 LONGEST_RETRY_PAUSE = timedelta(minutes=15)
@@ -93,11 +93,11 @@ def due(
     next_digest: datetime | None = None,
     refusal: Refusal = never_refused,
 ) -> Due:
-    """Return what is due on one channel.
+    """Return the notifications that are due on one channel.
 
     Args:
         incidents: open incidents, and those that resolved recently.
-        entries: what was written before about the channel.
+        entries: the earlier entries of the channel.
         channel: its name.
         now: the present.
         mute_reason: why an incident must not be notified.
@@ -125,7 +125,7 @@ def _due_of_incident(
     next_digest: datetime | None,
     refusal: Refusal,
 ) -> Due:
-    """Return what is due of one incident; see `due`.
+    """Return the notifications of one incident that are due; see `due`.
 
     `firing_sent` is whether the channel's last delivered notification reports the incident as
     firing, `firing_notified` the same without those that are due now, `blocked` whether an earlier

@@ -14,7 +14,7 @@ def heartbeat(url: str, *, succeeded: bool) -> str | None:
 
     Args:
         url: the address; empty = no heartbeat.
-        succeeded: how the tick or the delivery went.
+        succeeded: whether the tick or the delivery succeeded.
 
     Returns:
         Why the call failed, in one line without the address; None when it did not.

@@ -23,9 +23,9 @@ ALIVE = timedelta(minutes=10)
 """An alert in Alertmanager ends this long after it was last repeated, should Tidemark be dead."""
 
 SILENCED = timedelta(days=365)
-"""How long an acknowledged alert is silenced in Alertmanager, unless it resolves before.
+"""Time for which an acknowledged alert is silenced in Alertmanager, unless it resolves before.
 
-An incident may be open for months. The silence names its id, so it mutes nothing else.
+An incident may be open for months. The silence names its id, so it mutes no other incident.
 """
 
 
@@ -68,8 +68,8 @@ def document(notification: Notification) -> dict[str, Any]:
 class WebhookChannel:
     """An address that gets one JSON document per transition.
 
-    ``Idempotency-Key`` is the incident's id, the transition and, of a repeat, its number. It is the
-    same at every attempt, so only what was delivered already is a duplicate.
+    ``Idempotency-Key`` is the incident's id, the transition and, for a repeat, its number. It is
+    the same at every attempt, so a receiver can recognize a document that it already has.
 
     With a secret, ``X-Tidemark-Signature`` is ``sha256=`` and the HMAC-SHA256 of the body in
     hexadecimal.
@@ -78,7 +78,7 @@ class WebhookChannel:
         name: receiver and a fingerprint of the address.
         every: None.
         one_by_one: True.
-        pages: False, as a program decides what to do.
+        pages: False, as a program receives it and decides.
         receiver: see `alerting.delivery.channels.Channel`.
         acknowledges: True.
     """
@@ -127,7 +127,7 @@ class _Silence(msgspec.Struct, frozen=True):
     matchers: tuple[dict[str, Any], ...]
 
     def is_about(self, incident: Incident) -> bool:
-        """Return whether it is in force, or will be, and one matcher names the incident."""
+        """Return whether it is active or planned, and one matcher names the incident."""
         mine = {"name": "incident_id", "value": incident.incident_id}
         return self.status.state != "expired" and any(
             matcher.items() >= mine.items() for matcher in self.matchers
@@ -137,8 +137,8 @@ class _Silence(msgspec.Struct, frozen=True):
 class AlertmanagerChannel:
     """An Alertmanager, which routes, groups and silences by itself.
 
-    It expects every firing alert again and again; `refresh` repeats them. An acknowledged incident
-    is silenced there, as Alertmanager knows no acknowledgement.
+    It expects firing alerts to be repeated, which `refresh` does. An acknowledged incident is
+    silenced there, because Alertmanager has no acknowledgement.
 
     Attributes:
         name: receiver and a fingerprint of the address.

@@ -1,6 +1,6 @@
 """How far each channel has been notified: the newest incident that it was considered for.
 
-A process that delivers again after days reads from there, so it misses nothing that opened and
+A process that delivers again after days reads from there, so it misses no incident that opened and
 resolved meanwhile. Without marks every channel is new.
 """
 
@@ -13,7 +13,7 @@ from lake.state import State
 _NAME = "delivery.json"
 
 Marks = Mapping[str, datetime]
-"""Channel to ``alerting.incidents.written_at``; what was written earlier has been considered."""
+"""Channel to ``alerting.incidents.written_at``; earlier incidents have been considered."""
 
 
 def read_marks(state: State, now: datetime) -> dict[str, datetime]:

@@ -1,7 +1,7 @@
 """Names that notify people: chat services read ``@everyone`` or ``<!channel>`` as a call for all.
 
-Strangers choose the names of groups, topics and clients, so no value of a notification may call
-anybody. A receiver's own template may: its text is the operator's.
+Strangers choose the names of groups, topics and clients, so no value of a notification may mention
+a person. The text of a receiver's own template may, because an operator writes it.
 """
 
 import re
@@ -26,7 +26,7 @@ _TAG = re.compile(r"<(?=[@!#&]|/?at\b|users/)", re.IGNORECASE)
 
 
 def without_mentions(notification: Notification) -> Notification:
-    """Return a notification that calls nobody, whatever the names in it are.
+    """Return a notification without mentions, whatever the names in it are.
 
     Signs of a mention become their full-width forms, which people read as the same.
     """

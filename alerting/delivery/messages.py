@@ -37,8 +37,9 @@ class Notification:
         transition: the change of its state.
         repeat: the number of this repeat, which is due because the incident is open; 0 = it has
             not been delivered before.
-        late: whether the incident was over, for too long to act on it, before it could be notified.
-        records: what was recorded before of the incident's notifications, on all channels.
+        late: whether the incident had resolved, too long ago to act on it, before it could be
+            notified.
+        records: earlier records of the incident's notifications, on all channels.
     """
 
     incident: Incident
@@ -91,10 +92,10 @@ def worst(notifications: Sequence[Notification]) -> str | None:
 
 
 def body(notifications: Sequence[Notification], room: int | None = None) -> str:
-    """Return the text of a message: the worst first, the resolved last.
+    """Return the text of a message: the most severe first, the resolved last.
 
     Args:
-        notifications: what the message is about.
+        notifications: the notifications of the message.
         room: bytes that the text may take. Where they are too few, the last notifications are
             shortened to a line, and then only counted.
     """
@@ -201,7 +202,7 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
 
 
 def recovery(incident: Incident, phrase: Phrase = in_english) -> str:
-    """Return why an incident is over: what recovered, or why it was closed."""
+    """Return why an incident resolved: the recovery, or the reason for which it was closed."""
     closed = incident.details.get("closed")
     return phrase(str(closed) if closed else KINDS[incident.kind].recovery)
 

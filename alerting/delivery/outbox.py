@@ -1,9 +1,9 @@
 """The outbox: delivers each transition of each incident on each channel at least once.
 
-``alerting.incidents`` holds the transitions, ``alerting.notifications`` what was delivered. The
-difference is due. A message is sent first and recorded afterwards, so a process that is killed at
-any moment repeats at most the message that it had not recorded, and loses none.
-`alerting.delivery.due` decides what is due.
+``alerting.incidents`` has the transitions, ``alerting.notifications`` the deliveries. The
+difference is due, as `alerting.delivery.due` decides. A message is sent first and recorded
+afterwards, so a process that is killed at any moment repeats at most the message that it had not
+recorded, and loses none.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ MOST_SECONDS_PER_CHANNEL = 15.0
 """Seconds after which a channel with many messages gives way to other channels."""
 
 EVERYWHERE = Routing()
-"""No routes: everything goes to every channel of the environment."""
+"""Routing without routes: every incident goes to every channel of the environment."""
 
 LOG = logging.getLogger("tidemark.notifications")
 
@@ -86,14 +86,14 @@ def deliver(
     open_notifications: OpenNotifications | None = None,
     routing: Routing = EVERYWHERE,
 ) -> Delivery:
-    """Deliver what is due on every channel, and record each message before the next one.
+    """Deliver all due notifications on every channel, and record each message before the next.
 
     A channel that fails is logged and retried later; it does not delay the others. Only one process
     delivers at a time; the others return at once.
 
     Args:
         lake: the tables.
-        channels: where to deliver.
+        channels: the channels.
         mute_reason: why an incident must not be notified now.
         clock: returns the present.
         open_notifications: kept by a caller that delivers repeatedly, which saves reading
@@ -152,7 +152,7 @@ def _deliver(
 
 
 def _deliver_on(plan: Plan, records: Records, clock: Callable[[], datetime]) -> Delivery:
-    """Send what is due on one channel until it fails; what is left is recorded as pending."""
+    """Send due notifications on one channel until it fails; the rest is recorded as pending."""
     channel, entries = plan.channel, plan.entries
     changed = list(plan.changed)
     delivered: list[Notification] = []
@@ -177,7 +177,7 @@ def _deliver_on(plan: Plan, records: Records, clock: Callable[[], datetime]) -> 
 
 
 def _refresh(plan: Plan) -> Delivery:
-    """Repeat what a service expects to hear again and again while it fires."""
+    """Repeat firing incidents to a service that expects repeats."""
     refresh = getattr(plan.channel, "refresh", None)
     if refresh is None:
         return Delivery()
@@ -202,7 +202,7 @@ def _key(notification: Notification) -> Key:
 
 
 def _documented(notification: Notification, records: Records) -> Notification:
-    """Return a notification with what was recorded before of those of its incident."""
+    """Return a notification with the earlier records about its incident."""
     return dataclasses.replace(notification, records=records.of(notification.incident))
 
 

@@ -1,7 +1,7 @@
 """Pagers (PagerDuty, Opsgenie), which keep alerts of their own until a resolution closes them.
 
-A resolution has to name its alert, or it would open a new one. apprise does not know what an
-earlier process sent, so the id of each incident is the key of its alert.
+A resolution has to name its alert, or it would open a new one. apprise has no record of an earlier
+process, so the id of each incident is the key of its alert.
 """
 
 import json
@@ -87,14 +87,14 @@ def is_pager(service: NotifyBase) -> bool:
 
 
 def no_page_for(notification: Notification) -> str | None:
-    """Return why a notification wakes nobody, None where it does."""
+    """Return why a notification opens no page, None where it does."""
     if notification.late:
         return "resolved before it was notified, which opens no page"
     return "info opens no page" if notification.incident.severity == "info" else None
 
 
 def acknowledge(service: NotifyBase, notification: Notification) -> bool:
-    """Notify a pager that a person took its alert on; apprise knows no such message.
+    """Send an acknowledgement to a pager, which apprise does not support.
 
     Returns:
         Whether the pager accepted it.

@@ -40,8 +40,8 @@ class Plan:
         channel: the channel.
         groups: the notifications of each group, which may share a message.
         changed: entries to write without sending, as they wait or are not sent.
-        entries: what was written before about the channel.
-        firing: the open incidents of which the channel knows that they fire.
+        entries: the earlier entries of the channel.
+        firing: the open incidents whose firing the channel has delivered.
         ways: how the channel gets incidents.
     """
 
@@ -78,13 +78,13 @@ def plan_of(
     clock: Callable[[], datetime],
     firsts: FirstNotifications,
 ) -> Plan:
-    """Return what a channel has to be sent now.
+    """Return the plan of a delivery on a channel now.
 
     Args:
         channel: the channel.
-        incidents: those that concern it.
-        entries: what was written before about it.
-        routing: where incidents go.
+        incidents: the incidents that the channel has to consider.
+        entries: the earlier entries of the channel.
+        routing: the routes of incidents.
         mute_reason: why an incident must not be notified.
         clock: returns the present.
         firsts: when receivers were first notified, from which escalations count.

@@ -18,7 +18,7 @@ URLS, DIGEST_URLS, DIGEST_EVERY = (
     "TIDEMARK_DIGEST_URLS",
     "TIDEMARK_DIGEST_EVERY",
 )
-"""The variables that `NotificationSettings` come from, as mistakes name them."""
+"""The variables of `NotificationSettings`, as mistakes name them."""
 
 _BETWEEN = re.compile(r"\s(?=[\w.+-]+://)")
 """Between two addresses of one text. apprise takes the second for a path of the first."""

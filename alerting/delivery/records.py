@@ -32,8 +32,8 @@ class Records:
 
         Args:
             lake: the tables.
-            open_notifications: learns what is written.
-            entries: all that were written before about the incidents.
+            open_notifications: receives the written entries.
+            entries: all earlier entries of the incidents.
         """
         self._lake = lake
         self._open_notifications = open_notifications

@@ -22,7 +22,7 @@ COLUMNS = ("rule", "severity", "cluster", "consumer_group", "topic", "broker")
 """Columns that a silence can match, by globs."""
 
 KEPT = timedelta(days=30)
-"""How long a silence that has ended is kept, with who ended it and why."""
+"""Time for which an ended silence is kept, with the person that ended it and the reason."""
 
 MOST_KEPT = 500
 """Silences that have ended and are kept: the newest, as all are in one small file."""
@@ -53,12 +53,12 @@ class Silence:
         silence_id: its id.
         match: column (`COLUMNS`) to globs; all columns must match.
         until: when it ends, UTC.
-        author: who made it.
-        comment: why; may be empty.
+        author: the person who made it.
+        comment: the reason; may be empty.
         created_at: when it was made, UTC.
         starts_at: when it starts, UTC; None = when it was made.
-        ended_by: who ended it before its time; None = nobody.
-        end_reason: why they did; may be empty.
+        ended_by: the person who ended it before its time; None = it was not ended early.
+        end_reason: the reason of that person; may be empty.
     """
 
     silence_id: str
@@ -72,7 +72,7 @@ class Silence:
     end_reason: str = ""
 
     def covers(self, incident: Incident, now: datetime) -> bool:
-        """Return whether it is in force and matches an incident."""
+        """Return whether it is active and matches an incident."""
         if self.state(now) != "ACTIVE":
             return False
         columns = incident.row | {"rule": incident.rule, "severity": incident.severity}
@@ -94,7 +94,7 @@ def silences(state: State) -> list[Silence]:
     try:
         found = [_silence(each) for each in json.loads(state.read(_NAME) or "[]")]
     except StateError as error:
-        # Nobody may delete what is only out of reach.
+        # Silences that only cannot be reached must not be deleted.
         raise UnreadableSilencesError(str(error)) from error
     except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableSilencesError(
@@ -115,16 +115,16 @@ def silence(
     """Add a silence, and remove those that ended long ago.
 
     Args:
-        shared: where silences are kept.
+        shared: the shared state, which keeps silences.
         match: column (`COLUMNS`) to globs; all columns must match.
         until: when it ends.
-        author: who makes it.
-        comment: why; may be empty.
+        author: the person who makes it.
+        comment: the reason; may be empty.
         now: the present, None = by the clock.
         starts_at: when it starts, for maintenance that is planned ahead; None = now.
 
     Raises:
-        SilenceError: it matches everything, would have ended already, ends before it starts, or
+        SilenceError: it matches every incident, would have ended already, ends before it starts, or
             has a text that cannot be shown.
     """
     now = now or datetime.now(UTC)
@@ -160,10 +160,10 @@ def unsilence(
     """End a silence before its time.
 
     Args:
-        shared: where silences are kept.
+        shared: the shared state, which keeps silences.
         silence_id: its id.
-        author: who ends it.
-        reason: why; may be empty.
+        author: the person who ends it.
+        reason: the reason; may be empty.
         now: the present, None = by the clock.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The text of a summary: incidents that opened and resolved before anybody could be notified."""
+"""The text of a summary: incidents that opened and resolved before they could be notified."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -31,12 +31,12 @@ Group = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Ways:
-    """How one channel gets incidents.
+    """The ways by which one channel gets incidents.
 
     Attributes:
         nodes: the route of each incident by its id; None = at once, ungrouped.
         keys: the group of each incident that a route puts into one.
-        escalated: ids of the incidents that it gets because nobody acknowledged them.
+        escalated: ids of the incidents that it gets by escalation, without an acknowledgement.
         grouped: whether routes decide when messages are due.
         refusals: why the channel opens nothing for a notification.
     """
@@ -57,7 +57,7 @@ class Ways:
         return self.refusals(notification)
 
     def repeats(self, incident: Incident) -> bool:
-        """Return whether routes repeat an incident: one leads here, and nobody acknowledged it."""
+        """Return whether routes repeat an incident: one leads here, and it is not acknowledged."""
         node = self.nodes.get(incident.incident_id)
         return node is not None and incident.state == "FIRING"
 
@@ -73,11 +73,11 @@ class Ways:
 
 @dataclass(frozen=True)
 class FirstNotifications:
-    """When receivers were first notified that incidents fire, since they last began to.
+    """Instants at which receivers were first notified of the present firing of incidents.
 
     Attributes:
         channels: the open channels.
-        entries: what was written before about each channel, by its name.
+        entries: the earlier entries of each channel, by its name.
     """
 
     channels: Sequence[Channel]
@@ -114,13 +114,13 @@ def ways_of(
     refusals: Refusal,
     firsts: FirstNotifications,
 ) -> Ways:
-    """Return how a channel gets incidents; those that it does not get are left out.
+    """Return the ways by which a channel gets incidents, without those that it does not get.
 
     Args:
         channel: the channel.
-        routing: where incidents go.
+        routing: the routes of incidents.
         incidents: the incidents.
-        now: the present, which decides what is escalated.
+        now: the present, which decides about escalations.
         refusals: why the channel opens nothing for a notification.
         firsts: when receivers were first notified.
     """
@@ -154,7 +154,7 @@ def ways_of(
 
 
 def _escalation(node: Node) -> Node:
-    """Return a route as the receiver gets it to whom it escalates."""
+    """Return a route as the receiver of its escalation gets it."""
     return replace(node, place=f"{node.place} escalated", group_wait=0.0)
 
 
@@ -165,9 +165,9 @@ def _escalates(
     now: datetime,
     firsts: FirstNotifications,
 ) -> bool:
-    """Return whether nobody acknowledged an incident for too long, so that a receiver gets it.
+    """Return whether an incident escalates to a receiver, as it was not acknowledged in time.
 
-    The time counts from the first notification: before it nobody could have acknowledged.
+    The time counts from the first notification, before which no person could have acknowledged.
     """
     if node.escalate_after is None or node.escalate_to != receiver:
         return False
@@ -203,17 +203,17 @@ class Ready:
 def ready(
     ways: Ways, todo: Due, channel: Channel, entries: Mapping[Key, Entry], now: datetime
 ) -> Ready:
-    """Return what is due now, group by group; the rest waits.
+    """Return the notifications that are due now by group, and entries of the waiting rest.
 
     The first message of a group is due `group_wait` after its first transition, every later one
-    `group_interval` after the one before it. A group is over when everything in it was notified as
+    `group_interval` after the previous one. A group ends when all its incidents were notified as
     resolved.
 
     Args:
         ways: how the channel gets incidents.
-        todo: what is due without regard to groups.
+        todo: notifications that are due without regard to groups.
         channel: the channel.
-        entries: what was written before about it.
+        entries: the earlier entries of the channel.
         now: the present.
     """
     if not ways.grouped:
@@ -256,7 +256,7 @@ def _due_at(
 
     Args:
         node: the route of the group.
-        notifications: what the message is about.
+        notifications: the notifications of the message.
         last: when the group was notified last; None = never.
         now: the present.
     """

@@ -64,13 +64,13 @@ def _only(lake: Lake, where: BooleanExpression, wanted: str) -> Incident:
 def acknowledge(
     lake: Lake, incident_id: str, author: str, reason: str = "", clock: Clock = _now
 ) -> Incident:
-    """Acknowledge a firing incident; who already did so is replaced.
+    """Acknowledge a firing incident, also in place of an earlier acknowledgement.
 
     Args:
         lake: the tables.
         incident_id: its id.
-        author: who acknowledges it.
-        reason: why, in words; may be empty.
+        author: the person who acknowledges it.
+        reason: the reason in words; may be empty.
         clock: returns the present.
 
     Returns:
@@ -95,13 +95,13 @@ def resolve(
 ) -> Incident:
     """Resolve an open incident by hand; it reopens when its rule is true again.
 
-    An incident that never fired is removed, as nobody was notified of it.
+    An incident that never fired is removed, because it was never notified.
 
     Args:
         lake: the tables.
         incident_id: its id.
-        author: who resolves it.
-        reason: why, in words; may be empty.
+        author: the person who resolves it.
+        reason: the reason in words; may be empty.
         clock: returns the present.
 
     Returns:

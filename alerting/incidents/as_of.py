@@ -1,4 +1,4 @@
-"""Incidents as they were at an instant of the past, without what happened later."""
+"""Incidents as they were at an instant of the past, without later changes."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -66,7 +66,7 @@ def _later(row: Mapping[str, Any], instant: datetime) -> list[str]:
 
 
 def _evidence(row: Mapping[str, Any], instant: datetime) -> str | None:
-    """Return the evidence; of an alert of later only what names its subject."""
+    """Return the evidence; that of a later alert is reduced to the columns of its subject."""
     details = msgspec.json.decode(row["evidence"] or "{}")
     if _is_later(row["resolved_at"], instant):
         details.pop("closed", None)

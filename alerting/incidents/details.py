@@ -1,4 +1,4 @@
-"""Incidents for programs: what ``GET /api/v1/incidents/{id}`` returns and webhooks get."""
+"""Incidents for programs, as ``GET /api/v1/incidents/{id}`` returns and webhooks get them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -145,7 +145,7 @@ class Evaluation:
         observed_at: instant of the observation.
         cluster: the observed cluster; None for rules about Tidemark's own work.
         alerts: the subjects of which rules are true.
-        untrue: rule and subject pairs known to be untrue, also because the subject is gone.
+        untrue: rule and subject pairs known to be untrue, also where the subject no longer exists.
         untrue_at: instants of the pairs that became known before `observed_at`.
     """
 

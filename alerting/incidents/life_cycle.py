@@ -56,11 +56,11 @@ def advance(
     """Advance incidents through evaluations.
 
     Args:
-        current: those that are current; see `is_current`.
+        current: the current incidents; see `is_current`.
         evaluations: in order of time.
-        rules: the present rules by name; incidents that no rule applies to resolve.
-        all_rules: whether `rules` is complete; otherwise a missing rule resolves nothing.
-        inhibitions: which incidents inhibit others.
+        rules: the present rules by name; incidents to which no rule applies resolve.
+        all_rules: whether `rules` is complete; otherwise a missing rule resolves no incident.
+        inhibitions: the declared inhibitions.
         latest: the latest instant that counts now. An incident with a later one was changed by a
             clock that was ahead, and would wait for its time to come; see `put_back`.
 
@@ -123,7 +123,7 @@ def _after_no_alert(
 def _applied_to(
     applied_rules: Mapping[str, Sequence[AppliedRule]], rule: str, columns: Mapping[str, Any]
 ) -> AppliedRule | None:
-    """Return what of a rule applies to a subject with these columns, or None."""
+    """Return the rule, or its override, that applies to a subject with these columns, or None."""
     return next((each for each in applied_rules.get(rule, ()) if each.applies_to(columns)), None)
 
 
@@ -160,7 +160,7 @@ def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) ->
         resolved_by=None,
         resolve_reason=None,
         reopened=reopened,
-        # Not while it fires: who was notified of it waits to be notified of its end.
+        # Labels stay fixed while it fires, so that the same receivers get the resolution.
         labels=dict(applied.labels),
         streak=0,
         streak_at=None,
@@ -173,7 +173,7 @@ def after_untrue(
     """Return the incident after an observation at which its rule is untrue.
 
     Returns:
-        The incident; None when it never fired, as nobody was notified of it.
+        The incident; None when it never fired, because it was never notified.
     """
     if observed_at <= incident.observed_at:
         return incident
@@ -206,16 +206,16 @@ def resolved(incident: Incident, at: datetime) -> Incident | None:
 def closed(
     incident: Incident, at: datetime, reason: str, by: str | None = None, because: str = ""
 ) -> Incident | None:
-    """Return the incident as resolved for another reason than that its rule is untrue.
+    """Return the incident as resolved for another reason than an untrue rule.
 
-    Observations until then do not reopen it. Its evidence holds the reason as ``closed``.
+    Observations until then do not reopen it. Its evidence has the reason as ``closed``.
 
     Args:
         incident: an open one.
         at: when it was resolved.
-        reason: why, in a few words for its notification.
+        reason: the reason in a few words, for its notification.
         by: the person who resolved it.
-        because: why, in the words of that person.
+        because: the reason in the words of that person.
     """
     evidence = msgspec.json.encode(incident.details | {"closed": reason}).decode()
     resolving = replace(
@@ -246,12 +246,12 @@ def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -
 
 
 def put_back(incident: Incident, latest: datetime, to: datetime) -> Incident:
-    """Return an incident without instants that do not count yet; they become an earlier one.
+    """Return an incident whose instants that do not count yet are replaced by an earlier one.
 
     Args:
         incident: the incident; without such instants it stays as it is.
         latest: the latest instant that counts.
-        to: what later ones become.
+        to: the instant that replaces later ones.
     """
     later = {
         name: to for name in INSTANTS if (at := getattr(incident, name)) is not None and at > latest
@@ -267,8 +267,8 @@ def put_back(incident: Incident, latest: datetime, to: datetime) -> Incident:
 def is_current(incident: Incident, now: datetime) -> bool:
     """Return whether an incident is open, or reopens when its rule is true for long enough.
 
-    A recurrence that has begun counts from its first observation, or a rule whose `for` reaches
-    beyond `REOPEN_WITHIN` would lose what it has counted. Observations of it may be that far apart.
+    A recurrence that has begun counts from its first observation. Otherwise a rule whose `for` is
+    longer than `REOPEN_WITHIN` would lose its count. Its observations may be that far apart.
     """
     if incident.is_open:
         return True

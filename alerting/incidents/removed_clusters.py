@@ -1,8 +1,8 @@
-"""Clusters that were removed from the settings file, whose open incidents are closed.
+"""Clusters that were removed from the settings file, whose open incidents are resolved.
 
 A removed cluster is never observed again, so no rule would resolve its incidents. A cluster counts
 as removed when the file named it before and no longer does. Clusters that were only read by hand
-never count, and neither does any cluster while the file is missing or wrong.
+never count, nor does any cluster while the file is missing or wrong.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""Expectations that are no longer declared, whose open incidents are closed.
+"""Expectations that are no longer declared, whose open incidents are resolved.
 
-An expectation that nobody validates any more has no further result, so no rule would resolve its
-incidents. Without a result it may also wait for rows, or for a run: only the declarations show it.
+An expectation that is no longer validated has no further result, so no rule would resolve its
+incidents. An expectation without a result may also wait for rows or for a run, so only the
+declarations show that it was removed.
 """
 
 from collections.abc import Collection, Iterable

@@ -81,7 +81,7 @@ def advance_incidents(
     known: CurrentIncidents | None = None,
     inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> tuple[list[Incident], int]:
-    """Advance the current incidents through evaluations and write what changed.
+    """Advance the current incidents through evaluations and write the changed ones.
 
     Args:
         lake: the tables.
@@ -130,8 +130,8 @@ def save(
     Args:
         lake: the tables.
         before: the incidents as they were read.
-        after: the incidents as they are to be; one that is missing is removed.
-        clock: returns the present, the ``written_at`` of what changed.
+        after: the incidents as they should be; a missing one is removed.
+        clock: returns the present, the ``written_at`` of changed incidents.
 
     Returns:
         How many incidents changed or were removed.

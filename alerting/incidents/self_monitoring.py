@@ -47,14 +47,14 @@ def check_pipeline(
         rules: rules of any kind; only those about the pipeline are evaluated.
         failed_runs: by job, the runs that failed since its last success, newest first.
         now: the present.
-        since: start of the monitoring; nothing is late before.
+        since: start of the monitoring; no cluster is late before.
         removed_clusters: clusters that are no longer configured; none of them is late.
-        at_work: whether a run keeps landed snapshots waiting; then they are not late. Nothing has
-            recovered either, until one is computed.
-        tick_took: how long the last tick took. A computed snapshot is that old at the end of it, so
-            it may be older by that than a rule has it.
-        without_success: jobs of which Dagster remembers no success: too few failures there show
-            nothing, as its history may be gone.
+        at_work: whether a run keeps landed snapshots waiting; then they are not late. No cluster
+            has recovered either until a snapshot is computed.
+        tick_took: duration of the last tick. A computed snapshot is that old at the tick's end, so
+            it may be older than a rule allows by this duration.
+        without_success: jobs without a success in Dagster's history, which may be incomplete: too
+            few failures prove nothing there.
     """
     landed_at = newest_landed(lake.landing, clocks.latest(now)) if at_work else {}
     states = {
@@ -95,8 +95,8 @@ class State:
         subject: name of the subject.
         value: the number that rules compare; None where it could not be computed.
         row: the columns that the value comes from.
-        at: when the value was determined. Evaluating it twice is still one observation.
-        allowed: by how much the value may exceed the threshold of a rule.
+        at: when the value was determined. A second evaluation is no second observation.
+        allowed: excess of the value over the threshold of a rule that is allowed.
         shows_recovery: whether a value below the threshold proves that a rule is untrue; otherwise
             that stays unknown.
     """
@@ -123,8 +123,8 @@ def _ages(
 ) -> Iterable[State]:
     """Yield the age in seconds of the newest snapshot of each cluster computed within a day.
 
-    Where a landed one is newer, the age is that of the landed one: it is not late, but only a
-    computed one shows that the cluster is monitored again.
+    Where a landed snapshot is newer, its age counts: the cluster is not late. But only a computed
+    snapshot shows that the cluster is monitored again.
 
     A cluster without a snapshot for longer is absent, so its incident stays open. Without any
     cluster, the age counts from the newest snapshot of all, or from the start of the monitoring.
@@ -155,7 +155,7 @@ def _ages(
 
 
 def _of_landed(state: State, landed_at: datetime, now: datetime) -> State:
-    """Return the state of a snapshot that has landed and waits for the run at work."""
+    """Return the state of a snapshot that has landed and waits for the present run."""
     return replace(
         state,
         value=(now - landed_at).total_seconds(),
@@ -182,9 +182,9 @@ def _newest_before(lake: Lake, end: datetime, since: datetime) -> datetime | Non
 def _validation_results(lake: Lake, now: datetime) -> Iterable[State]:
     """Yield the newest validation result of each expectation within the hour.
 
-    Only rows that were validated for the first time count: a backfill or an audit by hand judges
-    them again, which is no further observation. A result of no rows counts neither, as the cluster
-    may be unreachable. The instant is that of the rows, so it stays when they are judged again.
+    Only the first validation of rows counts: a backfill or an audit by hand repeats it, which is no
+    further observation. A result of no rows does not count either, as the cluster may be
+    unreachable. The instant is that of the rows, so a repetition does not change it.
     """
     names = (
         *("observed_at", "table", "expectation", "success", "unexpected"),

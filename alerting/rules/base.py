@@ -30,11 +30,11 @@ class AppliedRule:
     Attributes:
         rule: the rule.
         severity: ``critical`` | ``warning`` | ``info``.
-        threshold: what the value is compared with.
+        threshold: the number that the value is compared with.
         for_: how long it has to be true until its incident fires.
         clear_for: how long it has to be untrue until its incident resolves.
-        matches: globs that a subject has to match, all of them.
-        unless: globs of the earlier overrides, none of which a subject may match.
+        matches: conditions of which a subject has to match all.
+        unless: conditions of earlier overrides, of which a subject must match none.
         labels: names and values that its incidents carry.
     """
 
@@ -80,7 +80,7 @@ class BaseRule(Strict, frozen=True):
         for_: how long it has to be true until its incident fires.
         clear_for: how long it has to be untrue until its incident resolves.
         description: its meaning in a sentence, for notifications.
-        runbook: what to do about it; an http(s) address, or a page of the documentation.
+        runbook: its runbook: an http(s) address, or a page of the documentation.
         labels: names and values that notifications carry.
         quiet_hours: hours of the day in which its notifications are muted.
         match: the subjects that it applies to.

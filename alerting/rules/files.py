@@ -32,7 +32,7 @@ class RuleError(ValueError):
     """Rule files have mistakes.
 
     Attributes:
-        mistakes: one line each, ``FILE:LINE: FIELD: what is wrong``.
+        mistakes: one line each, ``FILE:LINE: FIELD: mistake``.
     """
 
     def __init__(self, mistakes: list[str]) -> None:
@@ -66,7 +66,7 @@ def schema() -> dict[str, Any]:
 
 
 def rules_path(named: str = "") -> Path:
-    """Return where the rules are: a file or folder that is named, else the ready-made ones."""
+    """Return the path of the rules: the named file or folder, else that of the ready-made rules."""
     return Path(named or DEFAULT_RULES)
 
 

@@ -17,10 +17,11 @@ class Inhibition(Strict, frozen=True):
         source: the incidents that inhibit.
         target: the incidents that are inhibited; none that is a source as well.
         equal: labels that have to be the same of both.
-        only: ``hidden`` limits it to what rests on numbers that the source hides: an unreachable
-            broker hides its own queues and makes the snapshots incomplete, an unreadable cluster
-            hides everything of it. It then holds from the first observation on, before the source
-            fires, and for targets that opened, or last reopened, no earlier.
+        only: ``hidden`` limits it to incidents that depend on numbers that the source hides. An
+            unreachable broker hides its own queues and makes the snapshots incomplete; an
+            unreadable cluster hides all its numbers. The inhibition then applies from the first
+            observation on, before the source fires, and to targets that opened, or last reopened,
+            no earlier.
     """
 
     source: IncidentMatch

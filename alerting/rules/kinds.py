@@ -1,7 +1,7 @@
 """Kinds of alert rules: the number that each compares, as SQL on one row.
 
-A kind is a value and a comparison. A further kind is one more entry here, as the evaluation
-(`spark.alerts.evaluation`) knows no kind by name.
+A kind is a value and a comparison. A further kind is one more entry here, because the evaluation
+(`spark.alerts.evaluation`) names no kind.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ class Kind:
             (``raw.brokers``), `SNAPSHOTS` (``raw.snapshots``) or `PIPELINE`.
         value: SQL of the number that is compared; NULL = unknown.
         unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
-        words: what notifications state when a rule is true; ``{value}`` is the number and its unit.
+        words: statement of notifications when a rule is true; ``{value}`` is the number and its
+            unit.
         words_uncounted: the same where a true rule may have no number.
         condition: SQL that has to be true as well, empty without one; NULL = unknown.
         below: whether a rule is true below its threshold, not above.
@@ -39,9 +40,9 @@ class Kind:
             inhibits none of its incidents.
         cause: column of the row that names the cause, where health does not.
         hint: the usual cause and the next step, in a sentence or two.
-        recovery: what notifications state when an incident resolves by itself.
+        recovery: statement of notifications when an incident resolves by itself.
         of_unregistered: whether it is about groups without a configuration. All other kinds are
-            untrue of these: nobody uses what is left of them.
+            untrue of these, which are unused left-overs.
     """
 
     source: str
@@ -84,7 +85,7 @@ _OF_GROUP = "speaks_for_group"
 applies to is evaluated, the retry topic's where it is among them."""
 
 USUAL_REDELIVERIES = 0.1
-"""Share of a group's messages that may come back without a sign that handling fails as a whole."""
+"""Share of a group's messages that may be redelivered while handling is healthy as a whole."""
 
 KINDS = {
     "lag": Kind(

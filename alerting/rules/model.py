@@ -28,8 +28,8 @@ class LagRule(GroupRule[Messages], frozen=True):
     ``filtered_lag`` counts only the messages that pass the group's filter.
 
     Attributes:
-        filtered: true: only groups with a filter of which the matching share is known; false: only
-            all other groups. So one of two rules applies to each group.
+        filtered: true selects groups with a filter whose matching share is known; false selects all
+            other groups. So one of two rules applies to each group.
     """
 
     kind: Literal["lag", "filtered_lag"]

@@ -25,19 +25,19 @@ Interval = Annotated[float, BeforeValidator(positive_seconds, **_DURATION)]
 
 
 class Route(Strict, frozen=True):
-    """One route of the tree; what it leaves out is as in the route above it.
+    """One route of the tree, which inherits the fields that it leaves out from the route above.
 
     Attributes:
-        receiver: who is notified.
-        match: the incidents that take this route; everything unless set.
+        receiver: name of the receiver.
+        match: the incidents that take this route; all unless set.
         continue_: whether the routes after it are tried as well.
         group_by: labels by which incidents are put into one message; ``...`` for all of them.
         group_wait: seconds from the first transition of a group to its first message.
         group_interval: least seconds between two messages of a group.
-        repeat_interval: seconds until a message is repeated, while an incident fires and nobody
-            has acknowledged it.
-        escalate_after: seconds after which `escalate_to` is notified too, while nobody has
-            acknowledged the incident.
+        repeat_interval: seconds until a message is repeated, while an incident fires without an
+            acknowledgement.
+        escalate_after: seconds after which `escalate_to` is notified too, while the incident is
+            not acknowledged.
         escalate_to: another receiver.
         active_time_intervals: it notifies only within these; not inherited.
         mute_time_intervals: it notifies only outside of these; not inherited.

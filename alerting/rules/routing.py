@@ -24,7 +24,7 @@ class Node:
 
     Attributes:
         place: its place in the file: ``routes``, ``routes.routes[0]``.
-        receiver: who is notified.
+        receiver: name of the receiver.
         match: see `Route`.
         continue_: see `Route`.
         group_by: see `Route`.
@@ -65,12 +65,12 @@ class Node:
         return found or [self]
 
     def group_key(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what incidents have in common that are put into one message."""
+        """Return the labels that incidents of one message share, by which they are grouped."""
         names = sorted(labels) if EVERY_LABEL in self.group_by else self.group_by
         return (self.place, *(f"{name}={labels.get(name, '')}" for name in names))
 
     def mute_reason(self, now: datetime) -> str | None:
-        """Return why it notifies nobody now; None when it does."""
+        """Return why it does not notify now; None when it does."""
         for each in self.mute:
             if each.hold(now):
                 return f"in the mute time {each.name}"
@@ -87,10 +87,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Routing:
-    """Where incidents go.
+    """The compiled routes of incidents, and the receivers.
 
     Attributes:
-        root: the tree; None = everything goes to `TIDEMARK_NOTIFY_URLS`, at once.
+        root: the tree; None = every incident goes to `TIDEMARK_NOTIFY_URLS`, at once.
         receivers: the receivers of the rule files.
         broadcasts: whether every incident goes to every receiver, because the routes have a
             mistake: too many notifications are better than none.

@@ -18,7 +18,7 @@ LISTS = ("inhibit", "receivers", "time_intervals")
 Read = Sequence[tuple[Path, Document]]
 
 Escalation = tuple[float | None, str | None]
-"""After how many seconds a route escalates, and to whom, as it may inherit both."""
+"""Seconds after which a route escalates, and the receiver; a route may inherit both."""
 
 _NOBODY = "escalate_after", "escalate_to, the receiver that is notified then"
 
@@ -91,7 +91,7 @@ def _tree(file: Path, document: Document) -> Iterator[Item[Route] | str]:
 def _unknown_names(
     item: Item[Route], is_list: bool, receivers: Sequence[str], intervals: Sequence[str]
 ) -> Iterator[str]:
-    """Yield a line for each name that nothing has, and for what the root cannot have."""
+    """Yield a line for each unknown name, and for each field that the root cannot have."""
     root = item.value
     if (
         root.match.globs()

@@ -95,7 +95,7 @@ def quarantine(
 
 
 def event_rows(store: Store, shown: Shown, window: Window, **equal: str | None) -> pa.Table:
-    """Return the events of a window with these values until what is shown, in order of time."""
+    """Return the events of a window with these values up to the shown instant, in order of time."""
     if store.is_empty:
         return progress.EVENTS.arrow_schema().empty_table()
     known = {name: value for name, value in equal.items() if value is not None}

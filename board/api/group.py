@@ -111,7 +111,7 @@ def history_of(
 
     Args:
         store: the tables.
-        rows: what is shown; observations after its snapshot are not.
+        rows: the shown rows; observations after their snapshot are left out.
         window: the window.
         cluster: the cluster.
         group: the group.
@@ -141,10 +141,10 @@ def history_of(
 
 
 def group_details(rows: Shown, cluster: str, group: str) -> dict[str, Any]:
-    """Return what rows hold of a group.
+    """Return the details of a group from the shown rows.
 
     Raises:
-        ProblemError: they hold nothing.
+        ProblemError: the group has no rows.
     """
     topics = rows_of_group(rows, progress.GROUPS, cluster, group)
     if not topics:
@@ -175,10 +175,10 @@ def with_reports(
     subscriptions: list[dict[str, Any]],
     **_: Any,
 ) -> list[dict[str, Any]]:
-    """Return members with what they last reported, and when: ``reported_at``.
+    """Return members with their last report and its instant ``reported_at``.
 
-    That is their threads and their strategy. Only deep snapshots ask members; between two of them
-    the newest report stays.
+    A report has threads and strategy. Only deep snapshots request reports of members; between two
+    of them the newest report stays.
     """
     reports: dict[str, dict[str, Any]] = {}
     for row in sorted(subscriptions, key=itemgetter("observed_at")):

@@ -21,7 +21,7 @@ HEALTH = (
 
 
 def require_health(health: str | None) -> None:
-    """Refuse what is no state of health; None is for all of them.
+    """Refuse a text that is no state of health; None means all states.
 
     Raises:
         ProblemError: 400.

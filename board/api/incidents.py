@@ -37,7 +37,7 @@ LONGEST_REASON = 1000
 
 
 class Act(BaseModel):
-    """Why a person acts; who they are is known from their login."""
+    """The reason of an action; the login names the person."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     reason: str = Field("", max_length=LONGEST_REASON, description="why, in words")
@@ -142,7 +142,7 @@ def end_silence(
 
 
 def do(store: Store, action: str, incident_id: str, author: str, reason: str) -> Incident:
-    """Acknowledge or resolve an incident, and show what came of it at once.
+    """Acknowledge or resolve an incident, and show the result at once.
 
     Raises:
         ProblemError: there is no such incident, its state does not allow it, or a tick is writing.

@@ -64,7 +64,7 @@ async def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
 
 
 def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:
-    """Return who would own which queue; see `live.allocation_plan.plan`.
+    """Return the planned owners of queues; see `live.allocation_plan.plan`.
 
     Raises:
         ProblemError: the group cannot be planned.
@@ -83,5 +83,5 @@ def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:
 
 
 def problems_of(snapshot: Snapshot) -> list[str]:
-    """Return the problems of a snapshot and what limits left out, one line each."""
+    """Return the problems of a snapshot and the parts that limits left out, one line each."""
     return [each.line for each in (*snapshot.problems, *snapshot.left_out)]

@@ -21,7 +21,7 @@ FAMILIES = {
     OWN: "names of Tidemark's own",
     QUEUES: "a series for each queue of each group; off unless switched on",
 }
-"""Each family of metrics that a setting switches, and what it holds."""
+"""The families of metrics that a setting switches, each with its contents."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Source:
         select: SQL over the newest rows of the tables.
         metrics: the metrics.
         cluster_if_several: whether ``cluster`` becomes the first label where there are rows of
-            several clusters. rocketmq-exporter knows one cluster only, so some of its metrics
+            several clusters. rocketmq-exporter supports one cluster only, so some of its metrics
             lack that label and would collide.
     """
 

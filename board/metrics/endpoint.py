@@ -49,11 +49,11 @@ class Metrics:
         self._few: tuple[list[tuple[Source, SourceRows]], datetime] | None = None
 
     def refresh(self, tables: Mapping[str, pa.Table], facts: Facts) -> None:
-        """Take over the newest rows.
+        """Replace the samples by those of the newest rows.
 
         Args:
             tables: the newest rows by the name of their table, see `board.metrics.samples`.
-            facts: what the server knows besides.
+            facts: facts that no row contains.
         """
         now = datetime.now(UTC)
         with Samples(tables) as samples:

@@ -111,7 +111,7 @@ _TOTALS = {
     "put_message_size_total": ("putMessageSizeTotal", "Bytes written since the broker's start"),
     "putmessage_times_total": ("putMessageTimesTotal", "Messages written since the broker's start"),
 }
-"""The same of what only grows while a broker lives."""
+"""The same for values that only grow while a broker runs."""
 
 _COLUMNS = {
     "commitlog_disk_ratio": ("disk_ratio", "Share of the commit log's disk in use, 0 to 1"),

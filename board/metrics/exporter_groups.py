@@ -1,7 +1,7 @@
 """Metrics of groups and topics named as rocketmq-exporter (commit e1ab2dd) names them.
 
-Labels are the exporter's. Values are Tidemark's: never-committed queues are not lag, a client
-that did not report is no sample, a lower bound of 0 is none, and what slaves serve counts.
+Labels are the exporter's. Values are Tidemark's: queues without a commit are not lag, a client that
+did not report has no sample, nor has a lower bound of 0, and messages that slaves serve count.
 """
 
 from board.metrics.declaration import EXPORTER, Metric, Source

@@ -21,7 +21,7 @@ from board.metrics.samples import SourceRows
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 LEVEL = 1
-"""Compression that costs least: labels repeat so much that it leaves a tenth."""
+"""The cheapest level of compression; labels repeat so much that it leaves a tenth."""
 
 _GZIP = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"  # deflate, no name, no time, fastest, any system
 
@@ -62,7 +62,7 @@ class Lines:
             self._crc = zlib.crc32(text, self._crc)
             self._length += len(text)
             parts.append(compressor.compress(text))
-        # A full flush ends at a byte, and nothing after it refers to what is before.
+        # A full flush ends at a byte, and no byte after it refers to one before.
         parts.append(compressor.flush(zlib.Z_FULL_FLUSH))
         self._deflated = b"".join(parts)
 
@@ -72,7 +72,7 @@ class Lines:
         return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(self._deflated)
 
     def gzip_with(self, rest: bytes) -> bytes:
-        """Return these lines and what follows them as one gzip stream."""
+        """Return these lines and the lines after them as one gzip stream."""
         compressor = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS)
         deflated = compressor.compress(rest) + compressor.flush()
         length = (self._length + len(rest)) % 2**32
@@ -84,8 +84,8 @@ def page(kept: Lines, few: Iterable[Family], accept: str, accept_encoding: str) 
     """Return the page in the format and encoding that a client accepts.
 
     Args:
-        kept: the lines of what many rows give.
-        few: metric families of what few rows give.
+        kept: the lines of large sources.
+        few: metric families of small sources.
         accept: the header ``Accept``: OpenMetrics where it names that, else Prometheus text.
         accept_encoding: the header ``Accept-Encoding``.
     """

@@ -23,14 +23,14 @@ COUNTED = (*COUNTER, "consumer_group", "stats_window", "tps", "sum")
 
 
 class Feed:
-    """Refreshes metrics from the tables; only what has changed is read again."""
+    """Refreshes metrics from the tables, of which only changed ones are read again."""
 
     def __init__(self, lake: Lake, metrics: Metrics, version: str) -> None:
         """Nothing is read yet.
 
         Args:
             lake: the tables.
-            metrics: what is refreshed.
+            metrics: the metrics to refresh.
             version: the version of Tidemark.
         """
         self._lake = lake

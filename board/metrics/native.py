@@ -1,10 +1,10 @@
 """Metrics named as brokers of RocketMQ 5.5 name theirs, for clusters of every version.
 
 Labels and meanings are those of ``ConsumerLagCalculator`` and ``BrokerMetricsManager``; a scrape
-of a 5.5.0 broker is kept with the tests. Where that broker reports 0 for what it does not know
-(never committed, expired, nobody online), there is no sample here. Neither is there for a lower
-bound of 0: messages that were popped and not acknowledged are in no lag. The other lower bounds are
-marked by ``tidemark_group_lag_is_lower_bound`` and its siblings.
+of a 5.5.0 broker is kept with the tests. Where that broker reports 0 for an unknown number (no
+commit, expired messages, no member online), there is no sample here. Nor is there a sample for a
+lower bound of 0, because popped and unacknowledged messages are in no lag. The other lower bounds
+are marked by ``tidemark_group_lag_is_lower_bound`` and its siblings.
 """
 
 from board.metrics.declaration import NATIVE, Metric, Source

@@ -35,7 +35,7 @@ class Totals:
         )
 
     def count_notifications(self, notifications: pa.Table) -> pa.Table:
-        """Add what was attempted since; return channel, outcome and notifications."""
+        """Add the attempts since the last call; return channel, outcome and notifications."""
         now: Counter[tuple[str, str]] = Counter()
         for row in notifications.select(["channel", "status", "attempts"]).to_pylist():
             channel, status = row["channel"], row["status"]

@@ -33,7 +33,7 @@ class Line:
         name: its name.
         values: a value per instant.
         kind: its colour, ``a`` or ``b``.
-        bounds: what each value is of the truth; empty where all are the truth.
+        bounds: the kind of bound of each value; empty where all are exact.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Chart:
     """A chart as lines, areas and texts that a template draws.
 
     Attributes:
-        title: what it shows.
+        title: its title.
         unit: of its values.
         paths: kind, name, newest value as text, and the path of a line.
         dashed: kind and path of the parts of a line that are bounds.
@@ -92,9 +92,9 @@ class Chart:
         band: path of the area of error; empty without.
         rows: y and text of the value axis.
         columns: x and text of the time axis.
-        marks: x, kind, title and address of what happened.
+        marks: x, kind, title and address of events.
         data: the same as numbers, JSON, for a browser that draws by itself.
-        is_empty: whether nothing is known.
+        is_empty: whether no value is known.
     """
 
     title: str
@@ -137,12 +137,12 @@ def chart(
     """Return the chart of lines over a window.
 
     Args:
-        title: what it shows.
+        title: its title.
         window: the time axis.
         instants: of the values, in order.
-        lines: what is drawn; it is interrupted where a value is None.
+        lines: the lines, which are interrupted where a value is None.
         unit: ``number``, ``rate`` (a second) or ``ms``.
-        marks: what happened, on the same axis.
+        marks: events on the same axis.
         band: least and largest value per instant, of the first line.
     """
     text = _TEXTS[unit]
@@ -191,7 +191,7 @@ def _data(
     rows: Sequence[tuple[float, str]],
     columns: Sequence[tuple[datetime, str]],
 ) -> str:
-    """Return what `chart` is given as JSON, instants as seconds since 1970."""
+    """Return the arguments of `chart` as JSON, instants as seconds since 1970."""
     values = [line.values for line in lines] + list(band or ())
     content = {
         "from": round(window.start.timestamp()),

@@ -13,4 +13,4 @@ CHINESE: dict[str, str] = {
     for file in FILES
     for text, words in yaml.safe_load(file.read_text(encoding="utf-8")).items()
 }
-"""English to Chinese; what is not here stays as it is."""
+"""English to Chinese; other texts stay in English."""

@@ -94,14 +94,14 @@ def group(
 
 
 def _facts(row: Mapping[str, Any]) -> list[str]:
-    """Return the columns of the tiles: those of every group, and others that say something."""
+    """Return the columns of the tiles: those of every group, and others with a value to show."""
     known = (name for name in KNOWN_FACTS if row.get(name) is not None)
     unusual = (n for n, usual in USUAL_FACTS.items() if row.get(n) not in (None, usual))
     return [*FACTS, *known, *unusual]
 
 
 def _member(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a member; a gRPC client has neither threads nor a strategy that anybody reports."""
+    """Return a member; no source reports threads or strategy of a gRPC client."""
     topics = [each["topic"] for each in row["subscriptions"] or ()]
     if not speaks_grpc(row["client_id"], topics):
         return row

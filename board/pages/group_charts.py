@@ -35,11 +35,11 @@ class GroupCharts:
         topic: str,
         incident_address: Callable[[str], str],
     ) -> None:
-        """Read what is drawn.
+        """Read the rows of the charts.
 
         Args:
             store: the tables.
-            rows: what is shown; incidents are taken from it.
+            rows: the shown rows, which contain the incidents.
             window: the time axis.
             cluster: the cluster.
             group: the group.

@@ -81,7 +81,7 @@ _PHRASES = tuple(
 
 
 def in_chinese(reason: str) -> str:
-    """Return a reason in Chinese, or as it is where it holds what no phrase has."""
+    """Return a reason in Chinese, or unchanged where it has text that no phrase matches."""
     translated, place = [], 0
     while place < len(reason):
         for english, chinese in _PHRASES:

@@ -94,7 +94,7 @@ _environment.globals |= {
 
 
 class Page:
-    """A requested page: what it shows, and in which language.
+    """A requested page: the rows that it shows, and its language.
 
     Attributes:
         rows: the newest rows, or those of the requested instant.
@@ -200,7 +200,7 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
 
 
 def form_token(request: Request) -> str:
-    """Return what every form of a page carries: no page elsewhere can know it."""
+    """Return the secret of every form of a page, which no foreign page can know."""
     person = getattr(request.state, "person", None)
     name = person.name if person else ""
     return hmac.new(_KEY, name.encode(), hashlib.sha256).hexdigest()

@@ -48,7 +48,7 @@ def overview(page: ThePage) -> Response:
 
 
 def _unmeasured(cluster: dict[str, Any]) -> list[str]:
-    """Return what no snapshot measures, one line each; deep limits only put things off."""
+    """Return a line for each part that no snapshot measures; deep limits only delay parts."""
     left_out = [LeftOut(**each) for each in cluster["left_out"] or ()]
     return [each.line for each in left_out if each.part == "lite_topics"]
 
