@@ -207,6 +207,9 @@ def _found() -> Column:
     maximum, minimum = F.col("now.max_offset"), F.col("now.min_offset")
     max_was, before = F.col("now.previous_max_offset"), F.col("before.consumer_offset")
     recreated = F.coalesce(maximum < max_was, F.lit(False))
+    # Brokers keep the position of the slowest broadcasting member, which moves as members come and
+    # go (`BroadcastOffsetManager`).
+    moved = ~recreated & (F.col("now.offset_store") != "broker_broadcast")
     is_known = F.col("before").isNotNull()
     was_ahead = F.coalesce(before > F.col("before.max_offset"), F.lit(False))
     was_lost = F.coalesce(F.col("before.lost") > 0, F.lit(False))
@@ -221,8 +224,8 @@ def _found() -> Column:
     return F.array(
         _event("RECREATED", recreated, max_was, maximum, at_least_zero(max_was - was),
                of_broker),
-        _event("REWOUND", ~recreated & (commit < was), was, commit, repeated, _cause_of_move()),
-        _event("SKIPPED", ~recreated & _skips(skipped), was, commit, skipped, F.lit(RESET)),
+        _event("REWOUND", moved & (commit < was), was, commit, repeated, _cause_of_move()),
+        _event("SKIPPED", moved & _skips(skipped), was, commit, skipped, F.lit(RESET)),
         _event("LOST", (F.col("now.lost") > 0) & is_known & ~was_lost, commit, minimum,
                F.col("now.lost"), F.when(_is_offline(), NO_CLIENT_ONLINE)),
         _event("AHEAD_OF_BROKER", (commit > maximum) & is_known & ~was_ahead, maximum, commit,

@@ -106,6 +106,14 @@ CASES = {
         ("REWOUND", 9, 4, 5, "local file deleted or edited"),
         client="a1",
     ),
+    "a broadcasting member begins at 0": case(
+        queue(900, store="broker_broadcast"),
+        queue(0, store="broker_broadcast"),
+        members=(UP, UP | {"a3": None}),
+    ),
+    "the slowest broadcasting member left": case(
+        queue(10, store="broker_broadcast"), queue(720, store="broker_broadcast"), **OFFLINE
+    ),
     "back from ahead": case(queue(900, 30), queue(0, 40), ("REWOUND", 900, 0, 40, BEYOND_END)),
     "skipped": case(
         queue(10), queue(110), ("SKIPPED", 10, 110, 100, "reset by an operator"), **OFFLINE
