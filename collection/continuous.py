@@ -65,21 +65,21 @@ async def collect_every(
     alive: Callable[[], object] | None = None,
     waiting: Home | None = None,
 ) -> None:
-    """Collect every cluster until SIGTERM or SIGINT; what is under way then is finished.
+    """Collect every cluster until SIGTERM or SIGINT; running snapshots are then finished.
 
-    A second signal gives up what is under way.
+    A second signal abandons running snapshots.
 
     Args:
-        place: where snapshots land.
-        shared: leases of the clusters, and what is remembered of them.
-        clusters: what to collect.
-        every: seconds between snapshots, of a cluster that sets none itself.
+        place: the landing.
+        shared: leases and memories of the clusters.
+        clusters: the clusters to collect.
+        every: seconds between snapshots, for a cluster without an interval of its own.
         report: receives a line per snapshot.
         warn: receives a line per snapshot that could not be landed.
-        read: who reads a cluster.
-        alive: is called after each interval of a cluster, collected or not, and every
-            `ALIVE_SECONDS` of the time between.
-        waiting: where snapshots wait that an object store does not take.
+        read: reads a cluster.
+        alive: called after each interval of a cluster, collected or not, and every
+            `ALIVE_SECONDS` in between.
+        waiting: the home in which snapshots wait that an object store refuses.
     """
     raise_limit()
     stop = asyncio.Event()
@@ -170,8 +170,9 @@ class Landings:
         key: the cluster.
         report: receives a line per snapshot.
         warn: receives a line per snapshot that is lost.
-        once: receives a line when something begins to go wrong.
-        pool: the thread by which what waits lands, so that it never takes those of other clusters.
+        once: receives a line when a fault begins.
+        pool: the thread that lands waiting snapshots, so that they never take threads of other
+            clusters.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class Landings:
         self.report(snapshot_line(snapshot))
 
     def land_waiting(self, seconds: float) -> None:
-        """Land what waits, for some seconds."""
+        """Land waiting snapshots, for some seconds."""
         with suppress(OSError):  # reported when the first of them had to wait
             if landed := self._waiting.land_waiting(seconds):
                 self.report(f"{self.key}: {landed} snapshots that waited have landed")
@@ -283,7 +284,7 @@ async def _stopped_by(
 
 
 def clock_line(snapshot: Snapshot) -> str:
-    """Return what is wrong with the clock of this host, whole minutes off all brokers; else ''."""
+    """Return a line where this host's clock is whole minutes off all brokers; else ''."""
     skews = [row.clock_skew_ms for row in snapshot.brokers if row.clock_skew_ms is not None]
     minutes = round(statistics.median(skews) / MINUTE_MS) if skews else 0
     if not minutes or any(round(skew / MINUTE_MS) != minutes for skew in skews):
@@ -296,7 +297,7 @@ def clock_line(snapshot: Snapshot) -> str:
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
-    """A snapshot in one line: when, how much of it, and the first thing that went wrong."""
+    """Return a snapshot in one line: instant, status, numbers and its first problem."""
     lines = [problem.line for problem in snapshot.problems]
     more = f" ({len(lines) - 1} more)" if len(lines) > 1 else ""
     unsure = " tls_unverified" if snapshot.transport == "tls_unverified" else ""

@@ -1,7 +1,7 @@
 """File descriptors of a process that collects several clusters: each has its share.
 
-The addresses that a name server lists decide how many connections a snapshot wants. Without a share
-one cluster takes those of all others, and the files that snapshots land in.
+The addresses that a name server lists decide how many connections a snapshot opens. Without a share
+one cluster could take the descriptors of all others, and those of the files that snapshots land in.
 """
 
 import resource

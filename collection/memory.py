@@ -34,10 +34,9 @@ def name_of(target: str) -> str:
 
 
 def shortened(target: str) -> str:
-    """Return what distinguishes a configured cluster, short enough for the name of a file.
+    """Return the key of a configured cluster, short enough for the name of a file.
 
-    A cluster without a name is known by its name servers: four by their names in Kubernetes are too
-    long.
+    The key of a cluster without a name is its name servers; four names in Kubernetes are too long.
     """
     text = target.encode()
     if len(text) <= LONGEST_NAME:
@@ -55,7 +54,7 @@ class Memory:
         cluster: the name the cluster was last seen under, None before the first snapshot.
         brokers: when each (broker, broker id, address) last responded.
         deep_at: when its last deep snapshot started, None before.
-        deep_turns: how many deep snapshots there were; each requests what the one before left out.
+        deep_turns: number of deep snapshots; each requests items that the one before left out.
         collected_at: when its last snapshot started, None before.
         every: seconds between the snapshots of the last collector; None for a single snapshot.
         collector: the collector that took it, where it takes more than one.
@@ -124,13 +123,13 @@ class Memory:
         every: float | None = None,
         collector: str | None = None,
     ) -> None:
-        """Takes in who responded, and forgets an address whose broker responds at a new one.
+        """Remember brokers that responded, and forget an address whose broker has a new one.
 
-        Members of a broker group can swap their ids, so an address is known by its group; it keeps
-        the id it was last expected under.
+        Members of a broker group can swap their ids, so an address belongs to its group. It keeps
+        the id under which it was last expected.
 
         Args:
-            snapshot: what was read.
+            snapshot: the snapshot.
             is_deep: whether it was a deep snapshot.
             every: seconds until the next one, where the same collector takes it.
             collector: the collector that took it, where it takes more than one.

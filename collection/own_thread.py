@@ -37,7 +37,7 @@ async def in_own_thread(work: Callable[[], T], name: str) -> T:
             raised = error
         try:
             loop.call_soon_threadsafe(settle, result, raised)
-        except RuntimeError:  # the loop is closed: nobody waits for the result
+        except RuntimeError:  # the loop is closed, so no caller waits for the result
             return
 
     threading.Thread(target=run, name=name, daemon=True).start()

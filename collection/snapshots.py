@@ -59,8 +59,8 @@ Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
 async def in_this_process(cluster: Cluster, target: ClusterTarget) -> Snapshot:
     """Read a cluster in a thread and an event loop of its own.
 
-    Responses are decoded where they arrive. In one loop, large ones of one cluster would keep those
-    of all others waiting.
+    Responses are decoded in the loop in which they arrive. In a common loop, large responses of one
+    cluster would delay those of all others.
     """
     return await in_own_thread(lambda: asyncio.run(collect(target)), f"read {cluster.key}")
 
@@ -74,13 +74,14 @@ async def take_snapshot(
 ) -> Snapshot:
     """Take one snapshot of a cluster, with the brokers remembered from earlier ones.
 
-    It is a deep one when the last such was long enough ago. One process at a time reads a cluster.
+    The snapshot is deep when the last deep one was long enough ago. One process at a time reads a
+    cluster.
 
     Args:
-        shared: leases, and where the memory lies.
-        cluster: what to read.
+        shared: leases, and the state with the memory.
+        cluster: the cluster to read.
         priority_groups: groups whose clients a deep snapshot always requests, see `DeepOptions`.
-        read: who reads it.
+        read: reads the cluster.
         since: when the caller began to wait for this; None where it did not. See
             `collection.turns.refuse_if_just_collected`.
 
@@ -88,7 +89,7 @@ async def take_snapshot(
         CollectedElsewhereError: another process collects the cluster, or just did.
         NeverReachedError: it failed and not even the cluster's name is known.
         LeaseError: leases cannot be had.
-        OSError: what was seen cannot be remembered, as on a full disk.
+        OSError: the memory cannot be written, as on a full disk.
     """
     key = cluster.key
     lease = await turn(shared.leases, key, TURN_SECONDS, lambda: Memory.of(shared.state, key))
@@ -103,13 +104,13 @@ async def take_snapshot(
 
 
 class Collector:
-    """Takes snapshots of one cluster again and again, and keeps other processes from it.
+    """Takes repeated snapshots of one cluster, and holds its lease meanwhile.
 
     Args:
-        shared: leases, and where the memory lies.
-        cluster: what to read.
+        shared: leases, and the state with the memory.
+        cluster: the cluster to read.
         every: seconds between two snapshots.
-        read: who reads it.
+        read: reads the cluster.
     """
 
     def __init__(
@@ -126,13 +127,13 @@ class Collector:
         """Take the next snapshot.
 
         Args:
-            seconds: how long it may take, where the cluster's own limit is longer.
+            seconds: its longest time, where the cluster's own limit is longer.
 
         Raises:
             CollectedElsewhereError: another process collects the cluster.
             NeverReachedError: it failed and not even the cluster's name is known.
             LeaseError: leases cannot be had, and this process did not collect before.
-            OSError: what was seen cannot be remembered, as on a full disk.
+            OSError: the memory cannot be written, as on a full disk.
         """
         await self._standing.take(min(seconds, TURN_SECONDS))
         return await _take_snapshot(
@@ -179,7 +180,7 @@ def take_snapshots(
 
     Args:
         shared: see `take_snapshot`.
-        clusters: what to read.
+        clusters: the clusters to read.
         priority_groups: see `take_snapshot`.
         read: see `take_snapshot`.
         report: receives a line for each cluster that another process collects.
@@ -188,7 +189,7 @@ def take_snapshots(
     Raises:
         NeverReachedError: no cluster gave a snapshot.
         LeaseError: leases cannot be had.
-        OSError: what was seen cannot be remembered.
+        OSError: the memory cannot be written.
     """
     found: list[Snapshot | BaseException] = []
 
@@ -241,7 +242,7 @@ def _within(target: ClusterTarget, seconds: float | None) -> ClusterTarget:
         return target
     if target.deep is None:
         return replace(target, total_timeout=min(seconds, target.total_timeout))
-    # Bulk requests come first and end long before; the snapshot stays in time all the same.
+    # Bulk requests come first and end long before; the limit covers them all the same.
     share = seconds / 2
     deep = replace(target.deep, total_timeout=min(share, target.deep.total_timeout))
     return replace(target, total_timeout=min(share, target.total_timeout), deep=deep)

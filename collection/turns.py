@@ -36,14 +36,14 @@ async def turn(
     Args:
         leases: of the deployment.
         key: the configured cluster.
-        seconds: the longest wait for a holder of which no fresh snapshot is known.
-        memory: reads what is remembered of the cluster.
-        me: how the memory names who wants the lease.
+        seconds: the longest wait for a holder without a known fresh snapshot.
+        memory: reads the memory of the cluster.
+        me: the name of this collector in the memory.
 
     Raises:
         CollectedElsewhereError: the holder's newest snapshot is fresh.
         LeaseError: leases cannot be had.
-        OSError: what is remembered cannot be read.
+        OSError: the memory cannot be read.
     """
     deadline = monotonic() + seconds
     while True:
@@ -78,12 +78,12 @@ def is_fresh(memory: Memory, now: datetime) -> bool:
 def refuse_if_just_collected(key: str, memory: Memory, since: datetime, now: datetime) -> None:
     """Refuse a second snapshot of a cluster that was collected while this process waited.
 
-    A tick that waits for another run is collected for meanwhile. A snapshot of its own right after
-    that would cost the brokers twice and show nothing new.
+    While a tick waits for another run, another process may collect for it. A snapshot of its own
+    right after that would cost the brokers twice and show nothing new.
 
     Args:
         key: the configured cluster.
-        memory: what is remembered of the cluster.
+        memory: the memory of the cluster.
         since: when this process began to wait.
         now: the present.
 

@@ -17,9 +17,10 @@ class WaitsError(OSError):
 
 
 class Waiting:
-    """Lands the snapshots of one cluster, also those that could not be landed at their time.
+    """Lands the snapshots of one cluster, also later those that could not be landed at once.
 
-    Without a home to wait in, as where the landing is a disk itself, what cannot be landed is lost.
+    Without a home to wait in, as where the landing is a disk, a snapshot that cannot be landed is
+    lost.
     """
 
     def __init__(self, place: Place, home: Home | None, key: str) -> None:

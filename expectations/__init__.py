@@ -8,9 +8,9 @@ What belongs here, in the order in which the modules use each other:
 * `quarantine`: the split into valid and quarantined rows, `row_json` the text of such a row,
 * `tolerances`: the settings file that changes single expectations,
 * `brought_suites`, `python_suite`: suites that people bring,
-* `adapter`: a suite through Great Expectations, `validation_results` what it returns, `data_docs`
-  its pages,
-* `gx_suite`, `gx_built_in`, `gx_row_expectation`, `gx_context`: what Great Expectations needs.
+* `adapter`: validation of a suite by Great Expectations, `validation_results` its results,
+  `data_docs` its pages,
+* `gx_suite`, `gx_built_in`, `gx_row_expectation`, `gx_context`: the types of Great Expectations.
 
 What does not: reading or writing tables, Dagster checks (``assets``), and alert rules
 (``alerting``).

@@ -58,7 +58,7 @@ def validate(
             (`expectations.annotations.source_tables`). Without them such an expectation does not
             apply to any row.
         expectations: those to validate; all of the table's unless given.
-        decisions: decisions in force on rows of these tables; decided rows are left out.
+        decisions: present decisions on rows of these tables; decided rows are left out.
         keep: receives Great Expectations' suite, named as the table, and its validation result.
         brought: expectations that people bring, validated on the columns of the table alone.
         unique: as for `expectations.annotations.annotate`.
@@ -113,10 +113,10 @@ def _run_suite(
 
 
 def _run_brought(frame: DataFrame, table: str, suite: Sequence[Any], *, is_readable: bool) -> Found:
-    """Run a suite that a person brings; nothing in it raises here.
+    """Run a suite that a person brings; an error in it is a result and does not raise.
 
-    Great Expectations does not catch what an expectation raises before its metrics are computed, as
-    one whose parameter nobody gives.
+    Great Expectations does not catch errors of an expectation before its metrics are computed, such
+    as a missing parameter.
     """
     try:
         return _run_suite(frame, table, suite, is_readable=is_readable)

@@ -1,4 +1,4 @@
-"""Names of the columns that annotations add to the rows of a table, and what they hold.
+"""Names and meanings of the columns that annotations add to the rows of a table.
 
 `expectations.annotations` computes them; conditions of expectations use them. Each name begins with
 an underscore, so none is a column of a table.

@@ -48,7 +48,7 @@ class Given:
 
     Attributes:
         frames: the rows of tables.
-        decisions: decisions in force on rows of any table in the window.
+        decisions: present decisions on rows of any table in the window.
         unique: full names of the tables that are known to repeat no key.
     """
 
@@ -109,8 +109,8 @@ def annotate(
         name: full name of the table, a key of `frames`.
         frames: rows of one window. Where a source table is missing, the columns are NULL and the
             expectations on them do not apply. An empty frame is not missing: it has no rows.
-        decisions: decisions in force on rows of any table in the window.
-        expectations: those to validate.
+        decisions: present decisions on rows of any table in the window.
+        expectations: the expectations to validate.
         unique: full names of tables that are known to repeat no key: their rows are not sorted to
             number copies (`expectations.copies`).
 

@@ -1,8 +1,8 @@
 """Expectations of the hourly audit, by table: those of ticks and those that only the audit has.
 
 The audit finds mistakes of Tidemark's own computations and disagreements between sources, some of
-which show over an hour only. No tick waits for it. Its own expectations have severity ``warn``: a
-recomputation replaces what they find once the mistake is corrected.
+which show over an hour only. No tick waits for it. Its own expectations have severity ``warn``,
+because a recomputation replaces wrong rows once the mistake is corrected.
 """
 
 from expectations.annotation_columns import (
@@ -27,7 +27,7 @@ from lake.tables import TABLES
 from lake.tables.progress import UnreadableReason
 
 FEW_ROWS = 20
-"""Clusters with fewer rows than this are too small to compare: a few rows come and go."""
+"""Fewest rows of a cluster for a comparison, as a few rows are added or removed at any time."""
 
 _SLACK = "greatest(1, 0.2 * tps_observed)"
 _COUNTED = "CASE stats_name WHEN 'TOPIC_PUT_NUMS' THEN {put} WHEN 'GROUP_GET_NUMS' THEN {got} END"

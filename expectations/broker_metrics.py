@@ -13,7 +13,7 @@ LAG_OF_OFFSETS_TYPE = (
 
 
 def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Add `LAG_OF_OFFSETS` to what metrics endpoints report, given rows by full table name."""
+    """Add `LAG_OF_OFFSETS` to reports of metrics endpoints, given rows by full table name."""
     group = ["snapshot_id", "broker", "consumer_group", "topic"]
     queue = ["cluster", *group[1:], "queue_id"]
     compared = F.broadcast(frame.select("cluster", *group[1:]).distinct())
@@ -31,7 +31,7 @@ def with_lag_of_offsets(frame: DataFrame, frames: Mapping[str, DataFrame]) -> Da
         .withColumns(following)
     )
     moved_on = F.expr(" AND ".join(f"{name} <= next_{name}" for name in offsets))
-    # The commit may come just after the endpoint was read, and what is written just before.
+    # A commit may follow the read of the endpoint closely, and a write may precede it closely.
     least = F.greatest(F.lit(0), F.col("max_offset") - F.col("next_consumer_offset"))
     most = F.greatest(F.lit(0), F.col("next_max_offset") - F.col("consumer_offset"))
     sums = consumed.groupBy(*group).agg(

@@ -43,7 +43,7 @@ class BroughtExpectation:
     """One expectation of a suite that a person brings.
 
     Attributes:
-        name: unique in its table: that in its ``meta``, else its type and columns.
+        name: unique in its table: the name in its ``meta``, else its type and columns.
         severity: ``warn`` | ``block``.
         expected: the expectation in one line for people.
         mostly: share of the rows that must meet it, 0..1.
@@ -113,9 +113,9 @@ def read(folder: Path, *, required: bool = False) -> tuple[Brought, list[str]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder, except hidden ones and what Python leaves behind.
+    """Yield the files of a folder, except hidden ones and caches of Python.
 
-    A link is yielded wherever it leads: one that nobody reads has to name itself.
+    A link is yielded whatever its target, so that a link without a readable target is reported.
     """
     for file in sorted(folder.rglob("*")):
         parts = file.relative_to(folder).parts
@@ -137,7 +137,7 @@ def _items(file: Path) -> list[tuple[str, Any]]:
     """Return place and content of each expectation of a file.
 
     Raises:
-        ValueError: with the place in the file and what is wrong.
+        ValueError: with the place in the file and the mistake.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -178,11 +178,11 @@ def _expectation(table: str, item: Any, place: str) -> BroughtExpectation:
 
     Args:
         table: full name of the table.
-        item: its configuration in JSON, or what a Python file made.
+        item: its configuration in JSON, or an expectation of a Python file.
         place: file and position.
 
     Raises:
-        ValueError: what is wrong, in one line.
+        ValueError: the mistake, in one line.
     """
     gx = _made(item) if isinstance(item, dict) else item
     if not hasattr(gx, "configuration"):

@@ -3,7 +3,7 @@
 Importing this module imports Great Expectations (4-5 s); Great Expectations does it when it builds
 Data Docs. Its own view escapes the parameters of a sentence, but neither the cells of a table, nor
 the text of a description or of an exception, nor the data of a graph. Topics, groups and clients
-may be called anything.
+may have any name.
 """
 
 import html
@@ -50,5 +50,5 @@ class TextPageView(DefaultJinjaPageView):
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML that shows it, also what moves a cursor or turns text around."""
+    """Return a text as HTML that shows also its control characters and marks of direction."""
     return html.escape("\n".join(printable(line) for line in text.split("\n")))

@@ -34,7 +34,7 @@ class BuiltIn:
 
     Attributes:
         type: e.g. ``expect_column_values_to_be_between``.
-        arguments: what it takes besides ``mostly``.
+        arguments: its arguments besides ``mostly``.
     """
 
     type: str
@@ -205,7 +205,7 @@ def unique(table: Table, severity: Severity = "quarantine") -> Expectation:
 
 
 def structural(table: Table, severity: Severity = "quarantine") -> tuple[Expectation, ...]:
-    """Return what the declaration of a table demands: known key columns and a unique key."""
+    """Return the expectations that a table's declaration implies: a known and unique key."""
     return (*(not_null(column, severity) for column in table.required), unique(table, severity))
 
 

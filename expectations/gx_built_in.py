@@ -60,7 +60,7 @@ class CountedByCondition:
     def get_validation_dependencies(
         self: Any, execution_engine: Any = None, runtime_configuration: Any = None, **_: Any
     ) -> ValidationDependencies:
-        """Return the two aggregates; without a condition, what Great Expectations needs."""
+        """Return the two aggregates, or Great Expectations' own metrics without a condition."""
         condition = _condition(self)
         if condition is None:
             return super().get_validation_dependencies(  # pyright: ignore

@@ -1,4 +1,4 @@
-"""Our expectation type for Great Expectations, and the two metrics by which ours are counted.
+"""Our expectation type for Great Expectations, and the two metrics that count its rows.
 
 It is for conditions that no built-in type can express; `expectations.gx_built_in` has the others.
 Great Expectations' own way of counting does not fit either. At ``BOOLEAN_ONLY`` it reports no
@@ -102,7 +102,7 @@ class ExpectRowsToHold(BatchExpectation):
 def counted(
     expectation: Any, condition: str, runtime_configuration: Mapping[str, Any] | None
 ) -> ValidationDependencies:
-    """Return that an expectation needs the two counts of a condition.
+    """Return the two counts of a condition as the dependencies of an expectation.
 
     Great Expectations bundles the aggregates of one domain into a query. So the domain is that of
     the batch for every expectation, whatever arguments its type has. Its own code derives all
@@ -120,7 +120,7 @@ def counted(
 
 
 def outcome(metrics: Mapping[str, Any], mostly: float) -> dict[str, Any]:
-    """Return what Great Expectations takes for the result of an expectation that counts rows.
+    """Return the result of an expectation that counts rows, in Great Expectations' format.
 
     Args:
         metrics: values of `EVALUATED` and `UNEXPECTED`.

@@ -24,7 +24,7 @@ def gx_expectations(declared: Sequence[Expectation]) -> list[GxExpectation]:
 
 
 def _gx_expectation(declared: Expectation) -> GxExpectation:
-    """Return the built-in expectation that means the same, else one of our own type."""
+    """Return the built-in expectation with the same meaning, or one of our own type."""
     shared = {
         "mostly": declared.mostly,
         "severity": _SEVERITIES[declared.severity],

@@ -17,7 +17,7 @@ def python_suite(file: Path, text: str) -> Sequence[Any]:
         text: its content.
 
     Raises:
-        ValueError: with the place in the file and what is wrong, in one line.
+        ValueError: with the place in the file and the mistake, in one line.
     """
     import great_expectations as gx
     from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults

@@ -130,4 +130,4 @@ _OWN: dict[str, tuple[Expectation, ...]] = {
 TICK_EXPECTATIONS: dict[str, tuple[Expectation, ...]] = {
     name: (*structural(TABLES[name]), *own) for name, own in _OWN.items()
 }
-"""By full table name: validated before anything is computed from the table."""
+"""Expectations by full table name, validated before any computation on the table."""

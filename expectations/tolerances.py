@@ -8,9 +8,9 @@
       mostly: 0.99                   # its check fails when fewer rows of a window meet it
     - {table: raw.topics, expectation: perm_in_0_to_7, severity: block}   # block or warn
 
-An expectation of severity ``quarantine`` defines what cannot be a measurement, so its severity is
-fixed: it always quarantines its rows. Its `mostly` can be changed, which decides whether the check
-fails. ``block`` needs an expectation that ticks validate, because only a tick can be stopped.
+An expectation of severity ``quarantine`` defines rows that cannot be measurements, so its severity
+is fixed: it always quarantines its rows. Its `mostly` can be changed, which decides whether the
+check fails. ``block`` needs an expectation that ticks validate, because only a tick can be stopped.
 """
 
 from collections.abc import Mapping, Sequence

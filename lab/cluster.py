@@ -1,9 +1,9 @@
-"""A RocketMQ cluster on this machine: boot it, find it again, bring it down.
+"""A RocketMQ cluster on this machine: start, later access, and stop.
 
-All of its state lies in one folder, its *home*: ``lab.json`` (what runs: ids and start times of
+All of its state is in one folder, its *home*: ``lab.json`` (ids and start times of running
 processes, written before the next one starts), ``nodes/<name>/`` (configuration, store, logs) and
-``workload/``. A `LabCluster` is no more than a handle on that folder, so every process that opens
-the folder sees the same.
+``workload/``. A `LabCluster` is only a handle on that folder, so every process that opens the
+folder sees the same cluster.
 """
 
 import logging
@@ -41,7 +41,7 @@ class Broker:
     """A broker of a lab.
 
     Attributes:
-        name: the node's name, what faults take: ``broker-a``, ``broker-a-slave``.
+        name: the node's name, the argument of faults: ``broker-a``, ``broker-a-slave``.
         broker: the broker group's name: ``broker-a``.
         broker_id: 0 = master, 1 = slave.
         address: ``127.0.0.1:port``.
@@ -78,12 +78,12 @@ class LabCluster:
         controller: bool = False,
         report: Callable[[str], None] = _log.info,
     ) -> Self:
-        """Start an empty cluster and wait until every broker is registered and answers.
+        """Start an empty cluster and wait until every broker is registered and responds.
 
         When this fails or is interrupted, everything it started is stopped again.
 
         Args:
-            home: folder of its own; what an earlier lab left there is deleted.
+            home: folder of its own; files of an earlier lab there are deleted.
             version: one of `lab.jars.VERSIONS`.
             brokers: number of masters: ``broker-a``, ``broker-b``, ...
             slaves: give each master one slave.
@@ -91,8 +91,8 @@ class LabCluster:
             config: broker configuration that wins over the lab's own.
             secure: require an account and TLS in both directions, see `security`; the workload
                 knows neither.
-            files: written into each broker's folder before it starts, text by relative path; what
-                it loads then, see `lab.large`.
+            files: files that each broker loads, written into its folder before it starts: text by
+                relative path, see `lab.large`.
             proxy: run a Proxy before the brokers (``cluster``), or one with the broker in it
                 (``local``).
             controller: run a controller that makes brokers master or slave, see `layout.plan`.
@@ -142,7 +142,7 @@ class LabCluster:
 
     @property
     def version(self) -> str:
-        """RocketMQ version of the brokers, and of all else where it is whole, see `lab.jars`."""
+        """RocketMQ version of the brokers, and of other nodes unless it has a companion."""
         return self._state.read().version
 
     @property
@@ -212,7 +212,7 @@ class LabCluster:
         return self._state.exists() and bool(self._state.read().running())
 
     def down(self, graceful: bool = True) -> None:
-        """Stop every process of this home; does nothing when none runs. Logs and stores stay.
+        """Stop every process of this home, if any runs. Logs and stores stay.
 
         Args:
             graceful: let brokers flush and unregister, up to `STOP_SECONDS`; else kill at once.
@@ -238,7 +238,7 @@ class LabCluster:
             self._start_node(node)
             waited_for = [node]
             if node.role == "namesrv":
-                # A new name server knows nobody until the brokers' next heartbeat, up to 30 s.
+                # A new name server lists no broker until the brokers' next heartbeat, up to 30 s.
                 brokers = [node for node in self.nodes if node.broker]
                 unreachable = probe.unreachable(
                     [broker.address for broker in brokers], self.security

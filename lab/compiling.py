@@ -54,7 +54,7 @@ def grpc_command(version: str, folder: Path) -> list[str]:
         LabError: no JDK, or the sources do not compile.
     """
     client = jars.fetch_grpc_client()
-    # The client goes first: it brings its own classes of the protocol.
+    # The client goes first, because it has its own classes of the protocol.
     path = f"{classes(version, 'grpc', client)}:{client}/*:{jars.fetch(version)}/*"
     return [
         java.find("java"),

@@ -41,7 +41,7 @@ _SMALL_BROKER = {
     "timerFlushIntervalMs": 60_000,
     # For the first of these (3 s by default) a 5.x broker spins, as it waits only after a check.
     "transactionMetricFlushInterval": 500,
-    # Milliseconds, the shortest allowed: what a restart of the name server takes to be healed.
+    # Milliseconds, the shortest allowed: time until brokers register at a restarted name server.
     "registerNameServerPeriod": 10_000,
 }
 
@@ -134,7 +134,7 @@ def _broker_role(node: Node) -> dict[str, object]:
 
 def logback(folder: Path) -> str:
     """Logging of a node: ``logs/node.log``, and ``logs/stats.log`` as RocketMQ itself writes it."""
-    stats = "%d{yyy-MM-dd HH:mm:ss,GMT+8} %p - %m%n"  # GMT+8 is what every real stats.log has
+    stats = "%d{yyy-MM-dd HH:mm:ss,GMT+8} %p - %m%n"  # every real stats.log has GMT+8
     return (
         "<configuration>\n"
         + _appender("node", folder, "%d{yyyy-MM-dd HH:mm:ss.SSS} %p %t - %m%n")

@@ -1,5 +1,5 @@
-"""The one error of the lab: a line with what failed, where and what to do."""
+"""The one error of the lab: a line with the failure, its place and the remedy."""
 
 
 class LabError(Exception):
-    """A failure of the lab, in one line: what failed, where, and what to do."""
+    """A failure of the lab, in one line: the failure, its place and the remedy."""

@@ -1,4 +1,4 @@
-"""Faults of a node: it is killed, it hangs, it comes back.
+"""Faults of a node: kill, stop, resume and restart.
 
 ``node`` is a node's name: ``namesrv``, ``broker-a``, ``broker-a-slave``. Every function raises
 `LabError` in one line when there is no such node or it is not in the state the fault needs.
@@ -13,12 +13,12 @@ from lab.processes import Process
 
 
 def kill(cluster: LabCluster, node: str) -> None:
-    """Kill -9: the process is gone when this returns, its store is left as it was."""
+    """Kill a node by SIGKILL; its process has ended on return, its store stays as it was."""
     processes.stop([_running(cluster, node)], graceful_seconds=0)
 
 
 def stop(cluster: LabCluster, node: str) -> None:
-    """SIGSTOP: the ports stay open, but nobody responds any more when this returns."""
+    """Stop a node by SIGSTOP: its ports stay open, but it no longer responds."""
     if not _running(cluster, node).freeze():
         raise LabError(f"{node} does not stop: end it with: tidemark lab kill {node}")
 
@@ -33,11 +33,11 @@ def restart(
 ) -> None:
     """Start a node again on its store; one that still runs is ended first.
 
-    Returns when a broker is registered and answers again. After a restart of the name server
-    brokers register within 30 s, which this waits for as well.
+    Return when a broker is registered and responds again. After a restart of the name server
+    brokers register within 30 s, for which this waits as well.
 
     Args:
-        cluster: whose node.
+        cluster: the cluster of the node.
         node: its name.
         seconds: how long the start may take.
         graceful_seconds: how long it may flush and unregister before it is killed.

@@ -1,6 +1,6 @@
-"""gRPC clients of a lab's Proxy: they send, pop, acknowledge, and count what they did.
+"""gRPC clients of a lab's Proxy, which send, pop, acknowledge and count messages.
 
-One Java program runs them all; what its commands do is in ``grpc/GrpcClients.java``.
+One Java program runs them all; ``grpc/GrpcClients.java`` implements its commands.
 """
 
 from pathlib import Path
@@ -94,7 +94,7 @@ class GrpcClients(Program):
         self._command("lite", group, topic, 1, milliseconds, *names)
 
     def close(self, group: str) -> None:
-        """Let a consumer leave; what it did not acknowledge is handed out again later."""
+        """Let a consumer leave; its unacknowledged messages are handed out again later."""
         self._command("close", group)
 
     def send_remoting(self, topic: str, count: int) -> None:
@@ -102,7 +102,7 @@ class GrpcClients(Program):
         self._command("remoting-send", topic, count)
 
     def read_remoting(self, topic: str, group: str, count: int) -> int:
-        """Read and commit at least so many messages past the proxy; how many it were."""
+        """Read and commit at least so many messages past the proxy; return their number."""
         return self._command("remoting-read", topic, group, count)[0]
 
     @property

@@ -19,9 +19,9 @@ from lab import java
 from lab.errors import LabError
 
 COMPANIONS = {"5.5.1": "5.5.0"}
-"""By version whose broker alone is on Maven Central, the version of all else in its lab.
+"""The version of all other nodes, by version of which Maven Central has only the broker.
 
-There are of 5.5.1: broker, common, controller, remoting, store and tiered-store.
+Of 5.5.1 it has broker, common, controller, remoting, store and tiered-store.
 """
 
 VERSIONS = ("5.3.3", "5.5.0", "4.9.7", "5.4.0", *COMPANIONS)
@@ -150,7 +150,7 @@ def _download(module: str, folder: Path) -> None:
 
 
 def _wanted(modules: Sequence[str], version: str, companion: str | None) -> str:
-    """Return an ``ivy.xml``; what modules need and their version lacks is of the companion."""
+    """Return an ``ivy.xml``; dependencies that the version lacks are of its companion."""
     dependencies = "".join(
         f'<dependency org="org.apache.rocketmq" name="{module}" rev="{version}"'
         ' conf="default->default"/>'

@@ -12,7 +12,7 @@ INSTALL = f"install a JDK {OLDEST} or newer, e.g.: sudo apt install openjdk-{OLD
 
 @functools.cache
 def find(tool: str) -> str:
-    """Path of a JDK tool (``java``, ``javac``), from ``JAVA_HOME`` or else ``PATH``.
+    """Return the path of a JDK tool (``java``, ``javac``), from ``JAVA_HOME``, else ``PATH``.
 
     Raises:
         LabError: there is none, or it is older than Java 17.

@@ -20,7 +20,7 @@ SEND_MESSAGE, HEART_BEAT = 10, 34
 
 @dataclass(slots=True, frozen=True)
 class Large:
-    """How large; every broker holds all of it.
+    """Size of a large cluster, of which every broker has all topics and groups.
 
     Attributes:
         topics: topics, in addition to one retry topic per group.
@@ -82,7 +82,7 @@ class Large:
         }
 
     def heartbeat(self) -> bytes:
-        """The frame by which one client is a member of every group, while its connection lives."""
+        """The frame by which one client is a member of every group while its connection is open."""
         topics: dict[str, list[str]] = {}
         for topic, group, _ in self.progress():
             topics.setdefault(group, [retry_topic(group)]).append(topic)

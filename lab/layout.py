@@ -42,14 +42,14 @@ class Node(BaseModel, frozen=True):
     """One server process of the lab.
 
     Attributes:
-        name: what it is called on the command line: ``namesrv``, ``broker-a``, ``broker-a-slave``.
+        name: its name on the command line: ``namesrv``, ``broker-a``, ``broker-a-slave``.
         broker: the broker group's name (``broker-a``), None for the name server.
         broker_id: 0 = master, 1 = slave, None for the name server.
-        port: where clients connect, on 127.0.0.1.
-        grpc_port: where gRPC clients connect to a proxy, or to a broker in one. The remoting port
-            of a proxy is the next.
-        controller_port: of a name server, where brokers reach the controller in it; of a broker,
-            the controller that makes it master or slave.
+        port: port of clients, on 127.0.0.1.
+        grpc_port: port of gRPC clients at a proxy, or at a broker in one. The remoting port of a
+            proxy is the next.
+        controller_port: port of the controller: in a name server that runs one, and at a broker
+            that gets its role from one.
     """
 
     name: str
@@ -176,9 +176,9 @@ def free_port_base(
     proxy: Proxy | None = None,
     controller: bool = False,
 ) -> int:
-    """A port base whose ports are all free now, so that labs can run side by side.
+    """Return a port base whose ports are all free now, so that labs can run side by side.
 
-    Bases lie below the range the kernel hands out for outgoing connections (from 32768 on Linux).
+    Bases lie below the ports that the kernel assigns to outgoing connections (from 32768 on Linux).
 
     Raises:
         LabError: none was found.

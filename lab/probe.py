@@ -9,7 +9,7 @@ from rocketmq.wire.security import PLAIN, Security
 
 
 def registered(namesrv: str, security: Security = PLAIN) -> set[tuple[str, int]] | None:
-    """(broker, broker_id) of every broker the name server knows; None when it does not respond."""
+    """Return (broker, broker_id) of the listed brokers; None without a response."""
 
     async def request() -> set[tuple[str, int]]:
         async with RemotingClient(total_timeout=3, security=security) as client:

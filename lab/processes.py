@@ -133,10 +133,10 @@ def _works(process: psutil.Process) -> bool:
 
 
 def _left(processes: Iterable[Process], seconds: float) -> list[Process]:
-    """Wait until all have ended; those that have not within ``seconds``.
+    """Wait until all have ended; return those that have not within ``seconds``.
 
-    Not by waiting for their ids to go: another process may be the parent, and leave a zombie
-    behind for as long as it lives itself.
+    Their ids may stay: another process may be the parent, and keep a zombie for as long as it runs
+    itself.
     """
     deadline = time.monotonic() + seconds
     while left := [process for process in processes if process.find()]:

@@ -22,7 +22,7 @@ class Program(ABC):
         """A program of a cluster; nothing is started.
 
         Args:
-            cluster: what its clients connect to.
+            cluster: the cluster of its clients.
             name: of the program and of its folder in the home of the cluster.
         """
         self._cluster = cluster
@@ -43,7 +43,7 @@ class Program(ABC):
         """Start the program.
 
         Raises:
-            LabError: the lab lacks what its clients connect to, no JDK, or the sources do not
+            LabError: the lab lacks the node of its clients, there is no JDK, or the sources do not
                 compile.
         """
         self._folder.mkdir(exist_ok=True)

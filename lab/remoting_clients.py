@@ -45,7 +45,7 @@ class RemotingClients(Program):
             kind: ``push``, ``ordered``, ``broadcast``, ``pop``, ``lite-pull``, ``assigned`` or
                 ``pull``.
             group: the group.
-            topic: what it reads.
+            topic: the topic that it consumes.
             behaviour: how it handles messages, see `Behaviour.java`.
             options: ``tags``; ``threads``; ``part=I/N``, the queues of an assigned member;
                 ``commits=never``; ``as``, a name of its own in its client id.

@@ -55,10 +55,10 @@ def require_known(name: str) -> None:
 
 
 class Workload:
-    """A workload's folder: how its process gets commands, and reports what it did.
+    """A workload's folder, by which its process gets commands and reports results.
 
-    The process writes ``ready`` once it produces. It stops producing while ``pause`` exists and
-    answers with ``paused``, which holds the messages sent by topic.
+    The process writes ``ready`` once it produces. It stops producing while ``pause`` exists, and
+    writes ``paused`` with the number of sent messages by topic.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class Workload:
         groups: tuple[str, ...],
         rate: float,
     ) -> list[str]:
-        """Compile if needed, clear what an earlier run left, and give the command line.
+        """Compile if needed, remove files of an earlier run, and return the command line.
 
         Raises:
             LabError: it cannot be compiled, or the rate is not above 0.

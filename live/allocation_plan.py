@@ -36,7 +36,7 @@ Owners = dict[tuple[str, str, int], str | None]
 
 
 class PlanError(Exception):
-    """An allocation cannot be planned; the text has why and what to do."""
+    """An allocation cannot be planned; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Wish:
 
 
 def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
-    """Compute who would own which queue of a group.
+    """Compute the planned owners of a group's queues.
 
     Returns:
         ``cluster, consumer_group, observed_at`` and ``status`` of the snapshot.
@@ -67,14 +67,14 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
         ``assumed`` (the default of clients).
         ``clients``, the members of the plan (surplus ones leave, the last by name), and
         ``clients_now``.
-        ``actual_source``: ``reported`` (members report what they own), ``computed`` (their strategy
-        gives it) or None.
+        ``actual_source``: ``reported`` (members report their queues), ``computed`` (their strategy
+        gives the owners) or None.
         ``queues``, one row each: ``topic, broker, queue_id, expected_client_id`` (the owner in the
         plan), ``actual_client_id`` (the owner now), ``moves`` (None where unknown).
         ``idle_clients``: ``client_id, reason``.
 
     Raises:
-        PlanError: the group is unknown, it has nothing to share, the strategy cannot be computed,
+        PlanError: the group is unknown or has no queues to share, the strategy cannot be computed,
             or the plan has too many members or queues.
     """
     group = wish.consumer_group
@@ -124,7 +124,7 @@ def plan(snapshot: Snapshot, wish: Wish) -> dict[str, Any]:
 
 
 def _topics(snapshot: Snapshot, group: str, members: Iterable[Client]) -> list[str]:
-    """Return the topics that members subscribe to, else those that the group has progress on."""
+    """Return the topics that members subscribe to, or those on which the group has progress."""
     subscribed = {each.topic for it in members for each in it.subscriptions}
     progressed = {it.topic for it in snapshot.consumer_offsets if it.consumer_group == group}
     # Retry topics have one queue per broker; there is nothing to plan.
@@ -209,7 +209,7 @@ def _actual(
     online: Collection[str],
     rooms: Collection[str],
 ) -> tuple[Owners, str | None]:
-    """Return who owns which queue now, and how that is known."""
+    """Return the present owners of queues, and the source of that knowledge."""
     reported: Owners = {
         (it.topic, it.broker, it.queue_id): it.client_id
         for it in snapshot.client_queues

@@ -63,9 +63,9 @@ def requested(
 
     Args:
         target: the cluster, with its account and its own limits.
-        snapshot: what was read of it a moment ago.
+        snapshot: its snapshot of a moment ago.
         wanted: the queues of groups to date.
-        limits: what it may cost.
+        limits: limits of the cost.
 
     Returns:
         The store times that brokers reported; queues that could not be requested are missing.
@@ -86,7 +86,7 @@ async def _requested(
     by_broker: dict[str, list[Unconsumed]] = defaultdict(list)
     lags: dict[Pair, int] = defaultdict(int)
     for item in wanted:
-        # 303 knows progress that brokers store for groups in cluster mode only.
+        # 303 uses only progress that brokers store for groups in clustering mode.
         if item.row.offset_store == "broker" and item.row.broker in masters:
             by_broker[item.row.broker].append(item)
             lags[_pair(item)] += len(item.offsets)
@@ -205,7 +205,7 @@ class _BrokerReader:
     def _conclude(
         self, item: Unconsumed, offsets: Offsets | None, first: Ages, second: Ages
     ) -> None:
-        """Keep what holds for one queue of a group."""
+        """Keep the store time of one queue of a group."""
         key, row = group_queue(item.row), item.row
         earliest, latest = first.get(key), second.get(key)
         now = self._advanced_to(item, offsets)

@@ -12,7 +12,7 @@ ByOurClock = NewType("ByOurClock", Snapshot)
 def remove_skew(snapshot: Snapshot) -> ByOurClock:
     """Set the store times of a snapshot back to our clock, in place, and return it.
 
-    A clock that was not measured counts as ours. The raw instants are gone afterwards.
+    A clock that was not measured counts as ours. The snapshot does not keep the raw instants.
     """
     skews = {
         row.broker: timedelta(milliseconds=row.clock_skew_ms)

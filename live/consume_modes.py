@@ -1,4 +1,4 @@
-"""How brokers hand messages to a group, from one snapshot in plain Python.
+"""Ways in which brokers hand messages to a group, from one snapshot in plain Python.
 
 The signs are those of `spark.progress.consume_modes`. Counters of acknowledgements belong to deep
 snapshots, so they may be missing here.
@@ -129,7 +129,7 @@ class ConsumeModes:
         return PULL if row.request_mode or shown or row.broker in self.never_pop else None
 
     def consumed(self, row: ConsumerOffset) -> Consumed:
-        """Return what the offsets of a queue show of a group."""
+        """Return the facts about a group that the offsets of a queue show."""
         mode, kind = self.mode(row), self.kind(row)
         starts = {
             ReadyFrom.PULL_OFFSET: row.pull_offset,

@@ -17,7 +17,7 @@ FEW_REQUESTS = 200
 """Requests to one broker that cost it less than reading the history costs us."""
 
 PRECISE = 10
-"""A delay from the history is precise when its error is at most one part in so many of it."""
+"""A delay from the history is precise when its error is at most this fraction (1/n) of it."""
 
 
 def store_times(
@@ -30,9 +30,9 @@ def store_times(
     rest. Messages that they cannot date are dated by the history, however imprecise.
 
     Args:
-        catalog: gives how the catalog of the history is reached; None without a history.
-        target: the cluster that the snapshot is of.
-        snapshot: what was read of it a moment ago.
+        catalog: returns the configuration of the history's catalog; None without a history.
+        target: the cluster of the snapshot.
+        snapshot: its snapshot of a moment ago.
 
     Returns:
         Store times; a queue without one keeps the bound that the snapshot gives.

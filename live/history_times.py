@@ -130,17 +130,17 @@ def read(
     wanted: Sequence[Unconsumed],
     limits: Limits = LIMITS,
 ) -> StoreTimes:
-    """Date first unconsumed messages by how their queues grew.
+    """Date first unconsumed messages by the growth of their queues.
 
     Args:
-        config: how the catalog of the tables is reached.
+        config: the configuration of the tables' catalog.
         snapshot: the observation after the history, by our clock.
         wanted: the queues of groups to date.
-        limits: what it may cost.
+        limits: limits of the cost.
 
     Returns:
-        A store time of each message whose queue the history knows; ``at_least`` where the message
-        is older than what was read.
+        A store time of each message whose queue is in the history; ``at_least`` where the message
+        is older than the rows that were read.
 
     Raises:
         DamagedError: the tables cannot be read.
@@ -261,7 +261,7 @@ def _add(
     messages: Sequence[_Message],
     undated: Sequence[int],
 ) -> None:
-    """Add the steps of an older span; what a newer span gave stays."""
+    """Add the steps of an older span, without replacing those of a newer span."""
     items = [messages[number] for number in undated]
     wanted = pa.table(
         {

@@ -1,8 +1,8 @@
 """Lag and delay of every group from one snapshot, in plain Python.
 
-The definitions are those of ``spark.progress.queues`` and ``spark.progress.groups``. A test holds
-both to the same numbers. One snapshot has no rates. Its delays come from store times that the
-caller found elsewhere; without them the snapshot gives a lower bound. A group is incomplete while a
+The definitions are those of ``spark.progress.queues`` and ``spark.progress.groups``; a test checks
+that both give the same numbers. One snapshot has no rates. Its delays come from store times that
+the caller passes; without them the snapshot gives a lower bound. A group is incomplete while a
 broker is unreachable, and its number of queues is then unknown.
 """
 
@@ -64,7 +64,7 @@ def group_rows(snapshot: ByOurClock, times: StoreTimes | None = None) -> list[di
             consumed, now = modes.consumed(row), snapshot.observed_at
             known[pair].append(queue_row(row, queue, now, times, clock_error_ms, consumed))
             if consumed.kind is Kind.BROADCAST_BROKER:
-                unknown[pair].add((row.broker, row.queue_id))  # what clients pulled, no progress
+                unknown[pair].add((row.broker, row.queue_id))  # a position of pulls, not progress
         else:
             unknown[pair].add((row.broker, row.queue_id))
     for group, topic in members:
@@ -159,7 +159,7 @@ class _Groups:
     Attributes:
         members: members by group and subscribed topic.
         online: members by group.
-        missing: what the snapshot could not read.
+        missing: the parts that the snapshot could not read.
         snapshot: the snapshot.
     """
 
@@ -242,10 +242,10 @@ def _worst(known: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _delay_quality(known: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how the largest delay is known, and by how much it may be off.
+    """Return the quality of the largest delay, and its possible error.
 
     It is a lower bound as soon as the delay of one lagging queue is unknown or a lower bound, as in
-    `spark.progress.group_sums`; so is the delay of what waits for a client.
+    `spark.progress.group_sums`. The same applies to the delay of messages that wait for a client.
     """
     delays = [row for row in known if row["delay_ms"] is not None]
     largest = max(delays, key=lambda row: row["delay_ms"], default=None)

@@ -141,9 +141,9 @@ def _bound(
     newest: datetime | None,
     clock_error_ms: int = 0,
 ) -> StoreTime | None:
-    """Return what the snapshot alone gives: the last message's store time is a bound of all.
+    """Return the bound that the snapshot alone gives, by the store time of the last message.
 
-    A bound of 0 ms carries no information.
+    A bound of 0 ms has no information.
     """
     if newest and offset == (queue.max_offset or 0) - 1:
         return StoreTime(newest, EXACT, clock_error_ms)

@@ -65,9 +65,9 @@ def build(
     """Return fresh definitions.
 
     Args:
-        settings: what the process has read.
-        loggers: where runs log to, instead of Dagster's console.
-        overrides: resources to take instead of those that the settings give.
+        settings: the settings of the process.
+        loggers: the loggers of runs, in place of Dagster's console.
+        overrides: resources that replace those of the settings.
     """
     partitions = hourly(_computable_since(settings))
     assets = [

@@ -51,14 +51,14 @@ def tick(
     report: Report = _ignore,
     complain: Report = _ignore,
 ) -> str:
-    """Runs one tick and returns its run id.
+    """Run one tick and return its run id.
 
     Args:
         settings: of this process.
         collect: whether to take a snapshot first.
         report: receives the name of each step as it starts.
-        complain: receives what was left out, as a rule that cannot be used, and at once for whom
-            the run waits.
+        complain: receives a line for each thing that was left out, as an unusable rule, and at once
+            a line with the run that this one waits for.
 
     Raises:
         RunError: when it failed.
@@ -177,12 +177,12 @@ WHEN_BACK = {
 
 
 def with_remedy(reason: str, job: str) -> str:
-    """Return why a run of a job failed, and what to do where that depends on the job."""
+    """Return why a run of a job failed, with the remedy where that depends on the job."""
     return f"{reason}; {WHEN_BACK[job]}" if SERVER_GONE in reason else reason
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:
-    """Return why a run failed: the message of its first failed step, or else the root cause.
+    """Return why a run failed: the message of its first failed step, or the root cause.
 
     Raises:
         KeyboardInterrupt: a person ended it.
@@ -224,12 +224,12 @@ WITHOUT_RESULT = "did not yield or return expected outputs"
 
 
 def step_logger(report: Report, complain: Report, remark: Report = _ignore) -> dg.LoggerDefinition:
-    """Return a Dagster logger of what a person at the command line gets to see.
+    """Return a Dagster logger of the lines for a person at the command line.
 
     Args:
         report: receives the name of each step as it starts.
         complain: receives errors of our own code.
-        remark: receives what our own code reports of other processes.
+        remark: receives lines of our own code about other processes.
     """
 
     class Handler(logging.Handler):

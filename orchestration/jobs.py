@@ -135,7 +135,7 @@ def meanwhile(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipR
 
 
 def hourly_unless_recomputing(job: str) -> ScheduleFunction:
-    """Return what starts a job, unless it would wait for hours that are computed again."""
+    """Return a schedule's function that starts a job, unless a backfill would keep it waiting."""
 
     def start(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         return _recomputing(runs_under_way(context.instance)) or dg.RunRequest()
@@ -155,10 +155,10 @@ def is_recomputation(run: dg.DagsterRun) -> bool:
 
 
 def is_at_work(instance: dg.DagsterInstance, now: datetime) -> bool:
-    """Return whether landed snapshots wait for a run that is at work, as they may.
+    """Return whether landed snapshots wait for a running run, for no longer than they may.
 
-    A tick may keep them waiting for `TICK_MAY_TAKE`. Any other run may for as long as it lives,
-    and until a tick has had the time to begin after it.
+    A tick may keep them waiting for `TICK_MAY_TAKE`. Any other run may keep them waiting for as
+    long as it runs, and until a tick has had the time to begin after it.
     """
     for record in _records(instance):
         run, start = record.dagster_run, record.start_time

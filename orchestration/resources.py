@@ -85,7 +85,7 @@ def _fixed(make: Callable[[], dg.ConfigurableResource]) -> dg.ResourceDefinition
     """Return a resource that takes no configuration from runs.
 
     Args:
-        make: returns what each run gets; its life cycle is kept.
+        make: returns the resource of each run; its life cycle is kept.
     """
 
     @contextmanager
@@ -97,10 +97,10 @@ def _fixed(make: Callable[[], dg.ConfigurableResource]) -> dg.ResourceDefinition
 
 
 def spark_config(settings: Settings, *, of_run: bool = False) -> dict[str, str]:
-    """Return how a run finds its Spark, or a command, which may need one while a run is at work.
+    """Return the settings by which a run, or a command beside a run, finds its Spark.
 
-    That is the Spark Connect server of the settings; without one the engine, when it runs on the
-    master of the settings; without that a Spark driver in the process itself.
+    They name the Spark Connect server of the settings. Without one they name the engine, when it
+    runs on the master of the settings, or else a Spark driver in the process itself.
     """
     spark = settings.spark
     remote = spark.remote or None

@@ -31,7 +31,7 @@ MOST_RUNS = 10
 
 
 MOST_FORGOTTEN = 60
-"""Runs forgotten at a time; a backlog of a month is gone within a day."""
+"""Runs removed at a time; a backlog of a month is removed within a day."""
 
 
 def sensors(*, running: bool) -> list[dg.SensorDefinition]:
@@ -86,14 +86,14 @@ def _notify(
     notification_settings: NotificationSettings,
     open_notifications: OpenNotifications,
 ) -> dg.SensorResult:
-    """Deliver what is due.
+    """Deliver due notifications.
 
     Args:
         context: of the evaluation, for its log.
         lake: the tables.
         declared: the present rules, for their quiet hours, and routes.
         notification_settings: the addresses of channels.
-        open_notifications: remembered between evaluations, so that an idle one reads no whole
+        open_notifications: kept between evaluations, so that an idle one does not read a whole
             table.
     """
     with sign_of_life(notification_settings.heartbeat_url) as problems:
@@ -203,7 +203,8 @@ def _first_evaluation(cursor: str | None, now: datetime) -> datetime:
 def _failed_runs(instance: dg.DagsterInstance) -> tuple[Mapping[str, list[str]], set[str]]:
     """Return the runs of every job that failed since its last success, the newest first.
 
-    Also returns the jobs without a success among their last runs: Dagster's history may be gone.
+    Also return the jobs without a success among their last runs, as Dagster's history may be
+    incomplete.
     """
     found = {job.name: _failed_of(instance, job.name) for job in (TICK, MAINTAIN, AUDIT)}
     without_success = {name for name, (_, has_success) in found.items() if not has_success}

@@ -25,7 +25,7 @@ from rocketmq.records import (
 
 CLUSTER = "synthetic"
 BROKERS = {"broker-a": "192.0.2.1:10911", "broker-b": "192.0.2.2:10911"}
-"""Addresses that belong to nobody (RFC 5737)."""
+"""Addresses that are reserved for documentation (RFC 5737)."""
 
 QUEUES = 8
 """Queues of a topic on each broker."""
@@ -111,7 +111,7 @@ class SyntheticCluster:
             ]
 
     def _add_reports(self, made: Snapshot, broker: str, number: int) -> None:
-        """Add what only a deep snapshot requests: of the first group, on the first topic."""
+        """Add the rows that only a deep snapshot has, for the first group on the first topic."""
         group, topic, end = self._group_names()[0], self._topic_names()[0], 10_000
         client, key = f"192.0.2.10@{group}", f"{topic}@{group}"
         made.client_queues += [

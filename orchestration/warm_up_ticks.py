@@ -16,13 +16,14 @@ from settings.environment import Settings
 from settings.variables import PREFIX
 
 TICKS = 2
-"""The second one is of a deep snapshot, with the queries that need what clients report."""
+"""Number of ticks. The second has a deep snapshot, for the queries on reports of clients."""
 
 
 def main() -> None:
     """Tick in the home that the first argument names, on about as many rows as the second."""
     path, rows = sys.argv[1:]
-    # The settings are those of nobody: no broker is requested, nobody is notified.
+    # No settings of the environment apply, so no broker gets a request and no person a
+    # notification.
     for name in [name for name in os.environ if name.startswith((PREFIX, "DAGSTER_"))]:
         del os.environ[name]
     os.environ[f"{PREFIX}HOME"] = path
@@ -36,7 +37,7 @@ def main() -> None:
 
 
 def _close_session() -> None:
-    """Give back what the session holds in the engine."""
+    """Release the resources of the session in the engine."""
     from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession.getActiveSession()

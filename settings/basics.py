@@ -1,7 +1,7 @@
 """The settings that every command needs, read without the model of all settings.
 
 `settings.environment.Settings` declares them too, with their descriptions; importing that takes a
-tenth of a second, which is a third of what `tidemark lag` takes.
+tenth of a second, which is a third of the time of `tidemark lag`.
 """
 
 import os
@@ -16,12 +16,12 @@ OFF = ("", "0", "off", "false", "no")
 
 @dataclass(frozen=True)
 class BasicSettings:
-    """Where state lies, and which clusters are collected.
+    """The places of state, and the clusters to collect.
 
     Attributes:
         home: the folder of all state.
         namesrv: name servers, ``HOST:PORT`` separated by ``;``.
-        cluster: what to call the cluster; without `namesrv`, which one of the file's.
+        cluster: the name of the cluster; without `namesrv` it selects one of the file's clusters.
         clusters: the file of clusters, where it is not ``clusters.yaml`` in the home.
         catalog_type: the kind of Iceberg catalog; empty for SQLite in the home.
         has_state_uri: whether leases and shared state have a database of their own.

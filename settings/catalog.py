@@ -32,12 +32,12 @@ class CatalogSettings:
 
     Attributes:
         type: ``sql`` for PostgreSQL, ``rest``; empty for SQLite in the home.
-        uri: its address, which may hold a password and is never shown.
-        warehouse: where data files lie; empty for the folder in the home.
-        store: how a bucket is reached.
+        uri: its address, which may contain a password and is never shown.
+        warehouse: the place of data files; empty for the folder in the home.
+        store: the address of a bucket.
         state: address of the PostgreSQL that keeps leases and shared state; empty for that of a
-            ``sql`` catalog, or else files of the home. It may hold a password too.
-        landing: where snapshots land; empty for the folder in the home.
+            ``sql`` catalog, or else files of the home. It may contain a password too.
+        landing: the place of landed snapshots; empty for the folder in the home.
     """
 
     type: str = ""

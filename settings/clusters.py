@@ -30,17 +30,17 @@ DEEP_EVERY = 300.0
 """Seconds between two deep snapshots: each takes a request per counter, client and sample."""
 
 EARLY = 0.05
-"""How much of ``deep_every`` a deep snapshot may come early: starts vary, and one that is a
-moment too early would otherwise put it off by a whole interval of theirs."""
+"""Share of ``deep_every`` by which a deep snapshot may be early. Starts of snapshots vary, and one
+that is a moment too early would otherwise delay the deep one by a whole interval."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where the account of a cluster is found: two variables, or a file.
+    """The place of a cluster's account: two variables, or a file.
 
     Attributes:
-        place: ``FILE:LINE: FIELD`` of these settings, for messages. They never name what was found
-            there, nor the variable: a person may have written the secret itself in its place.
+        place: ``FILE:LINE: FIELD`` of these settings, for messages. Messages never contain the
+            value there, nor the variable's name: a person may have written the secret in its place.
         access_key_env: environment variable with the access key.
         secret_key_env: environment variable with the secret key.
         secret_file: a file with ``accessKey`` and ``secretKey``, as RocketMQ's own
@@ -81,12 +81,12 @@ class Cluster:
     """One configured cluster.
 
     Attributes:
-        namesrv: name servers, ``host:port``, all of them are asked.
-        name: what Tidemark calls it; None for its own name.
-        cluster: RocketMQ's name of it, where the name servers know several.
+        namesrv: name servers, ``host:port``, which all get requests.
+        name: Tidemark's name of it; None for its own name.
+        cluster: RocketMQ's name of it, where the name servers list several.
         proxies: remoting ports of its proxies, ``host:port``.
-        acl: where its account is found, None where it needs none.
-        tls: how connections are encrypted, None for plain ones.
+        acl: the place of its account, None where it needs none.
+        tls: the encryption of connections, None for plain ones.
         every: seconds between snapshots of ``tidemark collect --every``, instead of the command's.
         limits: timeouts and budgets, as `ClusterTarget` names them.
         deep_every: seconds between deep snapshots, 0 for none at all.
@@ -184,7 +184,7 @@ def networks_of(environment: Mapping[str, str]) -> Networks | None:
 
 
 def _among(cluster: Cluster, clusters: Sequence[Cluster]) -> Cluster:
-    """Return a cluster that knows which of those of its file are others."""
+    """Return a cluster with the keys of the file's clusters that are other ones."""
     servers = set(cluster.namesrv)
     others = (each.key for each in clusters if servers.isdisjoint(each.namesrv))
     return replace(cluster, others=tuple(others))
@@ -196,7 +196,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def clusters_file(home: Home, path: str | None = None) -> Path | None:
-    """The settings file: the one named, else ``clusters.yaml`` of the home when it is there."""
+    """Return the settings file: the named one, else ``clusters.yaml`` of the home if it exists."""
     default = home.path / "clusters.yaml"
     return Path(path) if path else default if default.exists() else None
 
@@ -207,18 +207,19 @@ def configured(
     """Return the clusters to collect.
 
     Args:
-        home: where ``clusters.yaml`` may lie.
+        home: the home, which may contain ``clusters.yaml``.
         namesrv: name servers separated by ``;``. Then only the cluster there is collected, with the
             settings of the file's clusters that have one of these name servers, if there are any.
-        name: which of the file's clusters; without one at `namesrv`, what to call what is there.
+        name: the cluster to select of the file; with `namesrv`, the name of the cluster there where
+            the file has none.
         path: the settings file, TIDEMARK_CLUSTERS.
 
     Returns:
-        None at all when nothing is configured.
+        The clusters; none when nothing is configured.
 
     Raises:
-        SettingsError: the file cannot be used, or does not have the one that is named, or no
-            cluster can have the name.
+        SettingsError: the file cannot be used or lacks the named cluster, or no cluster can have
+            the name.
     """
     if name and (reason := fault(name)):
         raise SettingsError([f"TIDEMARK_CLUSTER: {reason}"])

@@ -3,9 +3,9 @@
 ::
 
     clusters:
-    - name: orders                        # what Tidemark calls it
+    - name: orders                        # Tidemark's name of it
       namesrv: [10.0.0.1:9876, 10.0.0.2:9876]
-      cluster: DefaultCluster             # RocketMQ's own name, where name servers know several
+      cluster: DefaultCluster             # RocketMQ's own name, where name servers list several
       acl: {access_key_env: ORDERS_ACCESS_KEY, secret_key_env: ORDERS_SECRET_KEY}
       tls: {ca: ca.pem, cert: client.pem, key: client.key}
       every: 10s
@@ -18,7 +18,7 @@
       proxies: [10.1.0.9:8080]            # remoting ports of RocketMQ proxies in cluster mode
       broker_metrics: true                # compare with the brokers' endpoints for Prometheus
       max_requests: 5000
-      networks: [10.1.0.0/16]             # nothing else is connected to, nor gets the account
+      networks: [10.1.0.0/16]             # no other address gets a connection or the account
 
 Files are named from the folder of the settings file. A secret itself cannot be written here.
 """
@@ -177,10 +177,10 @@ class ClusterSettings(Limits):
 
 
 def load_clusters(file: Path) -> list[Cluster]:
-    """The clusters of a settings file.
+    """Return the clusters of a settings file.
 
     Raises:
-        SettingsError: with every mistake, ``FILE:LINE: FIELD: what is wrong``.
+        SettingsError: with every mistake, ``FILE:LINE: FIELD: mistake``.
     """
     mistakes: list[str] = []
     found: list[Cluster] = []

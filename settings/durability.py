@@ -47,7 +47,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power cut: what was made, renamed and removed there."""
+    """Make the names in a folder survive a power cut: files created, renamed and removed there."""
     sync_file(path)
 
 

@@ -1,6 +1,6 @@
 """Every variable of the environment that configures Tidemark, with its type, unit and default.
 
-A process reads them once, where it starts, and hands the values down. `settings.basics` reads the
+A process reads them once, where it starts, and passes the values on. `settings.basics` reads the
 few that every command needs without importing this model.
 """
 
@@ -342,7 +342,7 @@ class Settings(BaseSettings):
 
     @property
     def quality_file(self) -> SettingsFile:
-        """The file of what expectations tolerate."""
+        """The settings file of tolerances of expectations."""
         return SettingsFile.of(self.home, "quality.yaml", self.quality)
 
     @property
@@ -352,7 +352,7 @@ class Settings(BaseSettings):
 
     @property
     def capacity_file(self) -> SettingsFile:
-        """The file of what consumers run on."""
+        """The settings file of machines of consumers."""
         return SettingsFile.of(self.home, "capacity.yaml", self.capacity)
 
     @property

@@ -55,7 +55,7 @@ class Span:
     time: timedelta = timedelta(0)
 
     def reached(self, observations: int, lasted: timedelta, times: int = 1) -> bool:
-        """Whether it has been so long enough, or that many times as long."""
+        """Whether the condition has lasted long enough, or that many times as long."""
         return observations >= self.observations * times and lasted >= self.time * times
 
 
@@ -110,7 +110,7 @@ def fits_text(globs: Iterable[str], text: str) -> bool:
 
 
 def as_tuple(value: Any) -> Any:
-    """One text or mapping, or a list of them, as a tuple; everything else as it is."""
+    """Return one text or mapping, or a list of them, as a tuple, and any other value unchanged."""
     if isinstance(value, str | dict):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
@@ -146,7 +146,7 @@ def known_zone(value: Any) -> Any:
 
 
 class QuietHours(Strict, frozen=True):
-    """Hours without notifications; what is still open at their end is notified then."""
+    """Hours without notifications; incidents that are open at their end are notified then."""
 
     start: Annotated[HourOfDay, Field(alias="from")]
     end: Annotated[HourOfDay, Field(alias="to")]
@@ -158,7 +158,7 @@ class QuietHours(Strict, frozen=True):
         return known_zone(value)
 
     def hold(self, instant: datetime) -> bool:
-        """Whether an instant lies in them; ``22:00`` to ``07:00`` goes over midnight."""
+        """Return whether an instant lies in them; ``22:00`` to ``07:00`` includes midnight."""
         here = instant.astimezone(ZoneInfo(self.zone)).time()
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
         return start <= here < end if start < end else here >= start or here < end

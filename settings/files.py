@@ -20,7 +20,7 @@ class SettingsFile:
 
     @classmethod
     def of(cls, home: Home, default_name: str, named: str = "") -> "SettingsFile":
-        """Return the file that a variable names, else the one of that name in the home."""
+        """Return the file that a variable names, else that of the default name in the home."""
         return cls(Path(named), required=True) if named else cls(home.path / default_name)
 
     @property

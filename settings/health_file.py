@@ -4,12 +4,12 @@
 
     health:
     - match: {consumer_group: "batch-*"}   # globs; also cluster and topic
-      standing_for: 2h                     # reads once an hour: no queue stands before
+      standing_for: 2h                     # consumes once an hour: no queue is standing before
       rising_steps: 9
     - match: {}                            # all others
       rise_seconds: 5m
 
-The first entry that matches a group on a topic counts; what it omits is as `Thresholds` has it.
+The first entry that matches a group on a topic counts; a field that it omits has its default.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class HealthSettings(Strict, frozen=True):
     standing_for: Seconds | None = None
 
     def override(self) -> Override:
-        """Its thresholds, with the defaults for what it omits."""
+        """Return its thresholds, with the defaults of omitted fields."""
         given = self.model_dump(exclude={"match", "standing_for"}, exclude_none=True)
         if self.standing_for is not None:
             given["standing_for"] = timedelta(seconds=self.standing_for)

@@ -10,7 +10,7 @@ SECONDS = 60
 
 
 def path_of(tool: str) -> str | None:
-    """Return the path of ``java`` or ``javac``, from ``JAVA_HOME`` or else ``PATH``."""
+    """Return the path of ``java`` or ``javac``, from ``JAVA_HOME``, else from ``PATH``."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(tool, path=str(Path(home) / "bin") if home else None)
 

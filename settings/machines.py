@@ -21,11 +21,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class MachineOverride:
-    """The machine of some groups.
+    """The machine of the groups that a match selects.
 
     Attributes:
         match: column name (``cluster, consumer_group, topic``) to globs, of which one must match.
-        machine: theirs; what it leaves out is as configured for every group.
+        machine: their machine; a field that it leaves out is as configured for every group.
     """
 
     match: Mapping[str, Sequence[str]]
@@ -34,13 +34,13 @@ class MachineOverride:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizing:
-    """How members are counted.
+    """Settings of the number of members that a group needs.
 
     Attributes:
-        most_used: largest share of their capacity that the needed members use at the peak. With
-            none to spare a backlog never drains.
-        fewest_messages: consumed messages that the time of a listener call is measured over, at
-            least; over fewer it is unknown.
+        most_used: largest share of their capacity that the needed members use at the peak. Without
+            spare capacity a backlog never drains.
+        fewest_messages: fewest consumed messages for a measurement of the time of a listener call;
+            with fewer it is unknown.
     """
 
     most_used: float = 0.8

@@ -42,7 +42,7 @@ class MachineSettings(Strict, frozen=True):
         return self
 
     def override(self) -> MachineOverride:
-        """Return what the entry states."""
+        """Return the override that the entry states."""
         machine = Machine(self.cores, self.compute_ms, self.compute_share)
         return MachineOverride(self.match.model_dump(), machine)
 

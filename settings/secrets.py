@@ -84,7 +84,7 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value is what an example has in place of a secret."""
+    """Return whether a value is a placeholder that an example has in place of a secret."""
     return bool(_PLACEHOLDER.search(value))
 
 
@@ -96,7 +96,7 @@ def purposes_of(process: Process) -> list[Purpose]:
 def refused(environment: Mapping[str, str]) -> list[str]:
     """Return a line for each variable whose value is no secret, without that value.
 
-    A variable that is empty counts as unset; what needs it reports it.
+    An empty variable counts as unset; its reader reports that it is missing.
 
     Args:
         environment: variables and their values.
@@ -125,4 +125,4 @@ def _has_empty_password(value: str) -> bool:
     try:
         return value.startswith("postgresql") and urlsplit(value).password == ""
     except ValueError:
-        return False  # what reads the address reports it
+        return False  # the reader of the address reports it

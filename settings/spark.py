@@ -8,18 +8,18 @@ _SECRETS = ("token", "authorization", "password")
 
 
 MASTERS = ("local", "spark://", "yarn", "k8s://")
-"""How the masters begin that Spark knows (`SparkSubmit`)."""
+"""Beginnings of the masters that Spark supports (`SparkSubmit`)."""
 
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where runs find Spark.
+    """The Spark of runs.
 
     Attributes:
         remote: a Spark Connect address, ``sc://HOST:PORT``; empty for none.
         master: ``local[*]``, ``spark://HOST:PORT`` or another of Spark's; empty for none.
-        driver_memory: memory of a driver that Tidemark starts, in Java's words.
-        driver_host: address at which executors reach that driver; empty for what Spark finds.
+        driver_memory: memory of a driver that Tidemark starts, in Java's notation.
+        driver_host: address at which executors reach that driver; empty for Spark's choice.
         jars: folder with the jars of Iceberg and of the catalog's drivers; empty to fetch them.
     """
 
@@ -34,7 +34,7 @@ DEFAULT_SPARK = SparkSettings()
 
 
 def holds_secret(remote: str) -> bool:
-    """Return whether a Spark Connect address holds what nobody may read in a record of a run."""
+    """Return whether a Spark Connect address contains a secret, which no record may show."""
     address, *parameters = remote.split(";")
     names = (unquote(each.partition("=")[0]).strip().lower() for each in parameters)
     return "@" in address or any(name in _SECRETS for name in names)

@@ -1,8 +1,8 @@
 """The one reader of settings files: valid entries, and one line for each mistake with its place.
 
 Every settings file is a mapping with a list under a key, checked by pydantic; rule files have more
-than one key. A mistake is one line, ``FILE:LINE: FIELD: what is wrong``, and all mistakes of a file
-are reported at once.
+than one key. A mistake is one line, ``FILE:LINE: FIELD: mistake``, and all mistakes of a file are
+reported at once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +24,9 @@ class Item(Generic[T]):
     """A valid entry of a file's list, with its place in the file.
 
     Attributes:
-        value: what was made of it.
-        file: as it was named.
-        document: the file's.
+        value: the value made of the entry.
+        file: the file as it was named.
+        document: the document of the file.
         base: the place of the entry in it.
     """
 
@@ -50,16 +50,16 @@ def read_items(
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
 ) -> Iterator[Item[T] | str]:
-    """The valid entries of a file's list, and a line for each mistake in it.
+    """Return the valid entries of a file's list, and a line for each mistake in it.
 
     Args:
         file: mistakes name it as it is given here.
         key: the one key of the file, under which the list is.
-        noun: what an entry is, with its article.
+        noun: the noun for an entry, with its article.
         validate: makes a value of an entry; it may raise pydantic's ``ValidationError``.
         required: whether a file that does not exist is a mistake; otherwise it has no entries.
-        located: where in its entry pydantic found a mistake.
-        words: what is wrong there, in one line; `reason` unless given.
+        located: returns the place of pydantic's mistake in the entry.
+        words: returns the text of that mistake in one line; `reason` unless given.
     """
     if not required and not file.exists():
         return
@@ -140,12 +140,12 @@ def _place(file: Path, document: Document, path: Place) -> str:
 def read_sections(
     file: Path, lists: Sequence[str], others: Sequence[str] = ()
 ) -> tuple[Document | None, list[str]]:
-    """Reads a file that is a mapping with known keys, at least one of them.
+    """Read a file that is a mapping with known keys, at least one of them.
 
     Args:
         file: mistakes name it as it is given here.
         lists: keys of lists; a file without any key misses the first one.
-        others: keys of something else, which the caller checks.
+        others: keys of other values, which the caller checks.
 
     Returns:
         The document, None when it has no known key or no list where one is wanted; and the
@@ -240,10 +240,10 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with everything escaped that is obeyed instead of shown.
+    """Return a text with all characters escaped that a terminal obeys instead of showing.
 
-    Control characters move the cursor of a terminal, marks of text direction turn what follows
-    around. Names are chosen by strangers.
+    Control characters move the cursor of a terminal, and marks of text direction reverse the text
+    after them. Strangers choose the names in a text.
     """
     if text.isprintable():
         return text

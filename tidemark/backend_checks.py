@@ -34,7 +34,7 @@ _ROWS = pa.table({"number": pa.array([1, 2, 3], pa.int64())})
 
 
 def check_catalog(lake: Lake) -> str:
-    """Make a table, write to it, read it and drop it; return what was used.
+    """Create a table, write to it, read it and drop it; return the catalog and warehouse used.
 
     Raises:
         DamagedError: the catalog or the warehouse does not do that.
@@ -67,7 +67,7 @@ def _check_removal(table: IcebergTable) -> None:
 
 
 def check_home(home: Home) -> str:
-    """Write a file into the home, read it and delete it; return where, and what is free there.
+    """Write a file into the home, read it and delete it; return the path and its free space.
 
     Raises:
         CommandError: the home cannot be written, or its disk is full.
@@ -124,7 +124,7 @@ def check_landing(landing: Landing) -> str:
     Raises:
         OSError: the landing does not do that.
     """
-    # A dot in front keeps it out of what is loaded.
+    # A leading dot keeps it out of loads.
     place: PurePath = landing.root / ".doctor" / uuid4().hex
     content = pa.BufferOutputStream()
     pq.write_table(_ROWS, content)
@@ -207,7 +207,7 @@ def check_dagster(settings: Settings) -> str:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return what an error was raised from: Dagster's own only counts its attempts."""
+    """Return the cause of an error, because Dagster's own error only counts its attempts."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

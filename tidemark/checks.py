@@ -20,8 +20,8 @@ class Check:
     """A check of `tidemark doctor`, which prints one line for it.
 
     Attributes:
-        name: as its line begins.
-        run: returns what was found right, in a few words; raises what is wrong.
+        name: the beginning of its line.
+        run: returns the good result in a few words; raises the mistake.
         uses: the settings to mend when it never ends.
         seconds: its longest time.
     """

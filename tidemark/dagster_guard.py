@@ -1,8 +1,8 @@
 """Dagster's pages behind a guard, because any web page could send Dagster a mutation.
 
 ``dagster-webserver`` executes mutations that are sent by GET, or by POST as plain text, and checks
-neither Host nor Origin. The guard refuses what a page of another origin can send before Dagster
-sees it, and adds what keeps pages of others from framing Dagster's.
+neither Host nor Origin. The guard refuses requests that a page of another origin can send before
+Dagster receives them, and adds headers that keep foreign pages from framing Dagster's.
 """
 
 from collections.abc import Sequence

@@ -39,10 +39,10 @@ class DagsterProcesses:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, port: int | None) -> None:
-        """Start the code server, and what gets the definitions from it: the daemon and the pages.
+        """Start the code server, and the daemon and pages that get the definitions from it.
 
-        A daemon that has the definitions from a module imports them again every minute, in a
-        process that it starts for that.
+        A daemon that gets the definitions from a module imports them again every minute, in a new
+        process.
 
         Args:
             port: port of the pages on loopback, None for none.

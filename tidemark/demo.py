@@ -1,6 +1,6 @@
 """The demo: a real cluster with a workload, an engine, and Dagster ticking every minute.
 
-One supervisor starts everything and stops what it started, by process, however it ends.
+One supervisor starts all processes, and stops those that it started, however it ends.
 """
 
 import os
@@ -29,7 +29,7 @@ from tidemark.errors import CommandError
 Report = Callable[[str], None]
 
 CHECK_SECONDS = 1.0
-"""How often the supervisor checks what it started."""
+"""Seconds between checks of the started processes by the supervisor."""
 
 FIRST_TICK_SECONDS = 300
 """So long the first tick may take to begin; the schedule has it within a minute."""
@@ -43,7 +43,7 @@ class Demo:
         settings: the home, and the Spark that computes.
         cluster: the RocketMQ cluster it watches.
         port: port of the Dagster UI, None without one.
-        dagster: what the supervisor keeps running, the board too.
+        dagster: Dagster's processes, which the supervisor keeps running, as the board.
         since: when it was started.
     """
 
@@ -103,8 +103,8 @@ def _running(
     report: Report,
 ) -> Iterator[Demo]:
     home = settings.home
-    # Warming itself, the engine would take the processor from the brokers that start, and the first
-    # numbers would come later than from a tick on a cold engine.
+    # The warm-up of the engine would take the processor from the starting brokers, and the first
+    # numbers would be later than from a tick on a cold engine.
     settings = settings.model_copy(update={"engine_warm_up": False})
     with ThreadPoolExecutor(1) as pool:
         report("starting the Spark engine")
@@ -115,7 +115,7 @@ def _running(
                 home.path / "lab", version=version, brokers=2, port_base=port_base, report=report
             )
         except BaseException:
-            run_services.down(home)  # so that nobody waits until it is warm
+            run_services.down(home)  # so that the end does not wait for the warm-up
             engine_up.exception()
             run_services.down(home)
             raise

@@ -1,4 +1,4 @@
-"""Failures of commands, in one line: what failed, where, and what to do."""
+"""Failures of commands, in one line: the failure, its place and the remedy."""
 
 import shutil
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ FULL_BYTES = 2**20
 
 
 class CommandError(Exception):
-    """A command cannot do its work; the text names the reason and what to do."""
+    """A command cannot do its work; the text names the reason and the remedy."""
 
 
 class MistakesError(CommandError):
@@ -27,7 +27,7 @@ class MistakesError(CommandError):
 
 
 def remedy_of_full_disk(home: Home) -> str:
-    """Return what a failure's line lacks where the disk of a home is full, else nothing.
+    """Return an addition to a failure's line where the disk of the home is full, else ''.
 
     SQLite reports a full disk as an I/O error, or as a database that cannot be opened.
     """

@@ -77,10 +77,10 @@ _current: ContextVar[Invocation] = ContextVar("invocation")
 
 
 def begin(basics: BasicSettings) -> None:
-    """Keep what the entry of the command line has read for the command."""
+    """Keep the settings that the entry of the command line has read, for the command."""
     _current.set(Invocation(basics))
 
 
 def invocation() -> Invocation:
-    """Return what the entry of the command line has read."""
+    """Return the settings that the entry of the command line has read."""
     return _current.get()

@@ -47,10 +47,10 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON with instants as ISO 8601 UTC; a number that JSON does not know is null.
+    """Return JSON with instants as ISO 8601 UTC; a number that JSON does not allow is null.
 
-    Control characters and marks of text direction are escaped: names are chosen by strangers, and a
-    terminal obeys them.
+    Control characters and marks of text direction are escaped, because strangers choose names and a
+    terminal obeys such characters.
     """
     text = json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
     return _NOT_ASCII.sub(_in_json, text)
@@ -61,7 +61,7 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines of text; what a terminal would obey instead of showing is escaped."""
+    """Print lines of text; characters that a terminal would obey are escaped."""
     typer.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 

@@ -80,9 +80,9 @@ def one_cluster(home: Home, namesrv: str) -> Cluster:
 
 
 def target_of(cluster: Cluster) -> ClusterTarget:
-    """Return what to read of a cluster, with the brokers that ticks remember.
+    """Return the target of a cluster, with the brokers that ticks remember.
 
-    A name server forgets a broker the moment it is killed.
+    A name server forgets a broker as soon as it is killed.
     """
     now = datetime.now(UTC)
     memory = Memory.of(invocation().shared.state, cluster.key)

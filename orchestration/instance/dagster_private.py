@@ -16,7 +16,7 @@ RUN_PROGRAM = "dagster._cli"
 
 
 def wrong_version() -> str | None:
-    """Return what to install when another version of Dagster is installed, else None."""
+    """Return the version to install where another one of Dagster is installed, else None."""
     if dagster.__version__ == VERSION:
         return None
     return (
@@ -77,7 +77,7 @@ def read_migrations() -> None:
 
 
 def forget_run(instance: dagster.DagsterInstance, run_id: str) -> None:
-    """Forget a run in SQLite; its record goes last, so that what a kill leaves is found again."""
+    """Remove a run from SQLite, its record last, so that a killed removal is repeated."""
     storage = instance.run_storage
     if isinstance(storage, SqliteRunStorage):
         # Dagster leaves it to a cascade, which SQLite does only where it is switched on.

@@ -16,8 +16,8 @@ from assets.run_tags import LONGEST_TAG, process_of
 from lake.processes import is_of_this_host, named
 
 KILL_SECONDS = 20
-"""How long an interrupted run may take to end by itself. Killing it loses nothing: the next tick
-computes what is missing."""
+"""Longest time for an interrupted run to end by itself. A kill loses nothing: the next tick
+computes the missing rows."""
 
 UNDER_WAY = (
     dg.DagsterRunStatus.STARTING,

@@ -41,12 +41,12 @@ def _sync_less(connection: Any, _: object) -> None:
 
 
 class EventLog(SqliteEventLogStorage):
-    """Dagster's own, but for when it opens and closes its databases.
+    """Dagster's own event log, with databases that stay open.
 
-    That does so for each of the hundreds of statements of a tick, prepares each statement again,
-    and with a database's last connection SQLite writes its journal back: 3 ms an event, 0.6 so.
-    The journal is where the newest events stay now, so who watches a run reads them, where
-    Dagster's own waits for the file to change.
+    Dagster's own opens and closes a database for each of the hundreds of statements of a tick and
+    prepares each statement again, and SQLite writes its journal back with the last connection: 3 ms
+    an event instead of 0.6. Here the newest events stay in the journal. So a watcher of a run reads
+    them from the database, where Dagster's own waits for the file to change.
     """
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
@@ -83,7 +83,7 @@ class EventLog(SqliteEventLogStorage):
         with self._alone:
             engine = self._engines.pop(shard, None)
             if engine is None:
-                with made():  # Dagster's own makes what is missing in it
+                with made():  # Dagster's own creates missing tables in it
                     engine = create_engine(
                         self.conn_string_for_shard(shard),
                         poolclass=StaticPool,
@@ -108,16 +108,16 @@ class EventLog(SqliteEventLogStorage):
         self._watching.unwatch_run(run_id, handler)
 
     def delete_events(self, run_id: str) -> None:
-        """Forgets a run; its database goes, which Dagster would leave behind empty."""
+        """Remove a run with its database, which Dagster would leave behind empty."""
         super().delete_events(run_id)
         self._close(run_id)
         for end in ("", "-wal", "-shm"):
             Path(self.path_for_shard(run_id) + end).unlink(missing_ok=True)
 
     def forget_before(self, instant: datetime) -> None:
-        """Forgets what no run's end takes along: results of checks, and events without a run.
+        """Remove rows that no removal of a run covers: results of checks, and events without a run.
 
-        Both are found by their place, oldest first and some at a time: by time there is no index.
+        Both are found by their place, oldest first and some at a time, as no index has their time.
         """
         checks, events = AssetCheckExecutionsTable.c, SqlEventLogStorageTable.c
         at = instant.astimezone(UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""The fork server: a process that imports what runs need once and forks for every run."""
+"""The fork server: a process that imports the modules of runs once and forks for every run."""
 
 import ctypes
 import gc
@@ -77,10 +77,10 @@ class _Server:
         self._pids: set[int] = set()
 
     def serve(self) -> dict[str, Any] | None:
-        """Serve while the installation is that of the start, and then until the last run ends.
+        """Serve while the installation does not change, and then until the last run ends.
 
         Returns:
-            In a forked process the request it is for. In the server None: start it again.
+            The request, in a process forked for it. None in the server, which must be restarted.
         """
         while not self._is_stale or self._pids:
             for key, _ in self._selector.select():
@@ -174,13 +174,13 @@ class _Server:
 
 
 def _send(client: socket.socket, reply: bytes) -> None:
-    """Send the last reply to a client, which may be gone: nobody waits for it then."""
+    """Send the last reply to a client, unless it has ended meanwhile."""
     with client, suppress(OSError):
         client.sendall(reply)
 
 
 def _received(client: socket.socket) -> bytes:
-    """Return one byte of a client, none where it is gone."""
+    """Return one byte of a client, none where it has ended."""
     with suppress(OSError):
         return client.recv(1)
     return b""
@@ -201,11 +201,11 @@ def _read(client: socket.socket, length: int) -> bytes:
 
 
 def main() -> None:
-    """Imports what runs need, listens on the socket named, and in a forked process does the run."""
+    """Import the modules of runs, serve the named socket, and do a run in each forked process."""
     installation = forking.installation()
     for name in PRELOADED:
         importlib.import_module(name)
-    # Not at the top of this module: the installation is identified before anything is imported.
+    # Not at the top of this module, because the installation is identified before any import.
     from orchestration.instance.dagster_private import read_migrations
 
     read_migrations()

@@ -1,8 +1,8 @@
-"""Runs that start in milliseconds: one process imports what they need, and forks for every run.
+"""Runs that start in milliseconds: a server imports their modules once and forks for each run.
 
-Importing Dagster, pyspark and Great Expectations takes longer than most of what a tick does with
-them. Every run is still a process of its own, with the environment, the folder and the streams of
-its client; a kill of the client kills the run. Like the Spark engine the server is an accelerator:
+Importing Dagster, pyspark and Great Expectations takes longer than most of a tick's work with them.
+Every run is still a process of its own, with the environment, the folder and the streams of its
+client; a kill of the client kills the run. Like the Spark engine the server is an accelerator:
 without it a run does its own imports.
 """
 
@@ -52,7 +52,7 @@ OWN_PACKAGES = (
 """The packages of Tidemark that a run imports."""
 
 forked = False
-"""Whether this process was forked for a run; it must not hand the run on."""
+"""Whether this process was forked for a run; it must not pass the run to a server again."""
 
 
 class ForkServerError(Exception):
@@ -75,10 +75,10 @@ class ForkServer(Service):
 
 
 def installation() -> str:
-    """Return what identifies the installed code.
+    """Return a digest that identifies the installed code.
 
-    It changes with each library that is installed, and with each source file of Tidemark that
-    changes. A server has imported its own, and a run that it forks must not mix it with newer code.
+    It changes with each installed library and with each changed source file of Tidemark. A server
+    has imported the code of its start, and a forked run must not mix it with newer code.
     """
     libraries = {
         (entry.name, entry.stat().st_mtime_ns)
@@ -106,7 +106,7 @@ def running(home: Home) -> ForkServer | None:
 
 
 def up(home: Home) -> ForkServer:
-    """Starts the server of a home, or returns the one that runs.
+    """Start the server of a home, or return the one that runs.
 
     Raises:
         ForkServerError: when it does not come up.

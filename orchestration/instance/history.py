@@ -79,7 +79,7 @@ def is_embedded(instance: dg.DagsterInstance) -> bool:
 
 
 def _forget(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Forget a run; its record goes last, so that what a kill leaves behind is found again."""
+    """Remove a run, its record last, so that a killed removal is repeated."""
     with suppress(NotImplementedError):
         instance.compute_log_manager.delete_logs(prefix=[run_id])
     if is_embedded(instance):

@@ -12,7 +12,7 @@ from spark.session import engine
 
 
 def up(settings: Settings) -> engine.Engine:
-    """Starts what does not run yet, and warms a new engine.
+    """Start the services that do not run yet, and warm up a new engine.
 
     Raises:
         EngineError: when the Spark engine does not come up.

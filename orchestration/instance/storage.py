@@ -17,7 +17,7 @@ _REMOVED = re.compile(
 
 
 class StorageError(RuntimeError):
-    """Dagster's storage was removed or damaged; the text names it and what to do."""
+    """Dagster's storage was removed or damaged; the text names it and the remedy."""
 
 
 @contextmanager

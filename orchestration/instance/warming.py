@@ -1,9 +1,9 @@
-"""Warming a new engine: ticks on made-up snapshots, before anybody waits for one.
+"""Warm-up of a new engine: ticks on made-up snapshots, before a real tick needs the engine.
 
-Java interprets what it has not run often, and Spark compiles a query when it first meets it. The
-first tick of a cold engine takes four times the processor time of a later one. So a new engine runs
-some ticks (`orchestration.warm_up_ticks`) in a home of their own, in a session of their own: no run
-sees their tables.
+Java interprets code that it has not run often, and Spark compiles a query when it first runs it.
+The first tick of a cold engine takes four times the processor time of a later one. So a new engine
+runs some ticks (`orchestration.warm_up_ticks`) in a home and a session of their own, whose tables
+no run sees.
 """
 
 import shutil

@@ -92,7 +92,7 @@ def _collect_clusters(namesrv: str, every: str, alive_file: Path | None) -> None
     if every:
         shared, seconds = invocation().shared, _seconds(every)
         alive = alive_file.touch if alive_file else None
-        # A disk that is full has no room for what waits either.
+        # A full disk has no room for waiting snapshots either.
         waiting = None if isinstance(landing, Disk) else home
         asyncio.run(
             collect_every(

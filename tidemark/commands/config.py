@@ -1,4 +1,4 @@
-"""`tidemark config`: every setting, its value and where the value comes from."""
+"""`tidemark config`: every setting with its value and the source of the value."""
 
 from typing import TYPE_CHECKING, Any
 

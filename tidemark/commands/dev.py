@@ -13,7 +13,7 @@ from tidemark.invocation import invocation
 app = typer.Typer()
 
 CHECK_SECONDS = 1.0
-"""How often the supervisor checks what it started."""
+"""Seconds between checks of the started processes by the supervisor."""
 
 
 @app.command()

@@ -73,7 +73,7 @@ def doctor(namesrv: NamesrvOption = "") -> None:
 
 
 def _mute_libraries() -> None:
-    """Keep libraries from printing each attempt: the line of the check has what came of them."""
+    """Keep libraries from printing each attempt, because the line of the check has the result."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is imported

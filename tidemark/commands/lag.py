@@ -37,7 +37,7 @@ SHOWN = (
 )
 
 EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
-"""Columns that are shown only where a group has something else than 0 in them."""
+"""Columns that are shown only where a group has a value other than 0."""
 
 NO_GROUPS = "no consumer group that is connected or has committed an offset was found"
 
@@ -46,7 +46,7 @@ LOWER, ESTIMATED = Bound.LOWER.mark, "~"
 LEGEND = {LOWER: f"{LOWER} at least", ESTIMATED: f"{ESTIMATED} estimated"}
 
 VISIBLE = 20
-"""An error of more than one part in so many of a delay is visible in its text."""
+"""The error of a delay is visible in its text above this fraction (1/n) of the delay."""
 
 Rows = list[dict[str, Any]]
 
@@ -106,7 +106,7 @@ def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
 
 
 def _paced(every: float) -> Iterator[None]:
-    """Yield without end, with so many seconds from one start to the next."""
+    """Yield without end, so many seconds from one start to the next."""
     while True:
         started = time.monotonic()
         yield

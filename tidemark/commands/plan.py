@@ -78,7 +78,7 @@ def plan_group(
 
 
 def _request_of(group: str) -> DeepOptions:
-    """Return options to request what members report, those of this group first, and no more."""
+    """Return options that request only reports of members, those of this group first."""
     return DeepOptions(groups=(group,), max_stats=0, max_tag_requests=0, max_store_times=0)
 
 

@@ -69,10 +69,10 @@ def serve(
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, before anything is read or announced.
+    """Return a socket that listens, before the tables are read and the address is announced.
 
     Raises:
-        CommandError: why nobody can listen there.
+        CommandError: the address cannot be used, with the reason.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -11,7 +11,7 @@ from tidemark.output import Format, print_rows, to_json
 app = typer.Typer()
 
 MOST = 2**63 - 1
-"""The largest limit that SQL knows."""
+"""The largest limit that SQL allows."""
 
 
 @app.command()

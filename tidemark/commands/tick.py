@@ -1,4 +1,4 @@
-"""`tidemark tick`: one run that collects, loads and computes what is pending."""
+"""`tidemark tick`: one run that collects, loads and computes all pending snapshots."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
