@@ -37,12 +37,12 @@ EVERY_HOUR = dg.FreshnessPolicy.time_window(
 
 
 def key_of(table: Table) -> dg.AssetKey:
-    """The asset key of a table: its full name."""
+    """Return the asset key of a table: its full name."""
     return dg.AssetKey(table.name.split("."))
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """The table's columns as the Dagster UI shows them."""
+    """Return the table's columns as the Dagster UI shows them."""
     required = set(table.required)
     return dg.TableSchema(
         columns=[
@@ -58,7 +58,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 
 
 def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -> dict[str, Any]:
-    """The keyword arguments that every asset of a table has in common."""
+    """Return the keyword arguments that every asset of a table has in common."""
     return {
         "key": key_of(table),
         "description": table.comment,
@@ -74,7 +74,7 @@ def described(table: Table, freshness: dg.FreshnessPolicy | None = EVERY_TICK) -
 
 
 def written(rows: int, window: Window, **more: Any) -> dict[str, Any]:
-    """The metadata of one materialization."""
+    """Return the metadata of one materialization."""
     return {
         "dagster/row_count": rows,
         "window_start": window.start.isoformat(),

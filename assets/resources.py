@@ -128,7 +128,7 @@ class CollectorResource(dg.ConfigurableResource):
         report: Callable[[str], None] = lambda _: None,
         since: datetime | None = None,
     ) -> list[Snapshot]:
-        """Takes one snapshot of every cluster at the same time.
+        """Take one snapshot of every cluster at the same time.
 
         Args:
             lake: whose home names the clusters, and whose state remembers them.

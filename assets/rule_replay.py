@@ -24,7 +24,7 @@ def replay(
     window: Window,
     inhibitions: Sequence[Inhibition] = HIDDEN,
 ) -> list[Incident]:
-    """The incidents that rules would have made in a window, by opening.
+    """Return the incidents that rules would have made in a window, by opening.
 
     Rules about the pipeline are not evaluated: they depend on the clock.
 

@@ -233,7 +233,7 @@ async def _watch(
 
 
 def next_multiple(number: int, seconds: float, every: float) -> int:
-    """The first multiple of the interval after this one that is not over yet."""
+    """Return the first multiple of the interval after this one that is not over yet."""
     return max(number + 1, math.ceil(seconds / every))
 
 

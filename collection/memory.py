@@ -72,7 +72,7 @@ class Memory:
 
     @classmethod
     def of(cls, state: State, target: str) -> "Memory":
-        """The memory of the cluster configured as `target`; empty when there is none to read."""
+        """Return the memory of the cluster configured as `target`; empty where none is readable."""
         return cls._read(state, name_of(target) + ".json")
 
     @classmethod
@@ -96,7 +96,7 @@ class Memory:
             return cls(state, name)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
-        """The brokers that responded within the last 24 hours.
+        """Return the brokers that responded within the last 24 hours.
 
         A clock that was set back leaves instants ahead, which may be years away.
         """

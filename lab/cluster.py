@@ -130,7 +130,7 @@ class LabCluster:
 
     @classmethod
     def load(cls, home: Path) -> Self:
-        """The cluster that runs in ``home``.
+        """Return the cluster that runs in ``home``.
 
         Raises:
             LabError: none runs there.
@@ -189,7 +189,7 @@ class LabCluster:
         ]
 
     def node(self, name: str) -> Node:
-        """A node by name.
+        """Return a node by name.
 
         Raises:
             LabError: there is no such node; names those there are.
@@ -200,15 +200,15 @@ class LabCluster:
         return nodes[name]
 
     def process(self, name: str) -> Process | None:
-        """The process of a node, or of ``workload``, as written down; None if never started."""
+        """Return the recorded process of a node or of ``workload``; None if never started."""
         return self._state.read().processes.get(name)
 
     def pid(self, name: str) -> int | None:
-        """Process id of a node, or of ``workload``; None when it does not run."""
+        """Return the process id of a node, or of ``workload``; None when it does not run."""
         return self._state.read().running().get(name)
 
     def is_running(self) -> bool:
-        """Whether any process of this home runs."""
+        """Return whether any process of this home runs."""
         return self._state.exists() and bool(self._state.read().running())
 
     def down(self, graceful: bool = True) -> None:
@@ -327,7 +327,7 @@ class LabCluster:
     # Processes
 
     def folder(self, name: str) -> Path:
-        """Where a node keeps configuration, store and logs."""
+        """Return where a node keeps configuration, store and logs."""
         return self.home / "nodes" / name
 
     def _boot(

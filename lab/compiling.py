@@ -20,7 +20,7 @@ _PLACEHOLDER = "ROCKETMQ_PROTOCOL"
 
 
 def command(version: str, folder: Path, main: str = _MAIN) -> list[str]:
-    """The command line that runs the workload, without its arguments.
+    """Return the command line that runs the workload, without its arguments.
 
     Args:
         version: RocketMQ version whose client it uses.
@@ -44,7 +44,7 @@ def command(version: str, folder: Path, main: str = _MAIN) -> list[str]:
 
 
 def grpc_command(version: str, folder: Path) -> list[str]:
-    """The command line that runs the gRPC clients, without its arguments.
+    """Return the command line that runs the gRPC clients, without its arguments.
 
     Args:
         version: RocketMQ version whose mqadmin they use.
@@ -66,7 +66,7 @@ def grpc_command(version: str, folder: Path) -> list[str]:
 
 
 def classes(version: str, program: str = "workload", first: Path | None = None) -> Path:
-    """The folder of a compiled program; compiles it when these sources were not yet.
+    """Return the folder of a compiled program, which is compiled unless these sources were.
 
     Args:
         version: RocketMQ version.
@@ -91,7 +91,7 @@ def classes(version: str, program: str = "workload", first: Path | None = None) 
 
 
 def _source(path: Path, version: str) -> str:
-    """A source with the package that 5.0 moved put in its place."""
+    """Return a source with the name of a package that 5.0 moved, for its version."""
     package = "org.apache.rocketmq.common" if version < "5" else "org.apache.rocketmq.remoting"
     return path.read_text().replace(_PLACEHOLDER, f"{package}.protocol")
 

@@ -57,12 +57,12 @@ _PLAIN_PROXY = ("-Dtls.server.mode=disabled",)
 
 
 def properties(values: Mapping[str, object]) -> str:
-    """A Java properties file; backslashes are doubled as Java reads them as escapes."""
+    """Return a Java properties file; backslashes are doubled as Java reads them as escapes."""
     return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in values.items())
 
 
 def namesrv_config(node: Node, folder: Path) -> str:
-    """The name server's ``-c`` file; ``folder`` is the node's own."""
+    """Return the name server's ``-c`` file; ``folder`` is the node's own."""
     return properties(
         {
             "listenPort": node.port,
@@ -75,7 +75,7 @@ def namesrv_config(node: Node, folder: Path) -> str:
 
 
 def _controller(port: int, folder: Path) -> dict[str, object]:
-    """A controller of one member in the name server."""
+    """Return a controller of one member in the name server."""
     return {
         "enableControllerInNamesrv": "true",
         "controllerDLegerGroup": "controllers",
@@ -86,7 +86,7 @@ def _controller(port: int, folder: Path) -> dict[str, object]:
 
 
 def proxy_config(node: Node, namesrv: str) -> str:
-    """A proxy's ``-pc`` file, also of one that has a broker in it."""
+    """Return a proxy's ``-pc`` file, also of one that has a broker in it."""
     grpc_port = node.grpc_port or 0
     return json.dumps(
         {
@@ -102,7 +102,7 @@ def proxy_config(node: Node, namesrv: str) -> str:
 
 
 def broker_config(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> str:
-    """A broker's ``-c`` file; ``extra`` wins over everything."""
+    """Return a broker's ``-c`` file; ``extra`` wins over everything."""
     return properties(
         {
             "brokerClusterName": CLUSTER,
@@ -187,7 +187,7 @@ def files(node: Node, namesrv: str, folder: Path, extra: Mapping[str, str]) -> d
 def command(
     node: Node, java: str, jars: Path, folder: Path, options: Sequence[str] = ()
 ) -> list[str]:
-    """The command line that runs a node in its folder, with more options of Java's."""
+    """Return the command line that runs a node in its folder, with more options of Java's."""
     heap = _HEAP[node.role]
     properties_file, proxy_file = str(folder / "node.properties"), str(folder / "proxy.json")
     main = [_MAIN["proxy" if node.grpc_port else node.role]]

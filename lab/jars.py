@@ -44,13 +44,13 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Where downloads and compiled classes are kept, outside any project folder."""
+    """Return where downloads and compiled classes are kept, outside any project folder."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "tidemark"
 
 
 def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with the jars of a version's name server, broker, client and tools.
+    """Return the folder with the jars of a version's name server, broker, client and tools.
 
     A version in `COMPANIONS` uses the jars of its companion. Jars that are not cached are
     downloaded. Several processes may call this at once: one downloads, the others wait, and the
@@ -69,7 +69,7 @@ def fetch(version: str, report: Callable[[str], None] = _log.info) -> Path:
 
 
 def fetch_broker(version: str, report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with the jars of a version's broker.
+    """Return the folder with the jars of a version's broker.
 
     Raises:
         LabError: unknown version, no Java, or the download failed.
@@ -81,7 +81,7 @@ def fetch_broker(version: str, report: Callable[[str], None] = _log.info) -> Pat
 
 
 def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with every jar of a version's Proxy, in which a broker of `fetch` can run too.
+    """Return the folder with the jars of a version's Proxy, which can include a broker of `fetch`.
 
     Raises:
         LabError: a version without a Proxy, no Java, or the download failed.
@@ -94,7 +94,7 @@ def fetch_proxy(version: str, report: Callable[[str], None] = _log.info) -> Path
 
 
 def fetch_grpc_client(report: Callable[[str], None] = _log.info) -> Path:
-    """The folder with the Java client for a Proxy.
+    """Return the folder with the Java client for a Proxy.
 
     Raises:
         LabError: no Java, or the download failed.
@@ -193,7 +193,7 @@ def _ivy_jar() -> Path:
 
 
 def _reason(log: str) -> str:
-    """The line of an Ivy log with why it failed."""
+    """Return the line of an Ivy log with why it failed."""
     for sign in (
         "UnknownHost",
         "timed out",

@@ -82,7 +82,7 @@ class Large:
         }
 
     def heartbeat(self) -> bytes:
-        """The frame by which one client is a member of every group while its connection is open."""
+        """Return the frame by which one client joins every group while its connection is open."""
         topics: dict[str, list[str]] = {}
         for topic, group, _ in self.progress():
             topics.setdefault(group, [retry_topic(group)]).append(topic)
@@ -103,7 +103,7 @@ class Large:
         return encode_request(HEART_BEAT, 0, {}, json.dumps(body).encode())
 
     def sends(self) -> Iterator[bytes]:
-        """The frames that put the messages into one broker's queues."""
+        """Return the frames that put the messages into one broker's queues."""
         queues = product(self.topic_names, range(self.queues), range(self.messages))
         for opaque, (topic, queue_id, _) in enumerate(queues):
             fields = {

@@ -100,7 +100,7 @@ def plan(
     proxy: Proxy | None = None,
     controller: bool = False,
 ) -> list[Node]:
-    """The nodes of a lab in the order they start: name server, masters, slaves, proxy.
+    """Return the nodes of a lab in the order they start: name server, masters, slaves, proxy.
 
     Args:
         port_base: the name server's port.
@@ -144,7 +144,7 @@ def plan(
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen at this port of 127.0.0.1 now."""
+    """Return whether a server could listen at this port of 127.0.0.1 now."""
     with socket.socket() as candidate:
         # Servers set this too: without it a port that was closed a moment ago seems taken.
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

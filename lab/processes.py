@@ -36,7 +36,7 @@ class Process(BaseModel, frozen=True):
     started_at: float
 
     def find(self) -> psutil.Process | None:
-        """The running process; None when it ended, also when its id now belongs to another."""
+        """Return the running process; None when it ended, also where another has its id now."""
         found = find(self.pid, self.started_at)
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
@@ -124,7 +124,7 @@ def stop(processes: Iterable[Process], graceful_seconds: float) -> None:
 
 
 def _works(process: psutil.Process) -> bool:
-    """Whether a thread of it is neither stopped nor ended; each has a status, under its own id."""
+    """Return whether any of its threads, each with its own status, is neither stopped nor ended."""
     for thread in process.threads():
         with suppress(psutil.NoSuchProcess):
             if psutil.Process(thread.id).status() not in _AT_REST:

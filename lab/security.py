@@ -32,7 +32,7 @@ def security(folder: Path) -> Security:
 
 
 def write_certificates(folder: Path) -> None:
-    """An authority of its own, and a server's and a client's certificate from it."""
+    """Write a certificate authority, and a server's and a client's certificate of it."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = _certificate("tidemark lab", None)
     for name, issuer in (("ca", None), ("server", authority), ("client", authority)):
@@ -93,7 +93,7 @@ def java_options(folder: Path) -> list[str]:
 
 
 def _certificate(name: str, issuer: Issuer | None) -> Issuer:
-    """A certificate for 127.0.0.1 and its key; without an issuer, an authority's."""
+    """Return a certificate for 127.0.0.1 and its key; without an issuer, an authority's."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signed_by, signing_key = (issuer[0].subject, issuer[1]) if issuer else (subject, key)

@@ -25,7 +25,7 @@ class State(BaseModel):
     processes: dict[str, Process] = {}
 
     def running(self) -> dict[str, int]:
-        """Process ids by name, of those that run now."""
+        """Return the process ids by name, of those that run now."""
         return {name: process.pid for name, process in self.processes.items() if process.find()}
 
 
@@ -38,7 +38,7 @@ class StateFile:
         self._path = home / "lab.json"
 
     def exists(self) -> bool:
-        """Whether a lab was ever started in this home."""
+        """Return whether a lab was ever started in this home."""
         return self._path.exists()
 
     def read(self) -> State:

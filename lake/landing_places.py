@@ -107,7 +107,7 @@ class Landing(ABC):
 
     @abstractmethod
     def is_finished(self, folder: PurePath) -> bool:
-        """Whether a folder that is listed holds a whole snapshot."""
+        """Return whether a folder that is listed holds a whole snapshot."""
 
     @abstractmethod
     def remove(self, folder: PurePath) -> None:

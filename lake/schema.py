@@ -75,7 +75,7 @@ class Table:
         return [name for name in self.key if name not in self.nullable_key]
 
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema, comments as field metadata."""
+        """Return the Arrow schema, comments as field metadata."""
         return pa.schema(
             pa.field(column.name, column.type, metadata={"doc": column.comment})
             for column in self.columns

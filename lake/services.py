@@ -47,7 +47,7 @@ class Service(ABC):
 
     @classmethod
     def running(cls, state: Path) -> Self | None:
-        """The one of a state file when it is alive and listening."""
+        """Return the service of a state file when it is alive and listening."""
         found = cls.read(state)
         return found if found and found.process() and found.listens() else None
 
@@ -56,7 +56,7 @@ class Service(ABC):
         """Return whether it accepts requests by now."""
 
     def wait(self, seconds: float) -> None:
-        """Waits until it listens.
+        """Wait until it listens.
 
         Raises:
             NotStartedError: it ended instead, or takes longer than that.
@@ -70,7 +70,7 @@ class Service(ABC):
             time.sleep(0.1)
 
     def write(self, state: Path) -> None:
-        """Writes it down, for this user only: it may hold a token."""
+        """Write the state file, for this user only, as it may contain a token."""
         write_whole(state, json.dumps(asdict(self)), 0o600)
 
     def process(self) -> psutil.Process | None:

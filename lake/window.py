@@ -39,7 +39,7 @@ class Window:
         return self.start == self.end
 
     def whole_hours(self, *, inclusive: bool = False) -> "Window":
-        """The smallest window of whole hours around this one.
+        """Return the smallest window of whole hours around this one.
 
         Args:
             inclusive: whether `end` itself is to lie inside.
@@ -49,11 +49,11 @@ class Window:
 
 
 def floor_hour(instant: datetime) -> datetime:
-    """The start of the instant's hour, UTC."""
+    """Return the start of the instant's hour, UTC."""
     return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def ceil_hour(instant: datetime) -> datetime:
-    """The first whole hour that is not before the instant, UTC."""
+    """Return the first whole hour that is not before the instant, UTC."""
     floor = floor_hour(instant)
     return floor if floor == instant else floor + HOUR

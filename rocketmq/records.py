@@ -377,7 +377,7 @@ class Snapshot:
         return round((self.finished_at - self.observed_at).total_seconds() * 1000)
 
     def header(self) -> dict[str, Any]:
-        """The one row of ``raw.snapshots``."""
+        """Return the one row of ``raw.snapshots``."""
         return {
             "snapshot_id": self.snapshot_id,
             "cluster": self.cluster,

@@ -53,7 +53,7 @@ class Account:
     secret_file: str | None = None
 
     def credentials(self, environment: Mapping[str, str] = os.environ) -> Credentials:
-        """The account as it is there now.
+        """Return the account that its place has now.
 
         Raises:
             SettingsError: it is not there.
@@ -184,7 +184,7 @@ def networks_of(environment: Mapping[str, str]) -> Networks | None:
 
 
 def _among(cluster: Cluster, clusters: Sequence[Cluster]) -> Cluster:
-    """Return a cluster with the keys of the file's clusters that are other ones."""
+    """Return a cluster with the keys of those that share none of its name servers."""
     servers = set(cluster.namesrv)
     others = (each.key for each in clusters if servers.isdisjoint(each.namesrv))
     return replace(cluster, others=tuple(others))

@@ -210,7 +210,7 @@ def load_clusters(file: Path) -> list[Cluster]:
 
 
 def read_credentials(file: Path, place: str) -> Credentials:
-    """The account in a file with ``accessKey``, ``secretKey`` and perhaps ``securityToken``.
+    """Return the account in a file with ``accessKey``, ``secretKey`` and perhaps ``securityToken``.
 
     Raises:
         SettingsError: it is not there; the message holds nothing of the file.
@@ -262,7 +262,7 @@ def _cluster(settings: ClusterSettings, folder: Path, acl_place: str) -> Cluster
 
 
 def _located(detail: ErrorDetails) -> Place:
-    """Where a mistake is; within the account only as far as names are known ones."""
+    """Return the place of a mistake, within an account only down to known names."""
     place = detail["loc"]
     if len(place) < 2 or place[0] != "acl" or place[1] in ACCOUNT_NAMES:
         return place

@@ -55,7 +55,7 @@ class Span:
     time: timedelta = timedelta(0)
 
     def reached(self, observations: int, lasted: timedelta, times: int = 1) -> bool:
-        """Whether the condition has lasted long enough, or that many times as long."""
+        """Return whether the condition has lasted long enough, or that many times as long."""
         return observations >= self.observations * times and lasted >= self.time * times
 
 
@@ -98,14 +98,14 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def fits(globs: Mapping[str, Sequence[str]], columns: Mapping[str, Any]) -> bool:
-    """Whether of every column one glob fits; a column that is not there fits only ``*``."""
+    """Return whether one glob of every column fits; a missing column fits only ``*``."""
     return all(
         "*" in patterns or _fits(patterns, columns.get(name)) for name, patterns in globs.items()
     )
 
 
 def fits_text(globs: Iterable[str], text: str) -> bool:
-    """Whether one glob fits a text, which may be empty."""
+    """Return whether one glob fits a text, which may be empty."""
     return any(_pattern(glob).match(text) for glob in globs)
 
 
@@ -131,7 +131,7 @@ HourOfDay = Annotated[str, BeforeValidator(_hour, json_schema_input_type=str)]
 
 
 def known_zone(value: Any) -> Any:
-    """The name of a time zone.
+    """Return the name of a time zone.
 
     Raises:
         ValueError: there is none of that name.

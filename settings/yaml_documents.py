@@ -95,7 +95,7 @@ def items_of(
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
 ) -> Iterator[Item[T] | str]:
-    """The valid entries of one list of a document, and a line for each mistake in it.
+    """Return the valid entries of one list of a document, and a line for each mistake in it.
 
     Args:
         file: where the document was read.
@@ -124,7 +124,7 @@ def item_at(
     located: Callable[[ErrorDetails], Place] = lambda detail: detail["loc"],
     words: Callable[[ErrorDetails], str] | None = None,
 ) -> Iterator[Item[T] | str]:
-    """The content of one part of a document, or a line for each mistake in it; see `items_of`."""
+    """Return the content of one part of a document, or a line for each mistake; see `items_of`."""
     try:
         yield Item(validate(value), file, document, base)
     except ValidationError as error:
@@ -229,13 +229,13 @@ def kind(value: Any) -> str:
 
 
 def short(value: Any, most: int = 60) -> str:
-    """A value as Python shows it, cut."""
+    """Return a value as Python shows it, cut."""
     text = repr(list(value) if isinstance(value, tuple) else value)
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space as one space."""
+    """Return the text with every run of white space as one space."""
     return " ".join(text.split())
 
 

@@ -42,7 +42,7 @@ class Document:
     repeated: tuple[tuple[Place, int], ...]
 
     def line(self, path: Sequence[str | int]) -> int:
-        """The line of the value at that path, or of the nearest thing around it, from 1."""
+        """Return the line of the value at that path, or of the nearest thing around it, from 1."""
         node, line = self.root, 1
         for step in (None, *path):
             if step is not None:
@@ -55,7 +55,7 @@ class Document:
 
 
 def parse(text: str) -> Document:
-    """Reads one YAML document.
+    """Read one YAML document.
 
     Raises:
         DocumentError: the text is not YAML, more than one document, or names Python objects.
@@ -82,7 +82,7 @@ def parse(text: str) -> Document:
 
 
 def _child(node: yaml.Node | None, step: str | int, line: int) -> tuple[yaml.Node | None, int]:
-    """The node one step below and its line; without one, no node and the line as it was."""
+    """Return the node one step below and its line; without one, no node and the line as it was."""
     if isinstance(node, yaml.MappingNode):
         # The last wins, as it does in the value.
         for key, value in reversed(node.value):

@@ -102,7 +102,7 @@ def options(
 
 
 def _is_forked() -> bool:
-    """Whether another process of the same command has warned already."""
+    """Return whether another process of the same command has warned already."""
     from orchestration.instance import forking
 
     return forking.forked

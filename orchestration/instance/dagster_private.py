@@ -16,7 +16,7 @@ RUN_PROGRAM = "dagster._cli"
 
 
 def wrong_version() -> str | None:
-    """Return the version to install where another one of Dagster is installed, else None."""
+    """Return a line with the version to install where another Dagster is installed, else None."""
     if dagster.__version__ == VERSION:
         return None
     return (

@@ -63,11 +63,11 @@ class EventLog(SqliteEventLogStorage):
         return cls(inst_data=inst_data, **config_value)
 
     def run_connection(self, run_id: str | None = None) -> AbstractContextManager[Connection]:
-        """The database of a run, in a transaction."""
+        """Return the database of a run, in a transaction."""
         return self._kept(str(run_id), lambda: SqliteEventLogStorage.run_connection(self, run_id))
 
     def index_connection(self) -> AbstractContextManager[Connection]:
-        """The database of all runs, in a transaction."""
+        """Return the database of all runs, in a transaction."""
         return self._kept(INDEX_SHARD_NAME, lambda: SqliteEventLogStorage.index_connection(self))
 
     def has_table(self, table_name: str) -> bool:
@@ -100,11 +100,11 @@ class EventLog(SqliteEventLogStorage):
                 yield connection
 
     def watch(self, run_id: str, cursor: str | None, callback: Any) -> None:
-        """Calls back for each event of a run after a place in its log."""
+        """Call back for each event of a run after a place in its log."""
         self._watching.watch_run(run_id, cursor, callback)
 
     def end_watch(self, run_id: str, handler: Any) -> None:
-        """Calls back no more."""
+        """End the calls of a watch."""
         self._watching.unwatch_run(run_id, handler)
 
     def delete_events(self, run_id: str) -> None:
@@ -136,12 +136,12 @@ class EventLog(SqliteEventLogStorage):
                 connection.execute(old_events.where(events.id.in_(first_events)))
 
     def wipe(self) -> None:
-        """Forgets everything; its files go."""
+        """Remove all runs and events, with the files."""
         self._close()
         super().wipe()
 
     def dispose(self) -> None:
-        """Closes everything."""
+        """Close all connections."""
         self._watching.close()
         self._close()
         super().dispose()

@@ -90,7 +90,7 @@ class _Server:
         return None
 
     def stop(self) -> None:
-        """Ends every run under way."""
+        """End every run under way."""
         for pid in self._pids:
             os.kill(pid, signal.SIGTERM)
 

@@ -70,7 +70,7 @@ class ForkServer(Service):
     socket: str
 
     def listens(self) -> bool:
-        """Whether its socket is there."""
+        """Return whether its socket is there."""
         return Path(self.socket).exists()
 
 
@@ -101,7 +101,7 @@ def _sources(folder: os.PathLike[str]) -> Iterator[tuple[str, int]]:
 
 
 def running(home: Home) -> ForkServer | None:
-    """The server of a home when it is alive and listening."""
+    """Return the server of a home when it is alive and listening."""
     return ForkServer.running(_state_file(home))
 
 
@@ -125,7 +125,7 @@ def up(home: Home) -> ForkServer:
 
 
 def down(home: Home) -> bool:
-    """Stops the server of a home and the runs it forked; False when none ran."""
+    """Stop the server of a home and the runs it forked; return False when none ran."""
     server = ForkServer.read(_state_file(home))
     stopped = server is not None and server.stop()
     if server is not None:
@@ -135,7 +135,7 @@ def down(home: Home) -> bool:
 
 
 def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
-    """Runs a module's ``main()`` in a forked process to its end, as if it were this process.
+    """Run a module's ``main()`` in a forked process to its end, as if it were this process.
 
     Args:
         home: whose server to use.
@@ -171,7 +171,7 @@ def run(home: Home, module: str, arguments: Sequence[str]) -> int | None:
 
 
 def start(home: Home, module: str, arguments: Sequence[str], log: Path) -> int | None:
-    """Starts a module's ``main()`` in a forked process of its own and does not wait for it.
+    """Start a module's ``main()`` in a forked process of its own, without waiting for it.
 
     Returns:
         Its process id; None as for `run`.

@@ -21,7 +21,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
     """Dagster's launcher, but for runs that the fork server of the home can take."""
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Starts the run and tags it with its process."""
+        """Start the run and tag it with its process."""
         run, origin = context.dagster_run, context.job_code_origin
         if origin is None:
             super().launch_run(context)
@@ -40,7 +40,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         self._instance.add_run_tags(run.run_id, process_tags(run.run_id, pid))
 
     def terminate(self, run_id: str) -> bool:
-        """Ends the run, by force when it does not end itself; False when it does not run."""
+        """End the run, by force when it does not end itself; return False when it does not run."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or not process_of(run_id, run.tags):
             return super().terminate(run_id)
@@ -52,7 +52,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's process runs.
+        """Return whether the run's process runs.
 
         A run that has not named its process yet has just started. One that never does is ended by
         its longest time.

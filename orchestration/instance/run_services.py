@@ -52,12 +52,12 @@ def _can_warm(catalog: CatalogConfig, settings: Settings) -> bool:
 
 
 def down(home: Home) -> bool:
-    """Stops both; False when no engine ran."""
+    """Stop both; return False when no engine ran."""
     forking.down(home)
     return engine.down(home)
 
 
 def is_up(home: Home) -> bool:
-    """Whether both run."""
+    """Return whether both run."""
     forks = not forking.SUPPORTED or forking.running(home) is not None
     return forks and engine.running(home) is not None

@@ -47,7 +47,7 @@ class CommitLog(MappedFiles):
     """The commit log of a store."""
 
     def __init__(self, root: Path) -> None:
-        """Lists the files of the store in `root`.
+        """List the files of the store in `root`.
 
         Raises:
             FileError: they cannot be listed.

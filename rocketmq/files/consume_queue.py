@@ -194,7 +194,7 @@ class PlainConsumeQueue(ConsumeQueue):
     unit = struct.Struct(">qiq")
 
     def __init__(self, folder: Path, ext_folder: Path) -> None:
-        """Lists the folders of the queue and, off by default, of its ext entries.
+        """List the folders of the queue and, off by default, of its ext entries.
 
         Raises:
             FileError: one cannot be listed.

@@ -46,7 +46,7 @@ class MappedFiles(Closable):
     """
 
     def __init__(self, folder: Path) -> None:
-        """Lists the folder.
+        """List the folder.
 
         Raises:
             FileError: the folder cannot be listed.

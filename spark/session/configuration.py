@@ -195,7 +195,7 @@ class SparkResource(LazyPySparkResource):
         super()._init_session()
 
     def session_for(self, rows: int) -> SparkSession:
-        """The session, set for work on about that many rows of offsets.
+        """Return the session, set for work on about that many rows of offsets.
 
         Planning again between the stages of a plan takes longer than a tick's thousands of rows
         take, and making code of expressions longer than some hundreds do.

@@ -88,7 +88,7 @@ class Engine(Service):
         os.environ[TOKEN] = self.token
 
     def listens(self) -> bool:
-        """Whether it holds its port: another process that responds there is no engine of ours."""
+        """Return whether it owns its port: another process that responds there is no engine."""
         process = self.process()
         try:
             connections = process.net_connections("tcp") if process else []
@@ -100,7 +100,7 @@ class Engine(Service):
 
 
 def running(home: Home) -> Engine | None:
-    """The engine of a home when it is alive and listening."""
+    """Return the engine of a home when it is alive and listening."""
     return Engine.running(state_file(home))
 
 
@@ -139,7 +139,7 @@ def up(
 
 
 def down(home: Home) -> bool:
-    """Stops the engine of a home; False when none ran."""
+    """Stop the engine of a home; return False when none ran."""
     engine = Engine.read(state_file(home))
     stopped = engine is not None and engine.stop()
     state_file(home).unlink(missing_ok=True)
