@@ -1,11 +1,13 @@
 """The HTTP application: its addresses, and the response to every failure."""
 
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -35,6 +37,13 @@ from settings.metrics import MetricsSettings
 
 API = "/api/v1"
 
+THREADS = 16
+"""Requests that are computed at once."""
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread computes before it gives way. One thread serves all probes and connections: by
+default each of the others had ten times as long before its turn, and `/healthz` waited for all."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -60,10 +69,14 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         ends = [store.start(), keeper.start(), store.copies.start()]
         yield
         for end in reversed(ends):
             end()
+        sys.setswitchinterval(before)
 
     app = FastAPI(
         title="Tidemark",

@@ -59,8 +59,11 @@ def _measured(snapshot: ByOurClock) -> Response:
 @router.post("/plan", summary="Which member would own which queue", dependencies=[JsonOnly])
 async def plan_it(snapshots: TheLive, wanted: NewPlan) -> Response:
     """Plan a group with other members, another strategy or more queues; nothing is changed."""
-    snapshot = await snapshots.of(wanted.cluster)
-    return json_response(await run_in_threadpool(planned, snapshot, wanted))
+    return await run_in_threadpool(_planned, await snapshots.of(wanted.cluster), wanted)
+
+
+def _planned(snapshot: Snapshot, wanted: NewPlan) -> Response:
+    return json_response(planned(snapshot, wanted))
 
 
 def planned(snapshot: Snapshot, wanted: NewPlan) -> dict[str, Any]:

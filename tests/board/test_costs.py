@@ -11,9 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 from fastapi.testclient import TestClient
 
+from board.application import SWITCH_SECONDS, THREADS, application
 from board.limits import Limits
+from board.store import Store
 from lake.catalog import Lake
 from tests.support.asgi import respond
 
@@ -33,6 +36,18 @@ def test_no_expression_takes_the_square_of_a_text() -> None:
     assert len(tried) > 60
     assert {"board", "lake", "rocketmq"} <= {module.partition(".")[0] for module, *_ in tried}
     assert [(module, text) for module, text, seconds in tried if seconds > 1] == []
+
+
+def test_threads_that_compute_are_few_and_give_way(store: Store) -> None:
+    """One thread serves all connections: it waited for the turn of each of the others."""
+    before = sys.getswitchinterval()
+    with TestClient(application(store), "http://127.0.0.1") as client:
+        assert client.get("/healthz").status_code == 200
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+        assert client.portal
+        limiter = client.portal.call(to_thread.current_default_thread_limiter)
+        assert limiter.total_tokens == THREADS
+    assert sys.getswitchinterval() == pytest.approx(before)
 
 
 CPU_SECONDS = 10.0

@@ -1,5 +1,11 @@
 """Pages of a snapshot taken now: groups as they are, and a plan of members."""
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+import msgspec
 import pytest
 from fastapi.testclient import TestClient
 
@@ -73,6 +79,34 @@ def test_a_plan_is_as_large_as_a_group_may_be(live: TestClient) -> None:
     assert "at most 10,000 queues, and this has 20,000" in response.json()["detail"]
     largest = plan | {"clients": 1002, "queues": 5000}
     assert len(live.post("/api/v1/plan", json=largest).json()["queues"]) == 10_000
+
+
+def test_nothing_large_is_written_in_the_thread_of_the_connections(
+    live: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan of 10,000 queues was written there, and all other requests waited."""
+    in_loop: list[bool] = []
+
+    def recorded(write: Callable[..., Any]) -> Callable[..., Any]:
+        def recording(*arguments: Any, **options: Any) -> Any:
+            in_loop.append(asyncio._get_running_loop() is not None)
+            return write(*arguments, **options)
+
+        return recording
+
+    monkeypatch.setattr(msgspec.json, "encode", recorded(msgspec.json.encode))
+    monkeypatch.setattr(jinja2.Template, "render", recorded(jinja2.Template.render))
+    wanted = {"cluster": CLUSTER, "consumer_group": "billing", "clients": 3}
+    assert live.post("/api/v1/plan", json=wanted).status_code == 200
+    for path in (
+        f"/api/v1/live/{CLUSTER}",
+        f"/live?cluster={CLUSTER}",
+        f"/plan?cluster={CLUSTER}&group=billing&clients=3",
+        "/api/v1/groups",
+        "/groups",
+    ):
+        assert live.get(path, headers=HTML).status_code == 200, path
+    assert len(in_loop) >= 6 and not any(in_loop)
 
 
 def test_the_page_of_a_plan_names_the_first_of_many(live: TestClient) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from board import connections, limits, live_snapshots, passwords
+from board import application, connections, limits, live_snapshots, passwords
 
 ROOT = Path(__file__).parents[2]
 FAILURES, BOARD = (
@@ -64,6 +64,7 @@ def test_bounds_of_the_board_are_those_of_the_code() -> None:
     )
     waiting = bounds["passwords that all peers together have compared"]
     assert waiting.startswith(f"{passwords.WAITING} wait")
+    assert bounds["requests that are computed"] == f"{application.THREADS} at once"
     times = connections.ConnectionLimits(connections=1)
     assert next(bounds[name] for name in bounds if name.startswith("time for a head")) == (
         f"{times.head_seconds:g} s, {times.body_seconds:g} s; {times.idle_seconds:g} s; "
