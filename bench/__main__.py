@@ -28,7 +28,7 @@ PARTS: dict[str, Sequence[str]] = {
 }
 """Modules of `bench`, with options that keep all of them within 40 minutes.
 
-What ``demo`` needs, the parts before it have fetched.
+The parts before ``demo`` have fetched its jars.
 """
 
 COMPARED = ("costs", "demo")

@@ -39,7 +39,7 @@ class Clusters:
 
     Attributes:
         count: how many.
-        days: how long what is computed is kept.
+        days: retention of computed rows.
         end: the newest minute.
     """
 
@@ -128,13 +128,13 @@ def _spreads(costs: Sequence[Cost], form: str = ".1f") -> list[str]:
 
 
 def _maintained(old: Side) -> list[str]:
-    """Run maintenance once; return what it cost."""
+    """Run maintenance once; return its cost."""
     cost = old.dagster("job", "execute", "-m", "orchestration.definitions", "-j", "maintain")
     return ["maintenance", f"{cost.cpu:.1f}", f"{cost.wall:.1f}"]
 
 
 def _reads(old: Side, clusters: Clusters) -> Iterator[list[str]]:
-    """Yield what reading costs a person."""
+    """Yield the cost of commands and pages that a person uses to read."""
     name = f"{CLUSTER}-{clusters.count - 1}"
     shown = ("show", "progress.groups", "--where", f"cluster='{name}'", "--limit", "20")
     yield [

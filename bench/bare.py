@@ -1,4 +1,4 @@
-"""The floor of a collector: the same requests over bare connections, and nothing else."""
+"""The lowest cost of a collector: the same requests over bare connections."""
 
 import asyncio
 from collections.abc import Iterable

@@ -62,7 +62,7 @@ class Period:
 
 
 def main() -> None:
-    """Run it, print what goes on, and write the section of the page."""
+    """Run it, print each step, and write the section of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--groups", type=int, default=250, help="of the past; 64 queues each")
@@ -128,7 +128,7 @@ def _running(command: Sequence[str], home: Home, environment: dict[str, str]) ->
 
 
 def _periods(home: Home, start: datetime, hours: int, calm: float) -> list[Period]:
-    """Let ticks go on, compute the hours again meanwhile, and let ticks go on."""
+    """Run ticks alone, then beside a backfill, then alone again."""
     moments = [datetime.now(UTC)]
 
     def passed(text: str) -> None:

@@ -48,7 +48,7 @@ class Cost:
     cpus: list[float] = field(default_factory=list)
 
     def measure(self, work: Callable[[], object]) -> None:
-        """Do it once in this process and keep what it took."""
+        """Do it once in this process and keep its times."""
         wall, cpu = time.perf_counter(), time.process_time()
         work()
         self.walls.append(time.perf_counter() - wall)
@@ -220,7 +220,7 @@ def _wait_until_stored(large: Large, target: ClusterTarget) -> None:
 
 
 def _require_right(snapshot: Snapshot, path: Path, large: Large) -> None:
-    """Compare what was landed with what the brokers were given."""
+    """Compare the landed rows with the contents that the brokers loaded."""
     expected = {
         (broker, group, topic, queue_id, offset)
         for broker in ("broker-a", "broker-b")

@@ -85,11 +85,11 @@ class Side:
         self._run([self._bin("python"), "-c", PUT, *map(str, arguments)])
 
     def tidemark(self, *arguments: str) -> Cost:
-        """Run the command and return what it cost."""
+        """Run the command and return its cost."""
         return self._cost("tidemark", arguments)
 
     def dagster(self, *arguments: str) -> Cost:
-        """Run Dagster's command and return what it cost."""
+        """Run Dagster's command and return its cost."""
         return self._cost("dagster", arguments)
 
     def _cost(self, program: str, arguments: Sequence[str]) -> Cost:
@@ -103,7 +103,7 @@ class Side:
         return Cost(wall, services + _of_children() - children)
 
     def peer(self, *hours: str) -> Cost:
-        """Let DuckDB compute queues and groups of these hours, and return what that cost."""
+        """Let DuckDB compute queues and groups of these hours, and return the cost."""
         before, started = _of_children(), time.perf_counter()
         self._run([self._bin("python"), "-m", "bench.peer", str(self.home), *hours])
         return Cost(time.perf_counter() - started, _of_children() - before)
@@ -167,7 +167,7 @@ def side(checkout: Path, start: datetime, groups: int) -> Iterator[Side]:
 def measure(
     checkouts: Sequence[Path], groups: int, ticks: int, hours: int
 ) -> list[tuple[str, list[Cost]]]:
-    """Return what each step costs, checkout by checkout in turns; DuckDB is a step of its own.
+    """Return the cost of each step, checkout by checkout in turns; DuckDB is a step of its own.
 
     Args:
         checkouts: the checkouts.

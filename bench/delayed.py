@@ -35,7 +35,7 @@ def _run(brokers: dict[str, str], sockets: list[socket.socket], delay: float) ->
 
 
 class _Side(asyncio.Protocol):
-    """One end of a connection; what it receives, the other end sends later."""
+    """One end of a connection; the other end sends the received bytes later."""
 
     def __init__(self, delay: float):
         self.delay = delay

@@ -39,7 +39,7 @@ WARM_UP = 0.1
 
 @dataclass(frozen=True)
 class Fault:
-    """One strike: a broker responds to nobody from `start` to `end`."""
+    """One strike: a broker does not respond from `start` to `end`."""
 
     kind: str
     broker: str

@@ -145,7 +145,7 @@ TARGETS = {
     "responses": (responses_target, "*.body"),
     "frame": (frame_target, "*.hdr"),
 }
-"""By name: what makes the target, and the files it starts from."""
+"""The function that makes a target, and its first files, by name."""
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Size:
 
     Attributes:
         rows: group queues.
-        ticks: what warm ticks cost.
+        ticks: costs of warm ticks.
         memory: largest resident set of the engine so far, in GB.
     """
 

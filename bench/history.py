@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _live(home: Home, ticks: int, days: float | None) -> tuple[Weight, Weight, float | None]:
-    """Let a home tick; return what it weighs after one tick and after all, and a tick's end."""
+    """Let a home tick; return its size after one tick and after all, and a tick's end."""
     prepare(home)
     os.environ.pop("TIDEMARK_NAMESRV", None)
     os.environ["DAGSTER_HOME"] = str(home.dagster)

@@ -39,7 +39,7 @@ def unreachable_addresses(ports: list[int]) -> tuple[bytes, Serve]:
 
 
 def host_names(ports: list[int]) -> tuple[bytes, Serve]:
-    """10,000 host names that nobody knows."""
+    """10,000 host names that do not resolve."""
     names = {f"b{it}": f"tidemark-{it}.invalid:{ports[0]}" for it in range(ADVERTISED)}
     return listing(names), nothing
 
@@ -185,7 +185,7 @@ def honest() -> Bodies:
 
 
 def responding(bodies: Bodies) -> Serve:
-    """Respond with these bodies, else as an honest broker; to other requests not at all."""
+    """Respond with these bodies or as an honest broker; leave other requests without a response."""
     known = honest() | bodies
 
     async def serve(code: int, opaque: int, send: Send) -> None:

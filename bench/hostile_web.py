@@ -339,7 +339,7 @@ def plans(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def measured(checkout: Path, home: Path, seconds: float) -> dict[str, str]:
-    """Return what each attack costs a checkout."""
+    """Return the cost of each attack for a checkout."""
     board = Board(checkout, home)
     found: dict[str, str] = {}
     parts = (passwords(board, seconds), addresses(board), unreachable(board), connections(board))

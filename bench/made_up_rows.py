@@ -1,4 +1,4 @@
-"""Rows of a made-up cluster in SQL: what each table would hold, minute by minute.
+"""Rows of a made-up cluster in SQL, for each table and minute.
 
 Values follow from the pair of group and topic, and from the minute alone: a daily wave of messages,
 one group that stopped consuming, one that falls behind, one with a nightly batch, one rewound.

@@ -120,7 +120,7 @@ def deliverer(module: str, home: Home, target: str) -> subprocess.Popen[str]:
     Args:
         module: has the option ``--deliver HOME TARGET``.
         home: of the incidents.
-        target: what it delivers to.
+        target: the address of deliveries.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, "--deliver", str(home.path), target],

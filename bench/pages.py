@@ -120,7 +120,7 @@ def _pages(
 def _polled(
     address: str, process: psutil.Process, pollers: int, made_up: MadeUp
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what the server takes while many fetch pages for a minute."""
+    """Yield the costs of the server while many clients fetch pages for a minute."""
     if not pollers:
         return
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}"
@@ -152,7 +152,7 @@ def _cpu(process: psutil.Process) -> float:
 
 
 def fetched(address: str) -> bytes:
-    """Return what a browser gets, or Prometheus where it is the page of metrics."""
+    """Return the page as a browser gets it, or as Prometheus gets the page of metrics."""
     headers = {"Accept": "text/html"} if "/metrics" not in address else {"Accept-Encoding": "gzip"}
     request = urllib.request.Request(address, headers=headers)
     with urllib.request.urlopen(request, timeout=120) as response:

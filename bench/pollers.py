@@ -1,4 +1,4 @@
-"""Ticks while many browsers poll the board, compared with ticks while nobody does.
+"""Ticks while many browsers poll the board, compared with ticks without pollers.
 
 ``python -m bench.pollers [--home FOLDER] [--days 30] [--pollers 20] [--pairs 10]``. The home has a
 made-up history (`bench.made_up`) of one cluster, and a minute of another (`bench.past`) for each
@@ -51,7 +51,7 @@ def main() -> None:
 def _pairs(
     side: Side, address: str, made_up: MadeUp, pollers: int, count: int
 ) -> tuple[list[tuple[Cost, Cost]], list[float]]:
-    """Return what ticks cost without pollers and with them, and how long pages took."""
+    """Return the costs of ticks without and with pollers, and the times of pages."""
     side.tidemark("engine", "up")
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}"
     pages: list[float] = []

@@ -46,7 +46,7 @@ DURING = (Minute(15, impossible=True), Minute(20))
 REGIONS = ("tick", "maintenance", "backup")
 
 MARKS = "marks"
-"""File in which the recorded process writes what it begins, and what it has acknowledged."""
+"""File in which the recorded process writes begun and acknowledged operations."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Marks:
     is_backed_up: bool = False
 
     def read(self, call: Call, root: Path) -> None:
-        """Take over what a call has written into the file of marks."""
+        """Apply the mark that a call has written into the file of marks."""
         if call.name == "write" and f"<{root / MARKS}>" in call.arguments[0]:
             kind, _, text = call.arguments[1].strip('"').removesuffix("\\n").partition(" ")
             if kind == "begin":
@@ -195,7 +195,7 @@ def _checked(
     backed_up: Contents,
     tick: Callable[[Home], float],
 ) -> list[str]:
-    """Start again after a cut; return what is wrong then."""
+    """Start again after a cut; return the faults that are found then."""
     home = Home.of(root / "home")
     problems = []
     for minute in DURING:
@@ -234,7 +234,7 @@ def _fork_server(home: Home) -> Iterator[forking.ForkServer]:
 
 
 def _use(home: Home, warm: Engine, server: forking.ForkServer) -> None:
-    """Have a home use what runs elsewhere, in a session that knows none of its files."""
+    """Let a home use services that run elsewhere, in a session without its files."""
     home.engine.mkdir(parents=True, exist_ok=True)
     replace(warm, session_id=str(uuid.uuid4())).write(home.engine / "engine.json")
     server.write(home.engine / "fork_server.json")

@@ -52,7 +52,7 @@ class Call:
     Attributes:
         name: of the call.
         arguments: as strace writes them.
-        result: what it returned.
+        result: its result.
         begun: number of the call that was the newest when this one began.
     """
 
@@ -63,7 +63,7 @@ class Call:
 
 
 def record(command: Sequence[str], log: Path, **options: object) -> None:
-    """Run a command to its end and record what it and its children do to files.
+    """Run a command to its end and record the changes of files by it and its children.
 
     Raises:
         CalledProcessError: it failed.
@@ -137,7 +137,7 @@ def _bytes(argument: str) -> bytes:
 
 @dataclass(eq=False)
 class Node:
-    """A file: what it held when it was last synced, and what was written since.
+    """A file: its content when it was last synced, and the writes since.
 
     Attributes:
         synced: its content that survives.
@@ -148,7 +148,7 @@ class Node:
     writes: list[tuple[int, int, bytes | None]] = field(default_factory=list)
 
     def content(self, chance: random.Random | None = None) -> bytes:
-        """Return all that was written, or by chance a part of what was not synced."""
+        """Return the content with all writes, or with a random part of the unsynced ones."""
         found = bytearray(self.synced)
         for _, at, data in self.writes:
             if chance and chance.random() < 0.5:
@@ -200,7 +200,7 @@ class Disk:
         self._number = 0
 
     def apply(self, call: Call) -> None:
-        """Take over what a call has changed."""
+        """Apply the changes of a call."""
         self._number += 1
         act = getattr(self, f"_{call.name}", None) or getattr(self, f"_{_SAME[call.name]}")
         act(call)

@@ -55,8 +55,8 @@ def plot(
 
     Args:
         name: of the file, and of no other plot.
-        title: what the picture shows.
-        axes: what x and y are, with units.
+        title: the title of the picture.
+        axes: the names of x and y, with units.
         lines: points by the name of the line.
         scale: of both axes, ``linear`` or ``log``.
 

@@ -60,7 +60,7 @@ class Result:
         expected: transitions there were.
         missing: by receiver, transitions that it was never notified of.
         repeated: by receiver, messages that repeated something.
-        wrongly_escalated: incidents that somebody had acknowledged and that escalated.
+        wrongly_escalated: acknowledged incidents that escalated.
     """
 
     expected: int

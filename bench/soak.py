@@ -44,7 +44,7 @@ def soak(
 
     Args:
         disturbed: a lake in which ticks are killed.
-        undisturbed: one in which nobody kills anything.
+        undisturbed: a lake without kills.
         kills: how many ticks to kill.
         seed: of the moments.
         report: called with what happens, one line each.
@@ -53,7 +53,7 @@ def soak(
         Names of the tables that differ from those of the undisturbed run, at best none.
 
     Raises:
-        RuntimeError: a tick that nobody killed failed.
+        RuntimeError: a tick that was not killed failed.
         CalledProcessError: a compaction failed.
     """
     start = floor_hour(datetime.now(UTC)) - 6 * HOUR
@@ -78,7 +78,7 @@ def rows_of(lake: Lake, table: Table) -> list[str]:
     """The rows about the made-up cluster; some tables name it in a subject or an id only."""
     rows = lake.read(table)
     if table is alerting.INCIDENTS:
-        rows = rows.drop_columns("written_at")  # by the clock of whoever wrote it
+        rows = rows.drop_columns("written_at")  # by the clock of its writer
     return [row for row in text_of(rows) if CLUSTER in row]
 
 
@@ -108,7 +108,7 @@ def _killing(
 
 
 def started_tick(home: Home) -> subprocess.Popen[str]:
-    """Start a tick on what has landed; its errors are in ``tick.log`` of the home."""
+    """Start a tick on landed snapshots; its errors are in ``tick.log`` of the home."""
     ours = ("TIDEMARK_", "DAGSTER_", "SPARK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.Popen(

@@ -126,7 +126,7 @@ def _responses(large: Large, broker: str) -> dict[tuple[int, str], bytes]:
 
 
 def answering(known: dict[tuple[int, str], bytes]) -> asyncio.Protocol:
-    """A connection that has a response for known requests and topics; else nobody is online."""
+    """A connection with responses to known requests and topics; other groups are offline."""
     return _StandIn(known)
 
 

@@ -74,7 +74,7 @@ def main() -> None:
 
 @contextmanager
 def _side(path: Path, threshold: int) -> Iterator[Side]:
-    """A home with a warm engine, whose rules are true of who is further behind than that."""
+    """A home with a warm engine, whose rules are true of groups further behind than that."""
     rules = path / "rules.yaml"
     lines = [
         f"  - {{name: lag-{number}, kind: lag, threshold: {threshold}, for: 1}}\n"

@@ -57,9 +57,9 @@ class Lab:
 
     Attributes:
         cluster: its brokers.
-        producers: sends what remoting members get.
-        grpc_producers: sends what members behind the Proxy get; None without a proxy.
-        spans: what went on.
+        producers: sends the messages of remoting members.
+        grpc_producers: sends the messages of members behind the Proxy; None without a proxy.
+        spans: the events of the hour.
     """
 
     cluster: LabCluster
@@ -69,7 +69,7 @@ class Lab:
 
     @contextmanager
     def span(self, name: str, *rules: str) -> Iterator[None]:
-        """Write down that something goes on."""
+        """Record the span of an event."""
         start = datetime.now(UTC)
         print_line(f"{start:%H:%M:%S} {self.cluster.home.name}: {name}")
         yield
@@ -78,7 +78,7 @@ class Lab:
 
 @contextmanager
 def booted(folder: Path, version: str, brokers: int) -> Iterator[Lab]:
-    """Boot a cluster, with a Proxy where the version has one, and what sends messages."""
+    """Boot a cluster with producers, and with a Proxy where the version has one."""
     proxy = "cluster" if version >= "5" else None
     lite = {"enableLmq": "true", "enableMultiDispatch": "true"} if version >= "5.5" else {}
     cluster = LabCluster.up(
@@ -122,7 +122,7 @@ class HealthyLife:
         self._produce(1)
 
     def live(self, start: float, seconds: float) -> None:
-        """Let happen what happens in an hour, and return at its end."""
+        """Cause the events of an ordinary hour, and return at its end."""
         steps: tuple[tuple[float, str, tuple[str, ...], Callable[[], None]], ...] = (
             (0.10, "a burst", (), self._burst),
             (0.15, "processes restarted one by one", (), self._restart_one_by_one),

@@ -1,4 +1,4 @@
-"""The faults: what goes wrong with a group, and which rules name it."""
+"""The faults of groups, and the rules that should fire about each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

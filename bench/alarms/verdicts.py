@@ -45,7 +45,7 @@ def firings(incidents: Iterable[Mapping[str, Any]]) -> list[Firing]:
     found = []
     for row in incidents:
         cluster = row["cluster"] or ""
-        # A subject does not tell: a broker's has as many parts as a group's.
+        # The subject does not show it: a broker's has as many parts as a group's.
         evidence = json.loads(row["evidence"] or "{}").get("row") or {}
         ends = [each["at"] for each in row["transitions"] if "RESOLVED" in each["transition"]]
         for each in row["transitions"]:
@@ -67,7 +67,7 @@ def firings(incidents: Iterable[Mapping[str, Any]]) -> list[Firing]:
 
 
 def false_alarms(fired: Iterable[Firing], spans: Sequence[Span]) -> list[Firing]:
-    """Return what fired about healthy consumers, or about Tidemark, and was no truth."""
+    """Return false alarms: firings about healthy consumers, or wrong ones about Tidemark."""
     return [
         firing
         for firing in fired
@@ -80,7 +80,7 @@ def false_alarms(fired: Iterable[Firing], spans: Sequence[Span]) -> list[Firing]
 
 
 def healthy_table(consumers: Sequence[Consumer], false: Sequence[Firing]) -> str:
-    """One row for each healthy group: what it does, and how many incidents fired about it."""
+    """Return a row for each healthy group: its habit, and the number of incidents that fired."""
     rows = [
         [
             f"`{consumer.name}`",
@@ -140,7 +140,7 @@ class Verdict:
 def judge(
     faults: Sequence[Fault], began: Mapping[str, datetime], fired: Sequence[Firing]
 ) -> list[Verdict]:
-    """Return what became of each fault: what fired about its group while it lasted."""
+    """Return a row for each fault: the incidents that fired about its group while it lasted."""
     verdicts = []
     for fault in faults:
         name = fault.consumer.name

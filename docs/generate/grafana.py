@@ -107,7 +107,7 @@ def _panel(panel: Panel) -> Any:
         .no_value("unknown")
     )
     if panel.kind == "series":
-        # A gap is a gap: what is unknown is not drawn over.
+        # Unknown values are not drawn over: a gap stays a gap.
         made = made.min(0).fill_opacity(8).span_nulls(False)
     for expression, legend in panel.queries:
         query = prometheus.Dataquery().expr(expression).legend_format(legend)

@@ -8,12 +8,12 @@ class Panel:
     """One panel.
 
     Attributes:
-        title: what it shows.
+        title: its title.
         queries: expressions with their legends.
         unit: unit of Grafana.
         kind: ``series`` | ``number`` | ``table``.
         width: of 24 columns.
-        description: what a reader may not guess.
+        description: facts that the title does not show.
     """
 
     title: str

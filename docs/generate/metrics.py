@@ -15,7 +15,7 @@ EXPRESSIONS = Path(__file__).parents[2] / "deploy" / "prometheus" / "known-expre
 
 
 def metrics_page() -> str:
-    """Return the page of every metric with its labels, and of what `/metrics` does not serve."""
+    """Return the page of every metric with its labels, and of metrics that are not served."""
     parts = [part for family, words in FAMILIES.items() for part in _family(family, words)]
     return page(
         "Metrics",

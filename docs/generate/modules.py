@@ -24,11 +24,11 @@ ROOMS = (
     "lab",
     "bench",
 )
-"""Top-level packages, in the order of a run: nothing imports what stands after it."""
+"""Top-level packages in the order of a run; no package imports a later one."""
 
 
 def modules_page() -> str:
-    """Return the page of every module with what it holds."""
+    """Return the page of all modules with their first lines."""
     parts = []
     for room in ROOMS:
         rows = [(code(name), line) for name, line in first_lines(room)]

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def add_incidents(lake: Lake, made_up: MadeUp) -> str:
-    """Add incidents, who was notified of them, and silences; return the id of the worst."""
+    """Add incidents, notifications and silences; return the id of the most severe incident."""
     lag = made_up.lag(0)
     reason = f"broker-a/0: commit stays at 3000000, {lag // 16} unconsumed messages; and 15 more"
     row = {"lag": lag, "readable_lag": lag, "delay_ms": 2_460_000, "health_reason": reason}

@@ -15,7 +15,7 @@ ROWS = {
     "snapshots": "each snapshot (`raw.snapshots`)",
     "pipeline": "Tidemark's own work, by the clock",
 }
-"""Source of a kind to what a rule of the kind is evaluated on."""
+"""Source of a kind to the rows on which its rules are evaluated."""
 
 
 def kinds_page() -> str:

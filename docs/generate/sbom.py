@@ -1,4 +1,4 @@
-"""The bill of materials of a release, as CycloneDX: what the locks pin, with checksums.
+"""The bill of materials of a release, as CycloneDX: the locked packages, with checksums.
 
 It has no date, no random number and no address of a registry: the same locks give the same file.
 Packages of Python that only development and tests need have the scope ``excluded``; no image has

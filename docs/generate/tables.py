@@ -12,7 +12,7 @@ NAMESPACES = {
     "quality": "Validation results, the quarantine, and decisions of people on it.",
     "alerting": "Alerts, incidents and notifications.",
 }
-"""Namespace to what its tables hold."""
+"""Namespace to the contents of its tables."""
 
 _EXPECTATION_COLUMNS = ("expectation", "severity", "expected", "validated", "type")
 

@@ -98,7 +98,7 @@ def taken_over(lake):
 
 
 def refused(process):
-    """The one line of a process that goes on and must not commit."""
+    """The one line of a process that continues without a lease and must not commit."""
     os.kill(process.pid, signal.SIGCONT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 1, output

@@ -1,4 +1,4 @@
-"""Maintenance: which hours of the timeline are thinned, and what a damaged table stops."""
+"""Maintenance: thinned hours of the timeline, and the effect of a damaged table."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -80,7 +80,7 @@ def maintained(lake: Lake, damaged: str, monkeypatch: pytest.MonkeyPatch) -> lis
 def test_a_damaged_table_keeps_no_other_growing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All tables behind it grew until a person had put back its file."""
+    """Otherwise all later tables would grow until a person restores its file."""
     rows = {"observed_at": minute(0), "snapshot_id": "s", "cluster": "lab"}
     lake.append(raw.TOPICS, [rows])
     lake.append(quality.QUARANTINE, [{"observed_at": minute(0), "table": "raw.topics"}])
@@ -126,7 +126,7 @@ def test_a_lost_lease_ends_it_before_the_next_table(
 def test_raw_rows_stay_where_their_removal_cannot_be_recorded(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recomputation of their hours would replace what was computed from them by nothing."""
+    """A recomputation of their hours would remove the rows computed from them."""
     for table in (raw.SNAPSHOTS, raw.TOPICS, alerting.ALERTS):
         lake.append(table, [{"observed_at": minute(0)}])
     *statements, _ = maintained(lake, raw.SNAPSHOTS.name, monkeypatch)

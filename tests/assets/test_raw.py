@@ -1,4 +1,4 @@
-"""A tick loads what it then computes, and nothing else."""
+"""A tick loads exactly the snapshots that it then computes."""
 
 from datetime import UTC, datetime, timedelta
 

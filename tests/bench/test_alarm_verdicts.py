@@ -60,7 +60,7 @@ def test_a_pending_incident_has_not_fired():
 
 
 def test_a_group_that_resolved_after_a_restart_is_still_false():
-    """Only what the restart itself is may fire; its consumers were healthy."""
+    """Only incidents about the restart itself may fire; its consumers were healthy."""
     restart = Span(name="restart", start=minute(4), end=minute(5), rules=("broker-down",))
     fired = verdicts.firings(
         [

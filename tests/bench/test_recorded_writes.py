@@ -1,4 +1,4 @@
-"""The disk after a power cut, by a record of writes, compared with what was written."""
+"""The disk after a power cut, from a record of writes, compared with the writes."""
 
 import random
 import shutil
@@ -45,7 +45,7 @@ shutil.rmtree(root / "gone")
 
 
 def recorded(tmp_path, root, code, *arguments):
-    """The disk before what was recorded, and the calls."""
+    """The disk before the recorded calls, and these calls."""
     disk, log = Disk(root), tmp_path / "log"
     record([sys.executable, "-c", code, str(root), *arguments], log, cwd=ROOT)
     return disk, list(calls(log, root))

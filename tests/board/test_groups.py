@@ -1,4 +1,4 @@
-"""``/api/v1/groups`` and ``/clusters``: what stands in the newest rows, and nothing else."""
+"""``/api/v1/groups`` and ``/clusters`` return exactly the newest rows."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""``/incidents`` and ``/silences``: what people do is recorded with who and why."""
+"""``/incidents`` and ``/silences``: actions are recorded with person and reason."""
 
 import json
 import re
@@ -194,7 +194,7 @@ def test_a_wrong_silence_is_a_problem(reader: TestClient, wanted: dict[str, obje
 def test_half_a_character_is_a_problem(
     client: TestClient, firing: str, wanted: dict[str, object]
 ) -> None:
-    """It was kept, and from then on nobody could see any silence, nor the page of incidents."""
+    """Once stored, it would break the list of silences and the page of incidents."""
     body = json.dumps({"match": {"rule": ["*"]}, "duration": "2h"} | wanted)
     assert client.post("/api/v1/silences", content=body, headers=JSON).status_code == 400
     assert client.get("/api/v1/silences").json()["items"] == []

@@ -1,4 +1,4 @@
-"""A cluster that does not respond holds up those who want a snapshot of it, and nobody else."""
+"""A cluster that does not respond delays only requests for its own snapshot."""
 
 import asyncio
 import http.client

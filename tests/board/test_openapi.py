@@ -1,4 +1,4 @@
-"""Every response of the API is what its OpenAPI document declares."""
+"""Every response of the API conforms to its OpenAPI document."""
 
 import time
 from collections.abc import Iterator

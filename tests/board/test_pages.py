@@ -1,4 +1,4 @@
-"""The pages as HTML: what they show, in which language, and that names of strangers stay text."""
+"""The pages as HTML: contents, language, and names of strangers that stay text."""
 
 import json
 import re

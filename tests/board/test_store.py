@@ -52,7 +52,7 @@ def test_a_snapshot_without_queues_hides_no_group(store: Store, filled: Lake) ->
 
 
 def test_the_file_of_a_broker_hides_no_cluster(store: Store, filled: Lake) -> None:
-    """Files of one broker are shown where nobody observes their cluster as a whole."""
+    """Files of one broker are shown where no collector observes the whole cluster."""
     at = board_home.now() + timedelta(seconds=30)
     one = [board_home.group("mailer", lag=7)]
     board_home.add_snapshot(filled, at, one, source="store")

@@ -49,7 +49,7 @@ def headers(home):
 
 
 def watching(home, clusters, every, until):
-    """Watch clusters until ``until(reported, complained)``; what was reported and complained of."""
+    """Watch clusters until ``until(reported, complained)``; return both lists of lines."""
     reported, complained = [], []
     shared = Shared.of_home(home)
 
@@ -151,7 +151,7 @@ def test_a_snapshot_has_less_time_than_its_interval(home, monkeypatch):
 
 
 def test_every_few_snapshots_one_is_deep(home, monkeypatch):
-    """By what is remembered, so also from process to process; one that failed is tried again."""
+    """The memory decides, so also from process to process; a failed one is tried again."""
     given = []
 
     async def collect(target):
@@ -300,7 +300,7 @@ def test_a_snapshot_that_cannot_be_written_ends_no_collection(home, caplog, monk
 
 
 def test_one_cluster_never_touches_another(home, caplog, monkeypatch):
-    """Whatever goes wrong with one: no account, a mistake of ours, a name nobody knows."""
+    """Faults of one cluster: no account, a mistake of ours, an unknown name."""
     caplog.set_level(logging.CRITICAL)
     real = snapshots.collect
 

@@ -1,4 +1,4 @@
-"""One process at a time collects a cluster, and nobody waits for one that hangs."""
+"""One process at a time collects a cluster, and no other waits for one that hangs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The dashboards under ``deploy/grafana`` are those of the code, and name what is exported."""
+"""The dashboards under ``deploy/grafana`` are those of the code, and use exported metrics."""
 
 import json
 import re

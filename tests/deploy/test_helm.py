@@ -1,4 +1,4 @@
-"""The chart: what helm makes of it is valid, restricted, and calls real commands."""
+"""The Helm chart renders valid and restricted resources that call real commands."""
 
 import os
 import re
@@ -219,7 +219,7 @@ def test_an_engine_runs_unless_spark_is_outside():
 @needs_helm
 @each_values
 def test_pods_share_no_disk(values):
-    """They share PostgreSQL and the bucket; what a container writes to is its own."""
+    """They share PostgreSQL and the bucket; each container writes to a volume of its own."""
     assert kinds(values, "PersistentVolumeClaim") == {}
     environment = kinds(values, "ConfigMap")["tide-env"]["data"]
     for place in ("TIDEMARK_WAREHOUSE", "TIDEMARK_LANDING"):

@@ -1,4 +1,4 @@
-"""The image: what it installs is locked, and it runs as nobody special."""
+"""The image: its packages are locked, and it runs as an ordinary user."""
 
 import re
 import tomllib

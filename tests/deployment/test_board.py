@@ -1,4 +1,4 @@
-"""The board of a deployment shows what it has read while PostgreSQL or the bucket is gone."""
+"""The board of a deployment shows its rows in memory while PostgreSQL or the bucket is down."""
 
 import subprocess
 import time

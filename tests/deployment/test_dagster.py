@@ -78,7 +78,7 @@ def process(arguments, log, env):
 
 
 def until(done, processes):
-    """Wait for what is done by processes, each with its log; none of them may end before."""
+    """Wait for a condition while processes run, each with its log; none may end before."""
     deadline = time.monotonic() + SECONDS
     while not (found := done()):
         running = all(process.poll() is None for process in processes)

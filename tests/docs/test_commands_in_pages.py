@@ -21,7 +21,7 @@ PAGES = [
 ]
 
 OF_ALL = {"--debug", "--home", "--help"}
-"""Options that stand before the command."""
+"""Options that precede the command."""
 
 
 def lines_of_code(page: Path) -> Iterator[str]:

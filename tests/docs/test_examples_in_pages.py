@@ -44,7 +44,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "capacity": mistakes_of_entries(machines_file.read),
     "quality": mistakes_of_entries(tolerances.read),
 }
-"""First key of a file to what reads it, and raises or fails for a mistake."""
+"""First key of a file to its reader, which raises or fails for a mistake."""
 
 
 @pytest.mark.parametrize(("page", "text"), examples(), ids=[page for page, _ in examples()])

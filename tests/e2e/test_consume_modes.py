@@ -1,4 +1,4 @@
-"""Each cell of the table of numbers, measured: real clients of every kind against what ticks say.
+"""Each cell of the table of numbers, measured: real clients of every kind against ticks.
 
 Every group finishes a first batch of messages and never ends with one of the second batch. So the
 truth stands still: that many messages are unfinished, of that age, and none is finished any more.
@@ -261,7 +261,7 @@ CELLS = [
 
 @pytest.mark.parametrize(("of", "client", "number"), CELLS)
 def test_a_number_is_what_the_table_says(seen, of, client, number):
-    """A fact is the truth, a bound is on its side of it, and what nobody knows is NULL."""
+    """A fact is the truth, a bound is on its side of it, and an unknown number is NULL."""
     rows, truths = seen[of].rows, seen[of].truths
     *_, row = rows[client.name]
     assert row["consume_kind"] == client.kind

@@ -1,4 +1,4 @@
-"""A controller makes a slave the master: what snapshots and events show of it.
+"""Snapshots and events when a controller makes a slave the master.
 
 A slave has the commits of its master only every minute or so, so its own may truly be older, until
 the clients commit again. A busy one may also lack the last messages. The events name that cause.
@@ -144,7 +144,7 @@ def test_the_slave_is_seen_as_master(failover):
 
 
 def test_a_rewind_is_one_that_the_new_master_reports(failover):
-    """Each has its cause: nobody reset anything."""
+    """Each event has its cause, which is no reset."""
     steps = failover.steps
     truly = {key for older, newer in steps for key in fallen(commits(older), commits(newer))}
     rewound = [row for row in failover.events if row["kind"] == "REWOUND"]

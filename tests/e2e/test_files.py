@@ -1,6 +1,6 @@
-"""Files that were read between snapshots of brokers: a tick compares them with what brokers report.
+"""Files that were read between snapshots of brokers, with which a tick compares them.
 
-No broker is needed: ticks load what has landed, whoever landed it.
+No broker is needed: ticks load landed snapshots of any origin.
 """
 
 from dataclasses import replace

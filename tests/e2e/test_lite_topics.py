@@ -1,4 +1,4 @@
-"""Lite topics of RocketMQ 5.5 behind a Proxy, compared with what their consumer counted.
+"""Lite topics of RocketMQ 5.5 behind a Proxy, compared with the counts of their consumer.
 
 A lite topic lies in a light queue of its own, inside a topic that its group is bound to. No broker
 lists it. Only a Proxy in cluster mode serves them.
@@ -39,7 +39,7 @@ class Seen:
         working: a deep one, while the consumer works.
         left: one after the consumer left.
         limited: one that may measure a single lite topic.
-        finished: what the consumer had finished when it left.
+        finished: messages that the consumer had finished when it left.
         broker: the address of the only broker.
     """
 

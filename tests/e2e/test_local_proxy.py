@@ -1,4 +1,4 @@
-"""gRPC clients of a Proxy with the broker in it, on a RocksDB store, beside what they counted.
+"""gRPC clients of a Proxy with the broker in it, on a RocksDB store, against their counts.
 
 From 5.5 on the broker also keeps popped messages in its key-value store, where the commit follows
 the acknowledgements, and names retry topics anew.

@@ -87,7 +87,7 @@ def recreated(minute: int) -> State:
 
 
 def expired(minute: int) -> State:
-    """Slow; after forty minutes the broker deletes what it has not read."""
+    """A slow group; after forty minutes the broker deletes messages that it has not consumed."""
     return State(10_000 + 10 * minute, 8000 + minute, first=9000 if minute >= 40 else 0)
 
 

@@ -1,6 +1,6 @@
 """Three hours of a cluster's life, tick by tick, then computed again: the rows must be the same.
 
-No broker is needed: ticks load what has landed, whoever landed it.
+No broker is needed: ticks load landed snapshots of any origin.
 """
 
 import html
@@ -117,7 +117,7 @@ def test_a_rate_is_the_difference_over_the_seconds_between(ticked):
 
 
 def dated_by(lake, before, after):
-    """g-slow in minute 65 stands at a message written between two earlier observations."""
+    """The commit of g-slow in minute 65 is a message written between two earlier observations."""
     found = rows(lake, "progress.queues", broker="broker-b", topic="orders", queue_id=0)
     (row,) = of(found, PAST[5], consumer_group="g-slow")
     stored = START + timedelta(minutes=row["consumer_offset"] / 60 - 30)
@@ -206,7 +206,7 @@ def test_a_broken_invariant_fails_its_check_and_stays(ticked):
 
 
 def test_numbers_of_a_group_are_those_of_plain_python(ticked):
-    """`tidemark lag` reckons in Python what Spark reckons here; one must not drift."""
+    """`tidemark lag` computes in Python the same numbers as Spark here; they must agree."""
     valid = [minute for minute in PAST if minute is not LATE]
     valid = [minute for minute in valid if not (minute.corrupt or minute.unreachable)]
     found = rows(ticked, "progress.groups")

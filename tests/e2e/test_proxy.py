@@ -1,4 +1,4 @@
-"""gRPC clients behind a Proxy in cluster mode: what ticks say of them, beside what they counted.
+"""gRPC clients behind a Proxy in cluster mode: numbers of ticks against the clients' counts.
 
 The clients send, pop and acknowledge themselves and count it: messages sent and not acknowledged
 are the truth. Behind such a Proxy the broker reports nobody online, and offsets move with pops.
@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 NAME, UNASKED = "proxied", "proxy-unasked"
-"""The cluster with its proxy, and as it looks to those who do not name the proxy."""
+"""The cluster with its proxy, and the same cluster collected without naming the proxy."""
 
 SNAPSHOTS = 4
 """Enough for health, which needs three observations."""

@@ -1,4 +1,4 @@
-"""A cluster that requires an account and mutual TLS: who gets in, and that no secret comes out.
+"""A cluster that requires an account and mutual TLS: access to it, and no leaked secret.
 
 RocketMQ 5.3.3, or another that ``TIDEMARK_TEST_VERSION`` names: 4.9.7 requires it by ``aclEnable``.
 """

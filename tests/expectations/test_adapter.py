@@ -308,7 +308,7 @@ def test_brought_expectation_that_cannot_run_fails_for_its_own_reason(
     assert "'orders'" in topic
     assert "'LATE'" in health
     ((_, page),) = kept
-    # Pages leave out what had no row to apply to.
+    # Pages leave out expectations that apply to no row.
     assert len(page.results) == sum(result.success is not None for result in results)
 
 

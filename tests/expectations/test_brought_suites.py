@@ -1,4 +1,4 @@
-"""Suites that people bring: what is read of a folder, and the line of each mistake."""
+"""Suites that people bring: the files read of a folder, and the line of each mistake."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Members of every kind in one process: each consumes what is sent, until told otherwise."""
+"""Members of every kind in one process: each consumes sent messages, unless commanded not to."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Arrow arrays are what `pyarrow.array` makes, and a process that lands needs no pandas."""
+"""Arrow arrays equal those of `pyarrow.array`, and a process that lands needs no pandas."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A backup that is put back holds every row, silence, setting and run of Dagster."""
+"""A restored backup has every row, silence, setting and run of Dagster."""
 
 import json
 import shutil
@@ -66,7 +66,7 @@ def contents(lake):
 
 
 def put_back(lake, copy):
-    """The lake of a home that was lost and is put back."""
+    """The lake of a home that was lost and restored."""
     shutil.rmtree(lake.home.path)
     restore(Lake(lake.home), copy)
     return Lake(lake.home)
@@ -209,7 +209,7 @@ def test_an_edited_backup_file_is_one_line_with_its_place(lake, tmp_path, name, 
 
 @pytest.mark.parametrize("is_missing", [True, False])
 def test_a_backup_that_is_not_whole_is_not_put_back(filled, tmp_path, is_missing):
-    """It was put back, and the first read of the table found what was missing."""
+    """Otherwise it is restored, and the first read of the table finds the missing file."""
     copy = tmp_path / "copy"
     backup(filled, copy)
     damaged = max((copy / "warehouse").rglob("*.parquet"), key=lambda path: path.stat().st_size)
@@ -262,7 +262,7 @@ def test_a_folder_of_others_is_not_replaced(lake, tmp_path, name):
     theirs = tmp_path / "theirs" / name / "eve" / "letter"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("dear")
-    # At once, although a run goes on for which a backup waits.
+    # At once, although a run is under way for which a backup waits.
     refused = pytest.raises(BackupError, match=f"holds {name} and no backup")
     with lake.shared.leases.acquire(RUN), refused:
         backup(lake, tmp_path / "theirs")
@@ -270,7 +270,7 @@ def test_a_folder_of_others_is_not_replaced(lake, tmp_path, name):
 
 
 def test_a_backup_ends_before_another_begins(filled, tmp_path, monkeypatch):
-    """Each would remove from the folder what the other writes there."""
+    """Each would remove the files of the other from the folder."""
 
     def end(folder, made):
         with pytest.raises(LeaseError), filled.shared.leases.acquire(RUN, 0):

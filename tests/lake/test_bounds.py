@@ -1,4 +1,4 @@
-"""Bounds of the numbers of a row: by its marks, by what is missing of it, and in SQL."""
+"""Bounds of the numbers of a row: by its marks, by its missing parts, and in SQL."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The text of a failure: one line, without what libraries append."""
+"""The text of a failure: one line, without the additions of libraries."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Landing: what is visible is whole, and what could not be written leaves nothing behind."""
+"""Landing: a visible snapshot is whole, and a failed one leaves no files behind."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -172,7 +172,7 @@ def test_the_same_snapshot_does_not_land_over_itself(home):
 
 
 def test_an_unwritable_folder_is_named_in_the_error(home):
-    """A file stands where the folder should be; root may write to read-only folders."""
+    """A file is in the place of the folder, because root may write to read-only folders."""
     home.path.mkdir()
     home.landing.touch()
     with pytest.raises(OSError) as failure:

@@ -433,7 +433,7 @@ def test_a_load_that_was_killed_is_finished_next(lake, undisturbed, position, af
 
 
 def test_what_another_run_commits_meanwhile_is_not_loaded_twice(lake, monkeypatch):
-    """A run that was stopped before its commit may go on without its lease."""
+    """A run that was stopped before its commit may continue without its lease."""
     put(lake.home, START, [Minute(1), Minute(2)])
     read, by_other = loading.read_landed, []
 

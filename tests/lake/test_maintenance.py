@@ -1,4 +1,4 @@
-"""Iceberg's procedures do what the statements ask: old rows go, the others stay as they are."""
+"""Iceberg's procedures remove old rows by our statements and leave the others unchanged."""
 
 import os
 import time

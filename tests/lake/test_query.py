@@ -1,4 +1,4 @@
-"""Conditions that a person writes: they choose rows, and reach nothing else on the machine."""
+"""Conditions that a person writes select rows and have no access to the machine."""
 
 from datetime import timedelta
 from pathlib import Path

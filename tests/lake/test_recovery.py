@@ -1,4 +1,4 @@
-"""After a power cut a table goes back to the version before, and what came later comes again."""
+"""After a power cut a table returns to the version before, and later rows are computed again."""
 
 import os
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Services come up once and whole: what does not come up leaves nothing running."""
+"""Services start once and as a whole: a failed start leaves no process running."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A home made by tidemark 0.1.0 is moved to now, whoever is killed on the way."""
+"""A home made by tidemark 0.1.0 is upgraded, whichever process is killed on the way."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""`tidemark plan`: what it promises, on snapshots to check by eye and on a real cluster."""
+"""`tidemark plan`: planned owners, on snapshots to check by eye and on a real cluster."""
 
 import json
 from dataclasses import replace

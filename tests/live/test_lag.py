@@ -1,4 +1,4 @@
-"""Groups from one snapshot: sums of known queues, and who is online."""
+"""Groups from one snapshot: sums of known queues, and online members."""
 
 from datetime import UTC, datetime
 
@@ -130,7 +130,7 @@ def test_a_sum_beyond_64_bits_is_unknown():
 
 
 def test_queues_beyond_the_read_queues_are_no_lag():
-    """Consumers are not told of them; without a configuration every queue counts."""
+    """Routes hide them from consumers; without a configuration every queue counts."""
     snapshot = taken(50, 50, 50, 50, ends=90)
     assert group_rows(snapshot)[0]["lag"] == 160
     snapshot.topics.append(Topic("broker-a", "orders", 2, 4, 6, None, "normal"))

@@ -1,4 +1,4 @@
-"""Backfills in parts, and what of them is left after a kill."""
+"""Backfills in parts, and their remaining hours after a kill."""
 
 from datetime import timedelta
 
@@ -74,7 +74,7 @@ def test_of_a_broken_text_all_hours_are_left(lake, text):
 
 
 def test_a_lost_engine_names_what_to_do_for_each_job() -> None:
-    """A tick goes on by itself; a backfill has to be started again."""
+    """The next tick repeats a tick by itself; a backfill has to be started again."""
     reason = "progress__queues: the Spark Connect server is gone: Connection refused"
     assert with_remedy(reason, "tick") == f"{reason}; the next tick goes on when it is back"
     assert "give the same command again" in with_remedy(reason, "recompute")

@@ -1,4 +1,4 @@
-"""Snapshots of clocks that are ahead or behind, then correct ones: what is right from then on.
+"""Snapshots of wrong clocks, then correct ones, from which on all results must be right.
 
 One home holds a cluster for each case, so that all of them cost three ticks. A cluster of ``f`` has
 an incident that fires when the wrong snapshot comes, and must resolve by the next correct one. One
@@ -48,7 +48,7 @@ OFFSETS = {
     "day-behind": -DAY,
     "year-behind": -YEAR,
 }
-"""By how much the clock of the wrong snapshot is off, or what it shows."""
+"""Error of the clock of the wrong snapshot, or the time that it shows."""
 
 INGESTED = ("half-hour", "day", "30days", "year", "y9999", "y1")
 """Offsets of clusters that a home computed, with incidents, while its own clock was wrong."""
@@ -161,7 +161,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Ticked:
-    """The home after the correct snapshots, and what its board gives."""
+    """The home after the correct snapshots, and the responses of its board."""
 
     now: datetime
     lake: Lake

@@ -1,4 +1,4 @@
-"""The sensors as Dagster evaluates them: what stops is found, and what is found is notified."""
+"""The sensors as Dagster evaluates them: faults are found and notified."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The logger of a run at the command line: steps, and what our own code reports."""
+"""The logger of a run at the command line: steps, and lines of our own code."""
 
 import dagster as dg
 

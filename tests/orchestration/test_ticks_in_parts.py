@@ -1,4 +1,4 @@
-"""Ticks after a long pause compute what is pending in parts, and leave what one tick would."""
+"""Ticks after a long pause compute in parts, with the same rows as one tick would."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Allocation: what the real client classes gave for named inputs, properties, and those classes.
+"""Allocation: recorded results of the real client classes, properties, and those classes.
 
 The golden cases were printed by the classes of 4.9.7, 5.3.3 and 5.5.0; random ones are run by the
 classes themselves, which need a JVM and no broker.

@@ -276,7 +276,7 @@ def test_a_dead_proxy_leaves_members_unknown(scripted):
 
 
 def test_a_broker_in_place_of_a_proxy_is_named(scripted):
-    """It knows its own connections only: whoever is online at a proxy would seem offline."""
+    """It knows only its own connections: members at a proxy would seem offline."""
     requested = []
     taken = proxied(scripted, {26: b"brokerName=b\n", 203: 206}, requested)
     assert ({code for code, _ in requested}, taken.proxies_answered) == ({26}, 0)

@@ -1,4 +1,4 @@
-"""Real clients on real brokers own what allocation expects, with every strategy they can run.
+"""Real clients on real brokers own the expected queues, with every strategy they can run.
 
 ``MACHINE_ROOM`` needs brokers named by their room, and ``CONFIG`` gives what the client's
 own code lists: there is nothing to compare. Both are held to the client's classes beside this.

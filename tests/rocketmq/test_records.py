@@ -1,4 +1,4 @@
-"""Records of a snapshot say what they hold in a line for people."""
+"""Records of a snapshot describe themselves in a line for people."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values of a parsed body: what has the wrong type or size is refused, unknown times are None."""
+"""Values of a parsed body: a wrong type or size is refused, and unknown times are None."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The settings file of the clusters: what it gives, and the line of a mistake in it."""
+"""The settings file of the clusters: its clusters, and the line of each mistake."""
 
 from datetime import UTC, datetime, timedelta
 

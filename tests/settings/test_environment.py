@@ -1,4 +1,4 @@
-"""The settings of the environment: their types, what a wrong value gives, and their names."""
+"""The settings of the environment: their types, names, and the line of a wrong value."""
 
 import os
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The settings file of health: what a good one gives, and the line that each mistake gets."""
+"""The settings file of health: the overrides of a valid file, and the line of each mistake."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The settings file of capacity: what a good one gives, and the line that each mistake gets."""
+"""The settings file of capacity: the overrides of a valid file, and the line of each mistake."""
 
 import pytest
 

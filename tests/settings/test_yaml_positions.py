@@ -1,4 +1,4 @@
-"""Where a value stands in YAML, however it is written."""
+"""The line of a value in YAML, however it is written."""
 
 import pytest
 

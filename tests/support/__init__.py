@@ -1,1 +1,1 @@
-"""Shared helpers of the tests; each module's name is what it makes."""
+"""Shared helpers of the tests; each module is named after the things that it makes."""

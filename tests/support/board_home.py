@@ -29,7 +29,7 @@ def snapshot_id(at: datetime, cluster: str = CLUSTER) -> str:
 def rows_of(
     table: Table, at: datetime, rows: Sequence[Mapping[str, Any]], cluster: str = CLUSTER
 ) -> pa.Table:
-    """Rows with all columns of a table, of one snapshot; what is not given is NULL."""
+    """Return rows of one snapshot with all columns of a table; columns not given are NULL."""
     given = {
         "observed_at": at,
         "cluster": cluster,

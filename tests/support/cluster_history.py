@@ -66,7 +66,7 @@ COMPUTED = (
 
 @dataclass(frozen=True)
 class Minute:
-    """One snapshot of the past, and what is wrong with it.
+    """One snapshot of the past, with its faults.
 
     Attributes:
         at: minutes after the start of the history.

@@ -1,4 +1,4 @@
-"""Commands run in this process: what they print is what matters, not that a process starts."""
+"""Commands run in this process, where only their output matters and no process start."""
 
 import contextlib
 import io

@@ -40,7 +40,7 @@ class Warm:
         return self.lake.home
 
     def tick(self) -> None:
-        """One tick on what has landed."""
+        """Run one tick on landed snapshots."""
         done = run(self.home, ["tick", "--no-collect"])
         assert done.returncode == 0, done.stderr
 

@@ -14,14 +14,14 @@ from typing import Any
 
 @dataclass
 class Webhook:
-    """A real HTTP server that keeps what it is sent and responds as it is set to.
+    """A real HTTP server that keeps received requests and responds as configured.
 
     Attributes:
         url: apprise address.
         status: of its answers.
         response: their body.
         before_response: called when a message was taken and its sender does not know it yet.
-        received: what it took.
+        received: the accepted documents.
         headers: of the same requests.
         bodies: of the same requests, as they came.
     """

@@ -1,4 +1,4 @@
-"""An incident at noon, what was written of its notifications, and the rows of deliveries."""
+"""An incident at noon, entries of its notifications, and the rows of deliveries."""
 
 import json
 from collections.abc import Callable

@@ -15,7 +15,7 @@ ALL_FAMILIES = MetricsSettings(queues=True)
 
 
 def scraped(text: str, is_openmetrics: bool = False) -> Samples:
-    """Return the samples of a page; a sample that stands twice is an error."""
+    """Return the samples of a page; a repeated sample is an error."""
     parse = (
         openmetrics.text_string_to_metric_families
         if is_openmetrics

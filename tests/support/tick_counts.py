@@ -1,6 +1,6 @@
 """Counts of a tick's queries, jobs and commits: ``python -m tests.support.tick_counts``.
 
-It ticks on made-up snapshots with a Spark of this process, whose own records tell what ran.
+It ticks on made-up snapshots with a Spark of this process, whose own records show the queries.
 """
 
 import json
@@ -25,7 +25,7 @@ TICKS = 3
 
 
 def counts(settings: Settings) -> Iterator[dict[str, int]]:
-    """Yield what each tick costs: ``queries`` and ``jobs`` of Spark, ``commits`` of Iceberg."""
+    """Yield the counts of each tick: ``queries`` and ``jobs`` of Spark, ``commits`` of Iceberg."""
     cluster = SyntheticCluster(floor_hour(datetime.now(UTC)) - HOUR, topics=2, groups=2)
     before: Counter[str] = Counter()
     for number in range(TICKS):
@@ -39,7 +39,7 @@ def counts(settings: Settings) -> Iterator[dict[str, int]]:
 def _of_spark() -> dict[str, int]:
     session = SparkSession.getActiveSession()
     assert session, "a tick leaves its session open"
-    # There is no public way to what Spark itself has recorded.
+    # Spark's own records have no public interface.
     java: Any = session._jsparkSession
     queries = java.sharedState().statusStore().executionsCount()
     return {"queries": queries, "jobs": java.sparkContext().statusStore().jobsList(None).size()}

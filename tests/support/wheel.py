@@ -1,4 +1,4 @@
-"""The wheel, installed in an environment of its own: what an image or a host runs."""
+"""The wheel, installed in an environment of its own, as an image or a host runs it."""
 
 import functools
 import os

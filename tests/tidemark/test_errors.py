@@ -51,7 +51,7 @@ def refused(home, arguments, code, **settings):
 
 @contextmanager
 def server(payload):
-    """A TCP server that is not RocketMQ: sends `payload` to whoever connects, and nothing else."""
+    """A TCP server that is not RocketMQ: it only sends `payload` to each client."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         taken = []
 

@@ -70,7 +70,7 @@ def test_a_resolution_closes_its_alert_in_pagerduty(lake, web):
     save(lake, [], [FIRING, slow])
     assert deliver(lake, [AppriseChannel(PAGERDUTY)], clock=clock(1)).notifications == 2
     save(lake, [FIRING], [RESOLVED])
-    # A new channel object knows nothing of what was sent before.
+    # A new channel object knows no earlier message.
     assert deliver(lake, [AppriseChannel(PAGERDUTY)], clock=clock(10)).notifications == 1
     events = [what for _, what, _ in web.posted]
     assert [(each["event_action"], each["dedup_key"]) for each in events] == [

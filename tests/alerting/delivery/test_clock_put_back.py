@@ -1,4 +1,4 @@
-"""A clock that ran ahead by a day and was put back delays no notification by that day."""
+"""A clock that ran ahead by a day and was set back delays no notification by that day."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_failed_notification_is_tried_again(lake, webhook, one):
 
 
 def test_incidents_written_after_it_are_found(lake, webhook):
-    """They opened and resolved while nobody delivered, and are older than the channel's mark."""
+    """They opened and resolved without a delivery, and are older than the channel's mark."""
     channel = AppriseChannel(webhook.url)
     saved(lake, [], [FIRING], at=DAY)
     deliver(lake, [channel], clock=clock(DAY))

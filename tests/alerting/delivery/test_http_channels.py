@@ -1,4 +1,4 @@
-"""Services that respond in ways of their own delay nobody else, and no address is shown."""
+"""Services with unusual responses delay no other channel, and no address is shown."""
 
 import logging
 from time import monotonic

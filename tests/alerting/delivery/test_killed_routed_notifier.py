@@ -1,4 +1,4 @@
-"""A notifier with routes that is killed forgets nothing, and escalates what nobody took."""
+"""A killed notifier with routes loses no message, and escalates unacknowledged incidents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A name calls nobody: what real receivers are sent for every chat service.
+"""Names mention no person: the messages that real receivers get for every chat service.
 
 Strangers choose names, so a group ``@everyone`` would wake a whole company at each notification.
 """

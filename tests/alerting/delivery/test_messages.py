@@ -1,4 +1,4 @@
-"""Messages for people: what happened, by how much, since when, and what to do."""
+"""Messages for people: event, numbers, start and remedy."""
 
 import json
 from dataclasses import replace

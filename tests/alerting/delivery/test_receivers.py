@@ -12,7 +12,7 @@ def names(urls: str, **environ: str) -> tuple[list[str], list[str]]:
 
 
 def test_a_variable_may_hold_several_addresses():
-    """Else the second is a path of the first, and nobody is notified there."""
+    """Otherwise the second is a path of the first, and no person is notified there."""
     several = "json://127.0.0.1/a  xml://127.0.0.1/b\n"
     assert names("${TEAM}", TEAM=several) == (["team.json", "team.xml"], [])
     assert names(several) == (["team.json", "team.xml"], [])

@@ -1,4 +1,4 @@
-"""Routes decide who is notified, in which message, when, how often, and who after a while."""
+"""Routes choose receivers, group messages, and time repeats and escalations."""
 
 import hashlib
 import hmac
@@ -168,7 +168,7 @@ def test_what_nobody_acknowledges_escalates_and_its_end_follows(lake, servers, d
 
 @pytest.mark.parametrize("taken_at", [20, 79])
 def test_an_acknowledged_escalation_is_not_repeated(lake, servers, delivering, taken_at):
-    """The receiver to whom it escalated has no route to the incident any more."""
+    """The receiver of the escalation no longer has a route to the incident."""
     by, lead = delivering(f"{ESCALATES}    repeat_interval: 1h\n"), servers["lead"]
     save(lake, [], [a := firing("a")])
     assert [by(at).notifications for at in (1, 16)] == [1, 1]
@@ -224,7 +224,7 @@ def test_a_receiver_that_takes_no_info_escalates(lake, servers, delivering):
 
 
 def test_a_repeat_is_no_duplicate_of_the_first_notification(lake, servers, delivering):
-    """A receiver drops what has the key of an earlier message, however often it is attempted."""
+    """A receiver drops messages with the key of an earlier one, however often they are sent."""
     team = servers["team"]
     by = delivering(
         "routes: {receiver: hook, group_wait: 0s, group_interval: 1s, repeat_interval: 1h}\n",

@@ -352,7 +352,7 @@ def on(number: float, broker: str | None, group: str, rule: str = "lag", **row: 
 
 
 def test_a_reopened_incident_counts_from_its_reopening(rules):
-    """A broker that is down again hides what comes now, and nothing that fired before."""
+    """A broker that is down again inhibits new incidents, but none that fired before."""
     back = [("down", BROKER)]
     observed = [
         at(0, down(0)),
@@ -408,7 +408,7 @@ def test_an_unreachable_master_inhibits_nothing_known_of_others(rules):
     observed = [
         at(0, unreachable(0, 0)),
         at(1, unreachable(1, 0), known_elsewhere, of_the_unknown),
-        # Back, and what was written meanwhile waits there.
+        # The broker is back, with messages that were written meanwhile.
         at(2, on(2, "broker-b", "c"), untrue=[("down", "lab/broker-b/10.0.0.20:10911")]),
     ]
     assert causes(advance((), observed, rules)) == {
@@ -471,7 +471,7 @@ def test_a_broker_missing_three_snapshots_is_notified_once(rules):
 @pytest.mark.parametrize("by", [2, 60 * 24, 60 * 24 * 365 * 100])
 @pytest.mark.parametrize("is_true", [True, False])
 def test_a_clock_that_was_ahead_holds_no_incident(rules, by, is_true):
-    """It changed the incident last, and the clock was put back."""
+    """The wrong clock changed the incident last, and was then set back."""
     lags = [150] * 3 + [50] * (5 if is_true else 1)
     before = advance((), [*seen(lags[:-1]), *seen(lags[-1:], start=by + 7)], rules)
     now = {"latest": minute(8)}

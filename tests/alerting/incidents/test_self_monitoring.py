@@ -1,4 +1,4 @@
-"""Watching the watcher: a pipeline that stops, fails, or reads what cannot be."""
+"""Rules about Tidemark itself: a pipeline that stops, fails, or reads invalid rows."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Rule files: what a good one gives, and the one line that each mistake gets."""
+"""Rule files: the rules of a valid file, and the line of each mistake."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Time intervals mean what they mean in Alertmanager."""
+"""Time intervals have the same meaning as in Alertmanager."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo

@@ -59,7 +59,7 @@ def test_unknown_is_no_sample():
 
 
 def test_an_incomplete_sum_is_unknown():
-    """One broker of two is unreachable: what the other has is not the lag."""
+    """One broker of two is unreachable: the other's part is not the lag."""
     samples = metrics_of(group(lag=4, delay_ms=10, complete=False))
     assert "rocketmq_consumer_lag_messages" not in samples
     assert "rocketmq_consumer_lag_latency" not in samples
@@ -74,7 +74,7 @@ def test_retry_topics_are_labelled(topic, is_retry):
 @pytest.mark.parametrize(("lag", "delay_ms"), [(0, 0), (7, 900)])
 @pytest.mark.parametrize("is_bound", [True, False, None])
 def test_a_lower_bound_of_zero_is_no_sample(lag, delay_ms, is_bound):
-    """400 popped messages that nobody finishes: the offsets alone show lag 0 and delay 0."""
+    """400 popped messages that stay unacknowledged: offsets alone show lag 0 and delay 0."""
     numbers = {"lag": lag, "delay_ms": delay_ms, "inflight": None, "ready_delay_ms": 0}
     of_queue = {"at": 1, "consumer_group": "g", "topic": "t", "queue_id": 0, "broker": "b"}
     of_queue |= {"delay_ms": delay_ms, "lag_is_lower_bound": is_bound}

@@ -134,7 +134,7 @@ def test_age_grows_between_refreshes():
 
 
 def test_counters_never_fall():
-    """A snapshot counts once, and what retention removes stays counted."""
+    """A snapshot counts once, and stays counted when retention removes it."""
     metrics = Metrics(MetricsSettings())
     found = []
     for at_and_problems in ([(1, 2)], [(1, 2), (2, 1)], [(2, 1)], [(3, 0)]):

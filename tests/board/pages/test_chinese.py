@@ -42,7 +42,7 @@ SHOWN_TABLES = (
 
 
 def translated(template: Path) -> Iterator[str]:
-    """Yield the texts that a template translates: those that stand in it."""
+    """Yield the texts in a template that it translates."""
     tree = Environment().parse(template.read_text(encoding="utf-8"))
     for call in tree.find_all(nodes.Call):
         if not isinstance(call.node, nodes.Name):

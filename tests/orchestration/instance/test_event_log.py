@@ -1,4 +1,4 @@
-"""The event log on connections that stay open: what one process writes, others see."""
+"""The event log on connections that stay open: other processes see each write."""
 
 import threading
 import time

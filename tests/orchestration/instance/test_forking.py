@@ -63,7 +63,7 @@ def test_killed_clients_take_their_run_along(warm_home, tmp_path):
 
 
 def test_a_run_and_its_client_may_end_at_once(warm_home, tmp_path):
-    """The server reads both ends together; it must go on for the runs of others."""
+    """The server reads both ends together, and must keep serving the runs of others."""
     client, probe = waiting(warm_home.home, tmp_path / "pid")
     server = forking.running(warm_home.home)
     assert server

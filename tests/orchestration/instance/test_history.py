@@ -1,4 +1,4 @@
-"""Dagster's history is forgotten after a time: rows, files and logs; what is younger stays."""
+"""Old rows, files and logs of Dagster's history are removed; younger ones stay."""
 
 import os
 import shutil

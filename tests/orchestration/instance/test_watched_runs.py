@@ -1,4 +1,4 @@
-"""Dagster's own daemon, as Tidemark configures it, ends what is dead and what takes too long."""
+"""Dagster's own daemon, as Tidemark configures it, ends dead runs and runs that take too long."""
 
 import os
 import subprocess

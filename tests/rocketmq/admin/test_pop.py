@@ -22,7 +22,7 @@ pytestmark = [
 ORDERS = "lab_orders"
 GROUPS = ("g-pop", "g-pop-stuck")
 HANDED_OUT_AGAIN = "%RETRY%g-pop-stuck_lab_orders"
-"""Where a broker puts what was not acknowledged in time, here after 10 s."""
+"""The topic of messages that were not acknowledged in time, here after 10 s."""
 
 SECONDS = 90
 
@@ -110,7 +110,7 @@ def test_pop_messages_in_flight_are_unknown(snapshots_taken):
 
 
 def test_lag_of_remoting_pop_groups_is_a_bound(snapshots_taken):
-    """Commits move with pops: what is not acknowledged is not lag there, and not 0 either."""
+    """Commits move with pops: unacknowledged messages are not lag there, but not 0 either."""
     for taken in snapshots_taken:
         rows = {row["consumer_group"]: row for row in group_rows(taken) if row["topic"] == ORDERS}
         for group in GROUPS:

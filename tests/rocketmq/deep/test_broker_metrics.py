@@ -1,4 +1,4 @@
-"""Brokers' endpoints for Prometheus: what is read of a real page, and what can go wrong."""
+"""Brokers' Prometheus endpoints: the samples of a real page, and faults of endpoints."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Broadcast clients' offset files: real ones, and what can be wrong with them."""
+"""Broadcast clients' offset files: real ones, and damaged ones."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""A store folder as a snapshot: small stores, and what can be wrong with them."""
+"""A store folder as a snapshot: small stores, and damaged ones."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Folders of a store that exist and cannot be reached: what is in them is unknown."""
+"""Folders of a store that exist and cannot be reached: their contents are unknown."""
 
 import shutil
 from pathlib import Path

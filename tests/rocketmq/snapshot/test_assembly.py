@@ -1,4 +1,4 @@
-"""Rows from the readings of brokers: the rules for what a row may claim."""
+"""Rows from the readings of brokers: the rules for the facts of a row."""
 
 from datetime import UTC, datetime
 
@@ -248,7 +248,7 @@ def test_a_pull_offset_is_capped_at_the_end_that_was_read_before():
 
 
 POP_RETRY = "%RETRY%g_T"
-"""Where a broker puts what g did not acknowledge of T in time."""
+"""The topic of messages of T that g did not acknowledge in time."""
 
 
 @pytest.mark.parametrize(

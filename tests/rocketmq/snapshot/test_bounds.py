@@ -1,4 +1,4 @@
-"""Bounds on what a name server and a broker decide: each is a problem that names it."""
+"""Bounds on responses of name servers and brokers: each excess is a problem that names one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The transport against servers that do what no broker does; real ones are in test_cluster.py."""
+"""The transport against servers that misbehave; real ones are in test_cluster.py."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Frames, against what the real encoder of three versions prints."""
+"""Frames, compared with the output of the real encoder of three versions."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Tables of offsets: what msgspec reads is what the parser of fastjson reads, or it is not used."""
+"""Tables of offsets: msgspec reads the same as the parser of fastjson, or is not used."""
 
 import pytest
 from hypothesis import example, given

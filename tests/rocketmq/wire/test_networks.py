@@ -1,4 +1,4 @@
-"""The networks of a cluster: what a name server lists outside of them learns nothing of us."""
+"""The networks of a cluster: listed addresses outside of them get no connection or account."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Rules on what stands beside a group's row: a few rows of each table, and what is not known.
+"""Rules on features of a group from other tables: a few rows of each, and unknown features.
 
 One simplification would look right and break: taking a snapshot without reports for one at which
 nothing was wrong.
@@ -84,7 +84,7 @@ ASSIGNED = [
     queue(0, 3, "UNOWNED"),
     queue(2, 0, "OK"),
 ]
-"""At minute 1 nobody got a request."""
+"""At minute 1 no member got a request."""
 
 
 @pytest.mark.parametrize(("kind", "worst"), [("contested_queues", 2.0), ("unowned_queues", 1.0)])

@@ -93,7 +93,7 @@ SNAPSHOT_ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [A, B],
     ),
 }
-"""Snapshots, and what was not read in each."""
+"""Snapshots, and the unread addresses of each."""
 
 
 def test_a_broker_that_reports_no_offsets_was_not_read(spark: SparkSession) -> None:

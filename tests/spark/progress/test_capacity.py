@@ -1,4 +1,4 @@
-"""``progress.capacity``: what members reported, what they could carry, and what the peak takes."""
+"""``progress.capacity``: reports of members, their capacity, and the members that a peak needs."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""Events of clients' queues: new owners with what they consume again, pulls and locks that ended.
+"""Events of clients' queues: new owners with redelivered messages, expired pulls, lost locks.
 
 Each case is a group of its own, observed at the minutes 0, 1 and so on.
 """

@@ -511,7 +511,7 @@ STUCK = Case(
     by_broker=-1,
     topic="stuck",
 )
-"""A queue that nobody consumes; deep snapshots ask for the store time of its first message."""
+"""A queue without progress; deep snapshots request the store time of its first message."""
 
 
 def test_a_store_time_once_reported_stays(spark):

@@ -1,4 +1,4 @@
-"""Filtered lag: from samples of tags, from what was delivered, and where nothing is known."""
+"""Filtered lag: from samples of tags, from delivered messages, and where it is unknown."""
 
 import pytest
 from pyspark.sql import functions as F

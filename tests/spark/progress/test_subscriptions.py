@@ -1,4 +1,4 @@
-"""``progress.subscriptions``: what counts as a difference between members, and what does not."""
+"""``progress.subscriptions``: differences between members that count, and others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The password of a catalog reaches a Spark by a file of its user, and by nothing else."""
+"""The password of a catalog reaches Spark only by a file of its user."""
 
 from settings.home import Home
 from spark.session.passwords import password_file

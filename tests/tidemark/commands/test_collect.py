@@ -1,4 +1,4 @@
-"""`tidemark collect` of files: what lands, what is printed, how it ends."""
+"""`tidemark collect` of files: landed snapshots, output and exit code."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""`tidemark lag` as a person sees it: what is not known is a dash, a bound is shown as one."""
+"""`tidemark lag` as a person sees it: unknown is a dash, and a bound is shown as one."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`tidemark plan`: what is bad usage, whatever the cluster."""
+"""`tidemark plan`: bad usage with any cluster."""
 
 import pytest
 from typer.testing import CliRunner

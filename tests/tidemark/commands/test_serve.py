@@ -1,4 +1,4 @@
-"""`tidemark serve`: what keeps it from listening is one line."""
+"""`tidemark serve`: a failure to listen is one line."""
 
 import socket
 

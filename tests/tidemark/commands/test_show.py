@@ -23,13 +23,13 @@ def test_maps_are_objects_of_json_and_named_values_of_tables(lake: Lake) -> None
 
 
 def test_a_limit_beyond_sql_is_bad_usage(lake: Lake) -> None:
-    """It was reported as a damaged table, with the advice to put back a copy of its files."""
+    """It was reported as a damaged table, with the advice to restore a copy of its files."""
     assert "--limit" in output_of(lake.home, "show", "raw.brokers", "--limit", str(2**63), code=2)
     assert output_of(lake.home, "show", "raw.brokers", "--limit", str(2**63 - 1))
 
 
 def test_a_home_that_cannot_be_used_is_no_damaged_table(tmp_path: Path) -> None:
-    """The line advised to put back a copy of the table's files."""
+    """The line advised to restore a copy of the table's files."""
     (tmp_path / "home").write_text("")
     line = output_of(Home.of(tmp_path / "home"), "show", "raw.brokers", code=1)
     assert line == f"tidemark: File exists ({tmp_path / 'home'})\n"
