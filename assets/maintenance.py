@@ -36,7 +36,7 @@ HOURS = 24
 """Tables take turns by the hour: files of each are listed once a day."""
 
 REMEMBERED = HOUR
-"""How long a reader may still read an older state of a table."""
+"""Time for which a reader may still read an older version of a table."""
 
 
 @dg.asset(

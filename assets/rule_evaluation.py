@@ -27,7 +27,7 @@ from spark.alerts.growth import HISTORY, NO_OUTAGE, Outages, compares_growth
 from spark.alerts.sources import SOURCES
 
 MOST_ROWS = 100_000
-"""How many rows are evaluated at a time for incidents: their outcomes must fit into memory."""
+"""Rows that are evaluated at a time for incidents; their outcomes must fit into memory."""
 
 
 def evaluated_rules(rules: Sequence[Rule]) -> list[EvaluatedRule]:

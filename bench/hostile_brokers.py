@@ -31,7 +31,7 @@ DESCRIPTORS = 1024
 
 HONEST = Large(topics=20, queues=4, groups=10, topics_per_group=2)
 START_SECONDS = 120.0
-"""How long the first snapshot may take."""
+"""Longest time of the first snapshot."""
 
 ROOT = Path(__file__).parent.parent
 

@@ -21,7 +21,7 @@ CLUSTER = "DefaultCluster"
 BROKER = "broker-a"
 
 Bodies = dict[int, bytes]
-"""By request code the body of the response."""
+"""Bodies of responses by request code."""
 
 Send = Callable[[bytes], Awaitable[None]]
 Serve = Callable[[int, int, Send], Awaitable[None]]
@@ -30,7 +30,7 @@ Serve = Callable[[int, int, Send], Awaitable[None]]
 ADVERTISED = 10_000
 
 READY_SECONDS = 120
-"""How long the bodies of an attack may take to be made, on a machine however busy."""
+"""Longest time to make the bodies of an attack, also on a busy machine."""
 
 
 def unreachable_addresses(ports: list[int]) -> tuple[bytes, Serve]:

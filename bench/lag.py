@@ -34,7 +34,7 @@ from lab.layout import free_port_base
 from settings.home import Home
 
 WORKING_SECONDS = 45
-"""How long the workload runs before anything is measured."""
+"""Seconds for which the workload runs before the first measurement."""
 
 
 class Delay(NamedTuple):

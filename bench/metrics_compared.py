@@ -32,13 +32,13 @@ from lake.tables import progress
 from settings.metrics import MetricsSettings
 
 WORKING_SECONDS = 45
-"""How long the workload runs before anything is read."""
+"""Seconds for which the workload runs before the first read."""
 
 CYCLES_SECONDS = 150
-"""How long the exporter may take to its first whole cycle, and to the next."""
+"""Longest time of the exporter to its first whole cycle, and to the next."""
 
 Values = dict[tuple[str, str], float]
-"""By group and topic."""
+"""Values by group and topic."""
 
 COLUMNS = (
     ("lag, broker", "rocketmq_consumer_lag_messages", "consumer_group"),

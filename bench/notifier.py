@@ -40,12 +40,12 @@ LINE = re.compile(r"^\[\w+\] (FIRING|RESOLVED) lag: (\S+)$", re.MULTILINE)
 """A line of a message: transition and subject."""
 
 Notified = Counter[tuple[str, str]]
-"""How often each transition of a subject was notified."""
+"""Number of notifications of each transition of a subject."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How it went.
+    """The result of a bench.
 
     Attributes:
         expected: transitions there were.

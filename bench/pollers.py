@@ -24,7 +24,7 @@ from lake.window import HOUR
 POLL_SECONDS = 10.0
 WARM_TICKS = 6
 SETTLE_SECONDS = 10.0
-"""How long pollers poll before a tick begins."""
+"""Seconds for which pollers poll before a tick begins."""
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ STANDING = 8
 
 @dataclass(frozen=True)
 class Result:
-    """How it went.
+    """The result of a bench.
 
     Attributes:
         expected: transitions there were.

@@ -41,8 +41,8 @@ THREADS = 16
 """Requests that are computed at once."""
 
 SWITCH_SECONDS = 0.0005
-"""How long a thread computes before it gives way. One thread serves all probes and connections: by
-default each of the others had ten times as long before its turn, and `/healthz` waited for all."""
+"""Time for which a thread computes before it yields. One thread serves all probes and connections.
+By default any other thread had ten times as long before its turn, and `/healthz` waited for it."""
 
 _log = logging.getLogger(__name__)
 

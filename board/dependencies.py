@@ -24,7 +24,7 @@ from settings.instants import utc_instant
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Between these lies every instant that is searched, with room for any reach around one."""
+"""Bounds of instants in requests, with room for any time span around them."""
 
 
 async def the_store(request: Request) -> Store:

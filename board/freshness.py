@@ -1,4 +1,4 @@
-"""How old the newest snapshot of a cluster is, and whether that is too old."""
+"""Age of a cluster's newest snapshot, and whether it is too old."""
 
 from datetime import datetime, timedelta
 

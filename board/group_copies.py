@@ -31,13 +31,13 @@ NUMBERS = ("lag", "readable_lag", "delay_ms", "produce_tps", "consume_tps")
 """Numbers of ``progress.groups`` that are copied."""
 
 COLUMNS = columns_with_marks(NUMBERS)
-"""They, and the columns that mark them as bounds. A point is a bound where one of its rows is."""
+"""These numbers and their marks of bounds. A point is a bound where one of its rows is."""
 
 ERROR = "delay_error_ms"
 """Error of the delay of the most delayed queue, from ``progress.queues``."""
 
 MOST = "most_"
-"""Begins the names of the largest values of a point."""
+"""Prefix of the names of the largest values of a point."""
 
 POINT = 900
 """Seconds of a point of a day: with its last and its largest value."""
@@ -47,7 +47,7 @@ FORM = "3"
 
 KEPT = timedelta(days=91)
 SETTLED = timedelta(minutes=10)
-"""How long after its end an hour is copied; ticks may still write it before."""
+"""Time after its end at which an hour is copied; ticks may still write it before."""
 
 ROW_GROUP = 8192
 """Rows that are read at least; a group has a thousand of them in a day at most."""

@@ -30,7 +30,7 @@ WAITING = 16
 """Requests that wait for snapshots of one cluster."""
 
 RETRY_SECONDS = 5
-"""When a request that was refused may be sent again."""
+"""Seconds after which a refused request may be sent again."""
 
 
 @dataclass

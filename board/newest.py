@@ -61,19 +61,19 @@ REACH = {
     quality.RESULTS.name: timedelta(hours=2),
     quality.QUARANTINE.name: timedelta(hours=24),
 }
-"""How far before the newest snapshot the rows of recent tables reach."""
+"""Time before the newest snapshot whose rows of recent tables are kept."""
 
 AFTERWARDS = timedelta(minutes=10)
-"""How long after a snapshot rows about it may be written: a run evaluates when it computes."""
+"""Longest time after a snapshot for rows about it: a run evaluates when it computes."""
 
 GROUP_REACH = timedelta(hours=1)
-"""How old the newest rows of a group may be; members are requested every few minutes."""
+"""Largest age of the newest rows of a group; members get requests every few minutes."""
 
 CLUSTER_REACH = timedelta(days=7)
 """Time before the newest snapshot in which a cluster must have a computed one to be shown."""
 
 RESOLVED_REACH = timedelta(days=30)
-"""For how long an incident stays in memory after its resolution."""
+"""Time for which an incident stays in memory after its resolution."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lake.failures import one_line
 from settings.metrics import MetricsSettings
 
 FIRST_SECONDS = 20.0
-"""How long a scrape waits for the first metrics after the start."""
+"""Longest wait of a scrape for the first metrics after the start."""
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ CHECK_SECONDS = 2.0
 """Seconds between two checks of the versions of tables."""
 
 FIRST_READ_SECONDS = 20.0
-"""How long a request waits for the first rows after the start."""
+"""Longest wait of a request for the first rows after the start."""
 
 _log = logging.getLogger(__name__)
 

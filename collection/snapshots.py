@@ -50,7 +50,7 @@ class ReadError(Exception):
 
 
 TURN_SECONDS = 60.0
-"""How long a snapshot waits for one of the same cluster by another process, which may hang."""
+"""Longest wait for a snapshot of the same cluster by another process, which may hang."""
 
 Read = Callable[[Cluster, ClusterTarget], Coroutine[Any, Any, Snapshot]]
 """Reads a cluster; may raise `ReadError`."""

@@ -15,13 +15,13 @@ from collection.memory import Memory, name_of
 from lake.leases import Lease, LeaseError, Leases, UnreachableError
 
 FRESH = timedelta(seconds=60)
-"""How old the newest snapshot of a holder may be that collects once."""
+"""Largest age of the newest snapshot of a holder that collects once."""
 
 CLOSE = timedelta(seconds=30)
-"""How young a snapshot is that a run need not repeat: half of the minute between two ticks."""
+"""Age below which a run need not repeat a snapshot: half of the minute between two ticks."""
 
 INTERVALS = 2
-"""How many intervals old the newest snapshot of a holder may be that collects continuously."""
+"""Largest age, in intervals, of the newest snapshot of a holder that collects continuously."""
 
 
 class CollectedElsewhereError(Exception):

@@ -34,7 +34,7 @@ Frames = Mapping[str, DataFrame]
 """Rows by full table name."""
 
 HASHED = "shuffle_hash"
-"""How rows of consumer offsets find their queues: without a sort of both by their long keys."""
+"""Join of consumer offsets with their queues, without a sort of both by their long keys."""
 
 _BULK_TYPE = (
     "struct<consumer_offset: bigint, max_offset: bigint, "
@@ -275,4 +275,4 @@ ANNOTATIONS: Mapping[str, tuple[Annotation, ...]] = {
         ),
     ),
 }
-"""By full name of the table whose expectations use them."""
+"""Annotations by the full name of the table whose expectations use them."""

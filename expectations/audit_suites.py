@@ -229,10 +229,10 @@ AUDIT_ONLY: dict[str, tuple[Expectation, ...]] = {
     name: own if name.startswith("raw.") else (*structural(TABLES[name], "warn"), *own)
     for name, own in _OWN.items()
 }
-"""By full table name. Ticks already validate the structure of raw tables."""
+"""Expectations by full table name. Ticks already validate the structure of raw tables."""
 
 AUDIT_EXPECTATIONS: dict[str, tuple[Expectation, ...]] = {
     name: (*TICK_EXPECTATIONS.get(name, ()), *AUDIT_ONLY.get(name, ()))
     for name in {**TICK_EXPECTATIONS, **AUDIT_ONLY}
 }
-"""By full table name: all expectations."""
+"""All expectations by full table name."""

@@ -169,7 +169,7 @@ class LabCluster:
 
     @property
     def folder_of_certificates(self) -> Path:
-        """Where a secure lab keeps its authority, and the certificates and keys from it."""
+        """The folder of a secure lab's authority, and of the certificates and keys from it."""
         return self.home / TLS
 
     @property

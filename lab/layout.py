@@ -89,7 +89,7 @@ class Node(BaseModel, frozen=True):
 
     @property
     def ha_port(self) -> int:
-        """Where a master sends its log to slaves."""
+        """The port at which a master sends its log to slaves."""
         return self.port + 1
 
 

@@ -18,7 +18,7 @@ _CHECK_SECONDS = 0.02
 _AT_REST = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
 
 FREEZE_SECONDS = 10.0
-"""How long a process may take to stop working: milliseconds, unless it waits for a disk."""
+"""Longest time for a process to stop: it takes milliseconds, unless it waits for a disk."""
 
 # Kept so that the end of a child is collected: otherwise it stays behind as a zombie.
 _children: dict[int, subprocess.Popen[bytes]] = {}

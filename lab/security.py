@@ -18,7 +18,7 @@ from rocketmq.wire.security import Credentials, Security, Tls
 ACCOUNT = Credentials("tidemark-lab", "secret-of-the-lab")
 
 DAYS = 30
-"""How long certificates are good for; each `up` makes new ones."""
+"""Days for which certificates are valid; each `up` makes new ones."""
 
 Issuer = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 

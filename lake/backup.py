@@ -46,7 +46,7 @@ from lake.upgrading import FOR_ITS_USER
 from settings.home import DEFAULT_HOME, Home
 
 WAITS_SECONDS = 3600.0
-"""How long a backup waits for a run to end."""
+"""Longest wait of a backup for the end of a run."""
 
 SETTINGS = "*.y*ml"
 """Files of settings in a home."""

@@ -27,10 +27,10 @@ _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
 _POSTGRESQL_PORT = 5432
 
 _DURABLE = "lake.durable_tables.DurableFileIO"
-"""How Python writes the files of tables on a disk."""
+"""The class by which Python writes the files of tables on a disk."""
 
 _PLACE = re.compile(f"{S3}[^/]|{FILE}/")
-"""How a place of files begins; without a bucket the libraries name no setting."""
+"""Beginnings of a place of files; without a bucket the libraries name no setting."""
 
 
 @dataclass(frozen=True)

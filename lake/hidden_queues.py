@@ -13,7 +13,7 @@ HIDING = (raw.QUEUE_OFFSETS.name, raw.CONSUMER_OFFSETS.name)
 """Tables of which a quarantined row hides a queue."""
 
 MANY = 20_000
-"""From how many quarantined rows on a snapshot with one counts as hiding all its queues."""
+"""Number of quarantined rows from which a snapshot with one counts as hiding all its queues."""
 
 Place = tuple[str | None, str | None]
 """A broker and a topic; None where a row lacks it."""

@@ -1,4 +1,4 @@
-"""Where landed snapshots lie: a folder on a disk, or a prefix of a bucket.
+"""Places of landed snapshots: a folder on a disk, or a prefix of a bucket.
 
 Both show a snapshot only when all of it is there. A disk renames its folder at the end. A bucket
 has no such rename: there ``snapshots.parquet`` is written last, and a folder without it is nothing.

@@ -38,7 +38,7 @@ BATCH_ROWS = 1_000_000
 """Rows that one commit per table loads, or a single snapshot; bounds memory after a long pause."""
 
 SLACK = timedelta(days=1)
-"""By how much the instant of a row may differ from the one in its folder's name."""
+"""Largest difference between the instant of a row and that in its folder's name."""
 
 OF_CLIENTS = pc.field("offset_store").is_valid() & (pc.field("offset_store") == "client_file")
 """Condition of consumer offsets that come from files of clients and not from a broker."""

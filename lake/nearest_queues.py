@@ -8,7 +8,7 @@ from lake.history import LOCAL_OFFSETS, WITHOUT_QUEUES, LoadedSnapshot
 from lake.window import Window
 
 FURTHEST = timedelta(minutes=10)
-"""How far from a snapshot of clients' files the queues may have been read."""
+"""Longest time between a snapshot of clients' files and that of the queues."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ EVERY = "*"
 
 @dataclass(frozen=True)
 class Step:
-    """From one observation of a broker to the next.
+    """A step from one observation of a broker to the next.
 
     Attributes:
         snapshot_id: the later snapshot.

@@ -43,7 +43,7 @@ _of_clock_ahead: dict[str, str] = {}
 """The metadata file whose instants were set back when it was read, by the table's folder."""
 
 MOST_KEPT = 64
-"""More than a catalog has tables; a process of many homes forgets the first ones."""
+"""Most kept tables, more than a catalog has; a process of many homes drops the first ones."""
 
 
 class _CachedTransaction(Transaction):

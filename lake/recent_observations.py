@@ -12,7 +12,7 @@ PAUSE = MEMORY / (OBSERVATIONS - 1)
 observations of a window never reach further back than `MEMORY`."""
 
 APART = 1 << 40
-"""Between the numbers of two sources, so that their observations never count together."""
+"""Distance between the numbers of two sources, so that they never count together."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How long rows are kept, and since when raw rows are complete."""
+"""Retention of rows, and the instant since which raw rows are complete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENT
 _RAW_SINCE = "raw_since"
 
 TRUSTED = timedelta(days=1)
-"""How far after the newest snapshot a clock is believed where rows are removed by it."""
+"""Time after the newest snapshot up to which a clock is trusted for the removal of rows."""
 
 
 @dataclass(frozen=True)

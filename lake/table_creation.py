@@ -35,7 +35,7 @@ PROPERTIES = {
 
 
 _FIRST = "00000-"
-"""How the metadata of a table without rows begin, all that one killed in between leaves."""
+"""Beginning of the metadata file of a table without rows, the only file after a kill."""
 
 
 def create(catalog: Catalog, table: Table) -> None:

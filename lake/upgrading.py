@@ -10,7 +10,7 @@ from lake.tables import TABLES
 from settings.home import Home
 
 WAITS_SECONDS = 3600.0
-"""How long an upgrade waits for a run to end."""
+"""Longest wait of an upgrade for the end of a run."""
 
 FOR_ITS_USER = 0o700
 

@@ -49,7 +49,7 @@ MOST_TOPICS = 200
 """Topics that a scan filters by; with more, all topics of the cluster are read."""
 
 KEPT = timedelta(hours=1)
-"""How old the newest computed snapshot may be whose store times count."""
+"""Largest age of the newest computed snapshot whose store times count."""
 
 _SNAPSHOT = ("snapshot_id", "observed_at")
 

@@ -31,7 +31,7 @@ class GroupQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreTime:
-    """When a message was stored.
+    """The store time of a message.
 
     Attributes:
         at: the instant by our clock; the latest possible one where the source is ``at_least``.
@@ -71,7 +71,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From the last observation without a message to the first observation with it.
+    """The step from the last observation without a message to the first one with it.
 
     Attributes:
         before: the earlier observation; None where the history begins with the later one.

@@ -40,7 +40,7 @@ ENDED = (
 )
 
 TICK_MAY_TAKE = timedelta(minutes=30)
-"""How long a tick may keep snapshots waiting unremarked, as the one that follows a backfill."""
+"""Time for which a tick may keep snapshots waiting without an alert, as after a backfill."""
 
 TICK_BEGINS_WITHIN = timedelta(minutes=3)
 """The schedule has the next tick within a minute; the rest is for a machine under load."""

@@ -70,7 +70,7 @@ class Number(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How a number relates to the truth."""
+    """Relation of a number to the truth."""
 
     FACT = "fact"
     LOWER_BOUND = "lower bound"
@@ -326,7 +326,7 @@ IS_BOUND: Mapping[Certainty, bool | None] = {
     Certainty.UPPER_BOUND: False,
     Certainty.UNKNOWN: None,
 }
-"""By the certainty of a lag its ``lag_is_lower_bound``."""
+"""The ``lag_is_lower_bound`` of a lag by its certainty."""
 
 SHOWN_BY_OFFSETS = frozenset(
     kind for kind, numbers in NUMBERS.items() if PULLS in numbers[Number.INFLIGHT].requests

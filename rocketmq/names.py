@@ -13,7 +13,7 @@ from typing import NamedTuple
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 OWN_TOPICS = (RETRY_PREFIX, DLQ_PREFIX)
-"""How the topics begin that RocketMQ makes for a group."""
+"""Prefixes of the topics that RocketMQ creates for a group."""
 
 READ_PERMISSION, WRITE_PERMISSION = 4, 2
 """Bits of the permission of a topic (`PermName`)."""
@@ -30,7 +30,7 @@ LITE_MODEL = "LITE"
 BROADCAST_SUFFIX = "broadcast"
 
 CONNECTIONS = "GET_CONSUMER_CONNECTION_LIST "
-"""How a problem names the request for online members; the groups follow."""
+"""Name of the request for online members in a problem, before the groups."""
 
 SYSTEM_TOPICS = frozenset(
     {

@@ -88,7 +88,7 @@ class _Strict(BaseModel):
 
 
 class AclSettings(_Strict):
-    """Where the account is; see `settings.clusters.Account`."""
+    """The place of the account; see `settings.clusters.Account`."""
 
     access_key_env: Variable | None = None
     secret_key_env: Variable | None = None
@@ -110,7 +110,7 @@ ACCOUNT_NAMES = frozenset(
 
 
 class TlsSettings(_Strict):
-    """How connections are encrypted; see `rocketmq.wire.security.Tls`."""
+    """The encryption of connections; see `rocketmq.wire.security.Tls`."""
 
     ca: Text | None = None
     cert: Text | None = None

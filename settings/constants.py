@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 MEMORY = timedelta(hours=24)
-"""How long an unreachable broker, and the groups on it, are reported as unknown."""
+"""Time for which an unreachable broker, and the groups on it, are reported as unknown."""
 
 OBSERVATIONS = 10
-"""How many observations of a group, the newest included, its health is computed from."""
+"""Observations of a group, the newest included, from which its health is computed."""

@@ -324,7 +324,7 @@ class Settings(BaseSettings):
 
     @property
     def history(self) -> HistorySettings:
-        """How far history reaches."""
+        """The settings of history."""
         return HistorySettings(
             longest_gap=timedelta(minutes=self.gap_minutes),
             shortest_step=timedelta(seconds=self.rate_seconds),
@@ -357,7 +357,7 @@ class Settings(BaseSettings):
 
     @property
     def spark(self) -> SparkSettings:
-        """Where runs find Spark."""
+        """The settings of Spark."""
         return SparkSettings(
             self.spark_remote,
             self.spark_master,
@@ -380,7 +380,7 @@ class Settings(BaseSettings):
 
     @property
     def notifications(self) -> NotificationSettings:
-        """Where notifications go."""
+        """The settings of notifications."""
         return NotificationSettings(
             self.notify_urls.get_secret_value(),
             self.digest_urls.get_secret_value(),

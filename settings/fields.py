@@ -44,7 +44,7 @@ Limit = Annotated[float, Field(allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class Span:
-    """How long something has to be so: observations in a row, or a time.
+    """Duration of a condition: a number of consecutive observations, or a time.
 
     Attributes:
         observations: known ones in a row, at least 1.

@@ -1,4 +1,4 @@
-"""How far history reaches: gaps, dating of messages, samples of tags, recomputation."""
+"""Reach of history: gaps, dating of messages, samples of tags, recomputation."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """How far back a computation reads before its window; the defaults are those of the contract.
+    """Times that a computation reads before its window; the defaults are those of the contract.
 
     Attributes:
         longest_gap: the longest gap between two observations that a rate is computed over.

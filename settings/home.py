@@ -70,7 +70,7 @@ class Home:
 
 
 UNFINISHED = ".part"
-"""How the names of files end that are renamed when they are whole."""
+"""Suffix of files that are renamed when they are whole."""
 
 LEFT_SECONDS = 600
 """Age from which no process writes an unfinished file any more; each takes seconds."""

@@ -25,7 +25,7 @@ _NAMESPACE = "quality"
 """One that every catalog has."""
 
 _UNSET = re.compile(r'environment variable "(\w+)"')
-"""How Dagster names a variable of its file that has no value."""
+"""Dagster's text about a variable of its file that has no value."""
 
 LEAST_FREE = 100 * 2**20
 """Fewest free bytes of a disk on which a home can work for a while."""

@@ -21,7 +21,7 @@ from settings.catalog import HTTP, REST
 from tidemark.errors import CommandError
 
 WAITS_SECONDS = 10.0
-"""How long a server may take to respond; other checks report one that does not."""
+"""Longest wait for a server's response; other checks report a server without one."""
 
 MINUTE = timedelta(minutes=1)
 

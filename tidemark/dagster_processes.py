@@ -21,7 +21,7 @@ from tidemark.errors import CommandError
 _DEFINITIONS = ("-m", "orchestration.definitions", "-h", "127.0.0.1")
 
 CODE_SERVER_SECONDS = 120
-"""So long a code server may take to begin; it imports for seconds."""
+"""Longest start of a code server, which imports for seconds."""
 
 
 @dataclass(kw_only=True)

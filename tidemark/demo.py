@@ -32,7 +32,7 @@ CHECK_SECONDS = 1.0
 """Seconds between checks of the started processes by the supervisor."""
 
 FIRST_TICK_SECONDS = 300
-"""So long the first tick may take to begin; the schedule has it within a minute."""
+"""Longest wait for the first tick, which the schedule starts within a minute."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Demo:
 
     @property
     def home(self) -> Home:
-        """Where everything lies."""
+        """The home of the demo."""
         return self.settings.home
 
 

@@ -50,7 +50,7 @@ class Invocation:
 
     @property
     def landing(self) -> "Landing":
-        """Where snapshots land."""
+        """The landing of snapshots."""
         from lake.landing_places import Landing
 
         return Landing.of(self.home, self.settings.catalog)

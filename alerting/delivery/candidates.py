@@ -14,7 +14,7 @@ from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
 from lake.typed_rows import typed_rows
 
 REACH_BACK = timedelta(days=30)
-"""How far back a new channel gets resolved incidents, as one summary."""
+"""Time before now whose resolved incidents a new channel gets, as one summary."""
 
 
 def candidates(

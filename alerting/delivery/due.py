@@ -26,7 +26,7 @@ LATE_AFTER = timedelta(hours=1)
 
 FIRST_RETRY_PAUSE = timedelta(seconds=15)
 LONGEST_RETRY_PAUSE = timedelta(minutes=15)
-"""Between two attempts; the pause doubles with each failure."""
+"""Longest pause between two attempts; the pause doubles with each failure."""
 
 MuteReason = Callable[[Incident], str | None]
 """Returns why an incident must not be notified now, or None when it may be."""

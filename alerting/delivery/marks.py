@@ -1,4 +1,4 @@
-"""How far each channel has been notified: the newest incident that it was considered for.
+"""Marks of channels: how far each has been notified, by the newest incident considered for it.
 
 A process that delivers again after days reads from there, so it misses no incident that opened and
 resolved meanwhile. Without marks every channel is new.

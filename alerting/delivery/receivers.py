@@ -21,7 +21,7 @@ URLS, DIGEST_URLS, DIGEST_EVERY = (
 """The variables of `NotificationSettings`, as mistakes name them."""
 
 _BETWEEN = re.compile(r"\s(?=[\w.+-]+://)")
-"""Between two addresses of one text. apprise takes the second for a path of the first."""
+"""Separator of two addresses in one text. apprise takes the second for a path of the first."""
 
 DAY = timedelta(days=1)
 SHORTEST = timedelta(minutes=1)

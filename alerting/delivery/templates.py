@@ -77,7 +77,7 @@ _CHINESE = {
 
 @dataclass(frozen=True)
 class Words:
-    """How a receiver's messages are written.
+    """The language and templates of a receiver's messages.
 
     Attributes:
         language: of the ready-made texts: ``en`` | ``zh``.

@@ -79,7 +79,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def began_at(self) -> datetime:
-        """When it opened; of an open incident that reopened, when it last did."""
+        """When it opened, or last reopened."""
         return self.transitions[-1].at if self.reopened and self.is_firing else self.opened_at
 
     @property

@@ -26,7 +26,7 @@ from alerting.rules.kinds import KINDS, PIPELINE
 from lake.window import MICROSECOND
 
 NO_RULE = "no rule applies to it any more"
-"""Why an incident is closed whose rule was removed or changed."""
+"""Reason for closing an incident whose rule was removed or changed."""
 
 REOPEN_WITHIN = timedelta(hours=1)
 """A recurrence this soon after the resolution reopens the same incident."""

@@ -30,7 +30,7 @@ COLLECTED_WITHIN = timedelta(minutes=5)
 """A cluster with a snapshot this recent is still collected, whatever the file contains."""
 
 REMEMBERED_FOR = MEMORY + timedelta(hours=1)
-"""How long a removal is remembered: until no rule misses the cluster's snapshots any more."""
+"""Time for which a removal is remembered: until no rule expects the cluster's snapshots."""
 
 
 def removed_clusters(lake: Lake, now: datetime, clusters: str = "") -> frozenset[str]:

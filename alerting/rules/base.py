@@ -12,7 +12,7 @@ from settings.fields import For, Messages, QuietHours, Seconds, Span, Strict, fi
 from settings.matching import GroupMatch, Match
 
 CLEAR = Span(5)
-"""How long a rule has to be untrue until its incident resolves, unless the rule sets it."""
+"""Default of the time for which a rule has to be untrue until its incident resolves."""
 
 RUNBOOK = r"^(https?://\S+|runbooks/[A-Za-z0-9._-]+\.md)$"
 """An http(s) address, or a page of the documentation; see `alerting.rules.runbooks`."""

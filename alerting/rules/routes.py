@@ -15,7 +15,7 @@ DEFAULT_RECEIVER = "default"
 """The receiver that always exists: the addresses of ``TIDEMARK_NOTIFY_URLS``."""
 
 EVERY_LABEL = "..."
-"""In ``group_by``: each combination of labels is a group of its own."""
+"""Value of ``group_by`` by which each combination of labels is a group of its own."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _DURATION = {"json_schema_input_type": Annotated[str, Field(pattern=r"^\d")] | float}

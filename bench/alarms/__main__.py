@@ -33,7 +33,7 @@ from lab import jars
 from lake.tables.alerting import INCIDENTS
 
 HEALTHY_SECONDS = 180.0
-"""How long sick groups are healthy first: more than the observations that health looks at."""
+"""Time for which faulty groups are healthy first: more than the observations of health."""
 
 EXPIRED_AT = 0.8
 """Share of the time after which old messages expire in the sick cluster."""

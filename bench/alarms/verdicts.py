@@ -12,7 +12,7 @@ from bench.alarms.consumers import Consumer
 from bench.alarms.faults import Fault
 
 SETTLED = timedelta(minutes=2)
-"""How long after an event an incident may rightly fire about it."""
+"""Time after an event in which an incident may rightly fire about it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from lake.conditions import all_of, not_before
 from lake.tables import TABLES, alerting, progress, raw
 
 COUNTERS_REACH = timedelta(hours=1)
-"""How old the newest deep snapshot may be that the broker's own counters are taken from."""
+"""Largest age of the deep snapshot from which the broker's own counters are taken."""
 
 OUTCOME = ("channel", "status", "attempts")
 COUNTER = ("observed_at", "cluster", "broker", "broker_id", "stats_name", "topic")

@@ -112,7 +112,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Where an instant and a value are in the picture, from 0 to the largest that is drawn."""
+    """The place of an instant and a value in the picture, from 0 to the largest drawn value."""
 
     window: Window
     top: float

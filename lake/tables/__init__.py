@@ -1,4 +1,4 @@
-"""Every table of Tidemark, declared once.
+"""Declarations of all tables of Tidemark.
 
 Iceberg tables, schema checks, Dagster column metadata, landing files and test builders all come
 from these declarations; `TABLES` has them by full name.

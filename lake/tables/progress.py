@@ -591,7 +591,7 @@ EVENTS = Table(
 
 
 class UnreadableReason(StrEnum):
-    """Why no consumer can read messages of a topic; the first that holds counts."""
+    """Reasons why no consumer can read messages of a topic; the first true one counts."""
 
     NO_READ_PERMISSION = "NO_READ_PERMISSION"
     BEYOND_READ_QUEUES = "BEYOND_READ_QUEUES"

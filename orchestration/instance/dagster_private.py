@@ -56,7 +56,7 @@ from dagster_shared.serdes import serialize_value  # noqa: E402
 _read_migrations = ScriptDirectory.from_config
 
 _migrations: dict[str | None, ScriptDirectory] = {}
-"""By folder the migrations of databases that were read."""
+"""Migrations of databases that were read, by folder."""
 
 
 def _kept_migrations(config: Any) -> ScriptDirectory:

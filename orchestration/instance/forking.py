@@ -35,7 +35,7 @@ STALE = b"stale"
 or it cannot create a process."""
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Where Tidemark's own packages are: a checkout, or the folder of all installed packages."""
+"""The folder of Tidemark's own packages: a checkout, or that of all installed packages."""
 
 OWN_PACKAGES = (
     "alerting",

@@ -26,7 +26,7 @@ ENDED = (
 EMBEDDED_LOG = "orchestration.instance.event_log"
 
 SECONDS = 5.0
-"""How long one call forgets at most: a sensor that others wait for makes it."""
+"""Longest time of one call, which a sensor makes while others wait."""
 
 SPARE_BYTES = 64 * 2**20
 """Free space inside a database from which it is vacuumed, when that is half of it."""
@@ -37,7 +37,7 @@ LOG_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class RunHistory:
-    """How long Dagster's history of runs is kept.
+    """Retention of Dagster's history of runs.
 
     Attributes:
         age: the age from which a run that has ended is forgotten; ``TIDEMARK_RUN_HISTORY_DAYS``.

@@ -48,7 +48,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Without it Dagster's daemon would watch no run, and never call the next method."""
+        """Always true: otherwise Dagster's daemon would not check runs by the next method."""
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:

@@ -15,7 +15,7 @@ POP_SINCE = version_order("V5_0_0")
 POP, PULL = "POP", "PULL"
 
 RequestModes = dict[tuple[str, str], str]
-"""By (topic, group), `POP` or `PULL`, where a user has set it."""
+"""`POP` or `PULL` by (topic, group), where a user has set it."""
 
 
 def decode_request_modes(body: bytes) -> RequestModes:

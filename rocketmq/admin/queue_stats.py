@@ -10,7 +10,7 @@ from rocketmq.wire.fastjson import loads
 
 
 class QueueStats(NamedTuple):
-    """How far a queue is written; ``newest_stored_at`` is the store time of ``max_offset - 1``.
+    """Range of a written queue; ``newest_stored_at`` is the store time of ``max_offset - 1``.
 
     A broker reports both offsets. They are None where the files of a store cannot be read.
     """

@@ -44,7 +44,7 @@ COLUMNS = {
     "rocketmq_consumer_inflight_messages": "inflight",
     "rocketmq_consumer_ready_messages": "ready",
 }
-"""By family the column of `BrokerMetric`."""
+"""The column of `BrokerMetric` by family."""
 
 TIMERS = "rocketmq_timing_messages"
 """The messages of a topic that are stored and wait for their time (5.x)."""
@@ -53,7 +53,7 @@ LIGHT_QUEUES = "rocketmq_lmq_number"
 """The light queues of a broker (from 5.5.1 on)."""
 
 Groups = dict[tuple[str, str], dict[str, int]]
-"""By consumer group and topic the columns of `BrokerMetric`."""
+"""The columns of `BrokerMetric` by consumer group and topic."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 
 @dataclass(slots=True, frozen=True)
 class MetricsEndpoint:
-    """Where a master exposes its metrics.
+    """The address at which a master exposes its metrics.
 
     Attributes:
         broker: name of its broker group.

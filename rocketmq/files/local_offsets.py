@@ -22,7 +22,7 @@ NAME = "offsets.json"
 OPERATION = "READ " + NAME
 
 STALENESS_MS = 5_000
-"""How old the offsets in a client's file may be (`persistConsumerOffsetInterval`)."""
+"""Largest age of the offsets in a client's file (`persistConsumerOffsetInterval`)."""
 
 MAX_DEPTH = 16
 """Folders inside each other; a link to a folder above would have no end."""

@@ -42,7 +42,7 @@ Other folders prove nothing: the users and rights of 5.3 are always in RocksDB."
 
 @dataclass(slots=True, frozen=True)
 class Extent:
-    """How far a queue is written, from its files.
+    """The range of a written queue, from its files.
 
     Attributes:
         min_offset: offset of the first retained message; None without a commit log.

@@ -29,10 +29,10 @@ SOME_SLAVE = 1
 """Stands for the id of a slave, which its files do not hold."""
 
 STALENESS_MS = 5_000
-"""How old the commits in a master's files may be (`flushConsumerOffsetInterval`)."""
+"""Largest age of the commits in a master's files (`flushConsumerOffsetInterval`)."""
 
 STALENESS_OF_SLAVE_MS = 60_000
-"""How old those of a slave may be: it copies the master's tables once a minute at least
+"""Largest age of those of a slave: it copies the master's tables once a minute at least
 (`SlaveSynchronize`)."""
 
 Queue = tuple[str, int]

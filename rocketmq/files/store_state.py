@@ -36,7 +36,7 @@ _NAME = re.compile(r"\d{17}")
 
 @dataclass(slots=True, frozen=True)
 class Checkpoint:
-    """Up to which store times a broker has written everything to disk."""
+    """Store times up to which a broker has written all messages to disk."""
 
     log_at: datetime | None
     queues_at: datetime | None
@@ -56,7 +56,7 @@ class IndexFile:
 
 @dataclass(slots=True)
 class StoreState:
-    """How a broker left its store.
+    """The state in which a broker left its store.
 
     Attributes:
         shut_down_cleanly: whether no ``abort`` exists; false also while the broker runs.

@@ -24,7 +24,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(slots=True, frozen=True)
 class BrokerClock:
-    """How far a broker's clock is ahead of ours.
+    """The skew by which a broker's clock is ahead of ours.
 
     Attributes:
         skew_ms: milliseconds; negative where it is behind.

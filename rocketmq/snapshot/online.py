@@ -9,7 +9,7 @@ from rocketmq.records import Client
 from rocketmq.snapshot.broker_reading import BrokerReading
 
 Online = dict[str, dict[str, ConsumerConnection]]
-"""By group with a connected client: each broker's response to 203, in the brokers' order."""
+"""Responses of brokers to 203, in the brokers' order, by group with a connected client."""
 
 
 def online_at(masters: Iterable[BrokerReading]) -> Online:

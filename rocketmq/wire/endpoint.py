@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _NO_HOST = re.compile(r"[\s;,/]")
-"""In a list of addresses, or a URL, but in no host name."""
+"""Characters of a list of addresses or a URL that no host name has."""
 
 LONGEST_ENDPOINT = 300
 """Characters of an endpoint: host names have 253 at most (RFC 1035)."""

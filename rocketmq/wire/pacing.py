@@ -20,7 +20,7 @@ BUSY = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL})
 """Response codes of a broker that is overloaded."""
 
 MAX_RETRIES = 4
-"""How often a request is sent again after a *busy* response."""
+"""Most repetitions of a request after a *busy* response."""
 
 FIRST_REST = 0.1
 """Seconds of the first rest."""

@@ -19,7 +19,7 @@ from rocketmq.wire.networks import Networks
 ACCESS_KEY, SECURITY_TOKEN, SIGNATURE = "AccessKey", "SecurityToken", "Signature"
 
 _REFUSALS = ("certificate", "unknown ca")
-"""In alerts of a server about the certificate of its client, or that the client has none."""
+"""Texts in alerts of a server about the certificate of its client, or about a missing one."""
 
 
 class SecurityError(ValueError):

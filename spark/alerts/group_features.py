@@ -20,7 +20,7 @@ FORMER_DAYS = 7
 """Former days whose throughput is compared; the earliest is the same day of the week."""
 
 LEAST_DAYS = 3
-"""How many of them must be known; fewer give no usual throughput."""
+"""Fewest known days for a usual throughput."""
 
 SLACK = timedelta(minutes=15)
 """Longest distance of a deep snapshot from the same time of a former day."""

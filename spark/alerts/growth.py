@@ -21,7 +21,7 @@ GROWTH = "_growth"
 """Ending of a column that holds the growth of the column named before it."""
 
 HISTORY = timedelta(minutes=10)
-"""How far back any complete observation is compared with."""
+"""Time in which any complete observation before is compared."""
 
 Outages = Mapping[str, LoadedSnapshot]
 """By id of a snapshot, the last complete snapshot of its cluster, where that is longer ago than

@@ -18,7 +18,7 @@ from spark.alerts.evaluated_rule import EvaluatedRule
 from spark.columns import matches, with_new
 
 SPEAKS = "speaks_for_group"
-"""In SQL of an alert rule: whether the row speaks for its group."""
+"""Column in SQL of an alert rule: whether the row is the speaker of its group."""
 
 
 def applies(rule: EvaluatedRule) -> Column:

@@ -16,7 +16,7 @@ from rocketmq.names import CONNECTIONS
 from spark.columns import with_new
 
 MANY = 10
-"""From how many failed requests about single topics or groups on the broker itself is to blame."""
+"""Failed requests about single topics or groups from which the broker counts as unreachable."""
 
 OF_BROKERS = (
     *("GET_ALL_CONSUMER_OFFSET", "GET_ALL_TOPIC_CONFIG", "GET_ALL_SUBSCRIPTIONGROUP_CONFIG"),
@@ -31,10 +31,10 @@ OF_ITEMS = ("GET_TOPIC_STATS_INFO ", CONNECTIONS)
 """Requests that every snapshot sends for each topic and group; the problem names it."""
 
 IMPOSSIBLE = "offsets below 0"
-"""In the message of a problem with a response that was read."""
+"""Text in the message of a problem with a response that was read."""
 
 REPEATED = r"\((\d+) more requests failed\)$"
-"""How a problem counts those that it represents (`rocketmq.snapshot.problems.Problems`)."""
+"""Count in a problem of those that it represents (`rocketmq.snapshot.problems.Problems`)."""
 
 _MEASUREMENTS = [
     name

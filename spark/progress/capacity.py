@@ -45,7 +45,7 @@ counts as 1 ms."""
 
 
 class Reason(StrEnum):
-    """Why capacity is NULL."""
+    """Reasons why capacity is NULL."""
 
     BLOCKED = "BLOCKED"
     STALLED = "STALLED"

@@ -1,4 +1,4 @@
-"""How brokers hand messages of a topic to a group, queue by queue or by POP: ``consume_mode``.
+"""The way of handing a topic's messages to a group, by queues or by POP: ``consume_mode``.
 
 A broker can be configured to use POP for a group (402), but gRPC clients pop without it. Other
 signs then show POP: counters of acknowledgements, POP retry topics, and subscriptions without the
@@ -34,7 +34,7 @@ from spark.progress.retry_topics import pop_retry_readings
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 
 REMEMBERED = timedelta(hours=24)
-"""How long the last sign of a mode counts after nothing shows one any more."""
+"""Time for which the last sign of a mode counts when no further sign is observed."""
 
 POP_COUNTERS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
 """Counters of messages acknowledged, and of calls that popped some; no other group has them."""

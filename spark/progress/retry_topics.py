@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from rocketmq import names
 
 POP_SEPARATORS = ("_", "+")
-"""Between group and topic in the name of a POP retry topic, in both namings."""
+"""Separators of group and topic in the name of a POP retry topic, in both namings."""
 
 _FIRST, _SECOND = POP_SEPARATORS
 

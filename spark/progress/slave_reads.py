@@ -22,7 +22,7 @@ from spark.columns import SNAPSHOT, inside, milliseconds
 from spark.progress.events import ONLY_OF_CLIENTS
 
 HISTORY = timedelta(hours=1)
-"""How far back an earlier count of the same broker is searched."""
+"""Time in which an earlier count of the same broker is searched."""
 
 DEFAULT_MEMORY_RATIO = 40
 """Percent of its memory within which a master serves reads, unless it is configured."""

@@ -1,4 +1,4 @@
-"""How a Spark session is configured: one in this process, a cluster's, or a Connect server's."""
+"""Configuration of a Spark session: in this process, of a cluster, or of a Connect server."""
 
 import os
 import re

@@ -33,7 +33,7 @@ SHA256 = {
 """The checksum of each jar, by its package."""
 
 CACHE = ".ivy2.5.2"
-"""Where Spark 4.1 keeps them, in the user's home (`MavenUtils`)."""
+"""Folder of Spark 4.1 for them, in the user's home (`MavenUtils`)."""
 
 
 def packages_of(drivers: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How a Spark session is set for windows of different sizes."""
+"""Settings of a Spark session for windows of different sizes."""
 
 import math
 
