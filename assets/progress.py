@@ -109,7 +109,7 @@ def progress_queues(run: CurrentRun) -> dg.MaterializeResult:
 def progress_groups(
     context: dg.AssetExecutionContext, run: CurrentRun, health: HealthResource
 ) -> dg.MaterializeResult:
-    """Compute every group on every topic, with its health and what is unknown of it."""
+    """Compute every group on every topic, with its health and its unknown facts."""
     plan, session = run.plan, run.session
     overrides, mistakes = health.thresholds()
     for mistake in mistakes:
@@ -189,7 +189,7 @@ def _newest_totals(run: Run) -> dict[str, Any]:
     progress.TIMELINE,
 )
 def progress_topics(run: CurrentRun) -> dg.MaterializeResult:
-    """Compute every topic: its messages, those that nobody can read, its rate of production."""
+    """Compute every topic: its messages, unreadable messages, and rate of production."""
     plan, session = run.plan, run.session
     earlier = {*plan.previous, *plan.last_known}
     listed = None
@@ -216,7 +216,7 @@ def progress_topics(run: CurrentRun) -> dg.MaterializeResult:
     *(raw.SNAPSHOTS, raw.BROKERS, raw.BROKER_STATS, raw.QUEUE_OFFSETS, progress.QUEUES),
 )
 def progress_throughput(run: CurrentRun) -> dg.MaterializeResult:
-    """Add up what replicas counted, next to the rate that our own offsets give."""
+    """Add up counters of replicas, next to the rates of our own offsets."""
     plan = run.plan
     if not plan.has_rows(raw.BROKER_STATS):
         return replaced(run, progress.THROUGHPUT, None)
@@ -247,7 +247,7 @@ def progress_peaks(run: CurrentRun) -> dg.MaterializeResult:
 def progress_capacity(
     context: dg.AssetExecutionContext, run: CurrentRun, client_machine: ClientMachineResource
 ) -> dg.MaterializeResult:
-    """Compute what the members of a group could consume, and how many members the peak needs."""
+    """Compute the capacity of a group's members, and the members that the peak needs."""
     plan = run.plan
     if not plan.has_rows(raw.CLIENT_TOPICS):
         return replaced(run, progress.CAPACITY, None)
@@ -276,7 +276,7 @@ def progress_capacity(
     *(raw.TOPICS, raw.QUEUE_OFFSETS),
 )
 def progress_events(run: CurrentRun) -> dg.MaterializeResult:
-    """Find what happened to queues and brokers: each transition once."""
+    """Compute the events of queues and brokers, each transition once."""
     plan, session, earlier = run.plan, run.session, run.plan.before_steps
     # The run itself has just quarantined rows of the window.
     quarantined = read_quarantine(run.lake, plan.window, plan.decisions)

@@ -38,7 +38,7 @@ class Person:
     """The user that sends a request, with the right to act or only to read.
 
     Attributes:
-        name: recorded with what they do.
+        name: recorded with their actions.
         may_act: whether they may do more than read.
     """
 

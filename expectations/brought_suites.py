@@ -229,7 +229,7 @@ def _made(item: dict[str, Any]) -> Any:
     """Return the expectation of a configuration in JSON.
 
     Raises:
-        ValueError: what is wrong, in one line.
+        ValueError: the mistake, in one line.
     """
     from great_expectations.exceptions.exceptions import ExpectationNotFoundError
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration

@@ -66,7 +66,7 @@ def reached(what: str) -> Iterator[None]:
 
 def refused(what: str, why: str) -> RefusedError | None:
     """Return the error of files that an object store refused; None where it did not."""
-    if "AWS Error" not in why:  # so PyArrow begins what a store or its network refused
+    if "AWS Error" not in why:  # PyArrow's text when a store or its network refused
         return None
     advice = NO_BUCKET if "NO_SUCH_BUCKET" in why else OBJECT_STORE
     return RefusedError(str(damaged(what, why, advice)))

@@ -40,7 +40,7 @@ class LoadedSnapshot:
         status: ``COMPLETE`` | ``PARTIAL`` | ``FAILED``.
         brokers_read: broker groups whose offsets it holds.
         source: where it was read; None counts as `REMOTE`. Observations of different sources never
-            follow each other: files are older than what brokers report at the same instant.
+            follow each other: files are older than reports of brokers at the same instant.
         brokers_expected: addresses that should have responded; None or 0 where they are unknown.
         keys_read: digest of the queues and consumers it holds; None for one loaded without it.
         staleness_ms: milliseconds that its committed offsets may be old; None for those of brokers.

@@ -353,9 +353,9 @@ def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
 
 
 def _missing(table: Table, items: Sequence[Landed]) -> Callable[[IcebergTable, pa.Table], pa.Table]:
-    """Return what leaves out the rows of snapshots that a version of a table holds already.
+    """Return a filter that leaves out rows of snapshots that a version of a table already has.
 
-    A run that was stopped, and goes on without its lease, may have added them just now.
+    A run that was stopped, and continues without its lease, may have added them just now.
     """
     where = _of(table, items)
 

@@ -71,7 +71,7 @@ def tidy(
     lake: LakeResource,
     run_history: dg.ResourceParam[RunHistory],
 ) -> dg.SkipReason:
-    """Forget Dagster's old runs, shrink what that has emptied, and rotate logs."""
+    """Remove Dagster's old runs, shrink emptied databases, and rotate logs."""
     home, before = lake.lake.home, datetime.now(UTC) - run_history.age
     forgotten = forget_runs(context.instance, before, MOST_FORGOTTEN)
     done = [*shrink(home), *rotate_logs(home)]

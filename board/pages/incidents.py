@@ -122,7 +122,7 @@ def silence(
     topic: Text = "",
     starts_at: Text = "",
 ) -> Response:
-    """Mute what matches for a while, now or from a planned start, then show all silences."""
+    """Mute matching incidents for a while, now or from a planned start, then show all silences."""
     check_form(request, token)
     given = {
         "rule": rule,

@@ -63,7 +63,7 @@ def brokers(page: ThePage) -> Response:
 
 @router.get("/events")
 def events(page: ThePage, hours: int = 24) -> Response:
-    """Show what happened to queues and brokers, newest first."""
+    """Show events of queues and brokers, newest first."""
     if not 1 <= hours <= 24 * 90:
         raise ProblemError(400, "hours: 1 to 2160 is wanted")
     end = page.instant or datetime.now(UTC)

@@ -9,7 +9,7 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
 
     def __enter__(self) -> Self:
         return self

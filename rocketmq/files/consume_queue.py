@@ -101,7 +101,7 @@ class ConsumeQueue(Closable):
         """
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         self.files.close()
 
     def entry(self, position: int) -> Entry | None:
@@ -203,7 +203,7 @@ class PlainConsumeQueue(ConsumeQueue):
         self.ext = MappedFiles(ext_folder)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         super().close()
         self.ext.close()
 

@@ -83,7 +83,7 @@ class BrokerStore(Closable):
                 self._file_sizes[type(queue)] = largest
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         self.commit_log.close()
 
     @property

@@ -53,7 +53,7 @@ def read_store(
         folder: the broker's ``storePathRootDir``.
         cluster: Tidemark's name of the cluster; None for RocketMQ's own name of it.
         broker: name of the broker group; None for the name that the topics imply.
-        broker_id: id of the broker, 0 for a master; None for what the files imply: 0, or
+        broker_id: id of the broker, 0 for a master; None for the id that the files imply: 0, or
             `SOME_SLAVE`.
         observed_at: the instant of the copy; None for now.
 

@@ -22,7 +22,7 @@ class DeepOptions:
         max_store_times: requests for store times (303) to one broker, one per group and topic.
         total_timeout: seconds for the whole deep part.
         broker_metrics: read the metrics endpoint of every broker that has one for Prometheus.
-        turn: number of the deep snapshot, by which limits rotate over what they cannot cover.
+        turn: number of the deep snapshot, by which limits rotate over items that they leave out.
     """
 
     client_reports: bool = True

@@ -167,7 +167,7 @@ class RemotingClient:
             endpoint: ``host:port``.
             code: the request.
             fields: ``extFields`` of the request.
-            subject: what the request is about, for error messages.
+            subject: the subject of the request, for error messages.
             timeout: seconds, instead of the client's request timeout.
 
         Returns:

@@ -17,7 +17,7 @@ class EvaluatedRule:
         source: the rows it is evaluated on, a key of `spark.alerts.sources.SOURCES`.
         severity: ``critical`` | ``warning`` | ``info``.
         value: SQL of the number it compares.
-        threshold: what the value is compared with.
+        threshold: the number that the value is compared with.
         condition: SQL of whether it is true of a row; NULL = unknown.
         matches: conditions of which a subject has to match all.
         excludes: conditions of which a subject must match none.

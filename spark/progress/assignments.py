@@ -23,8 +23,8 @@ from spark.progress.keys import GROUP, GROUP_TOPIC, GROUP_TOPIC_HISTORY
 from spark.progress.users_own import of_users
 
 HISTORY = timedelta(hours=1)
-"""How far back the previous owner of a queue is searched: inputs need ``raw.client_queues`` of this
-time before the window."""
+"""Time in which the previous owner of a queue is searched: inputs need ``raw.client_queues`` of
+this time before the window."""
 
 QUEUE = ("broker", "queue_id")
 """A queue of a topic."""
@@ -44,7 +44,7 @@ def assignments(
         client_queues: ``raw.client_queues`` of the window and of `HISTORY` before it.
         topics: ``raw.topics`` of the window.
         window: the window to compute.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
 
     Returns:
         One row per snapshot, group with a reporting member, topic and queue, with the columns of

@@ -29,11 +29,11 @@ from spark.progress.keys import GROUP_ID, GROUP_TOPIC_HISTORY, GROUP_TOPIC_ID
 from spark.progress.rates import NEGLIGIBLE
 
 PEAK = timedelta(days=7)
-"""How far back the largest rate of production is searched: inputs need ``progress.peaks`` of this
+"""Time in which the largest rate of production is searched: inputs need ``progress.peaks`` of this
 time before the window."""
 
 MEASURED = timedelta(minutes=30)
-"""How far back reports count for the time of a listener call: ``client_topics`` need those of this
+"""Time in which reports count for the time of a listener call: ``client_topics`` need those of this
 time before the window."""
 
 MINUTE = 60

@@ -61,7 +61,7 @@ def client_events(
         clients: ``raw.clients`` of the same snapshots.
         queues: ``progress.queues`` of the window and of each previous observation.
         window: the window to compute.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
 
     Returns:
         One row per event with the columns of `lake.tables.progress.EVENTS`.

@@ -14,7 +14,7 @@ def with_evidence(
     Args:
         compared: rows with ``snapshot_id``, ``previous_snapshot_id``, ``broker``,
             ``consumer_group`` and ``topic``.
-        groups: as for `spark.progress.events.events`; so are the others.
+        groups: ``progress.groups``, as for `spark.progress.events.events`.
         clients: ``raw.clients``.
         brokers: ``raw.brokers``.
         stats: ``raw.broker_stats``.

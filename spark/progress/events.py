@@ -56,7 +56,7 @@ def events(
 
     Args:
         queues: ``progress.queues`` of the window and of every ``previous_snapshot_id``.
-        groups: ``progress.groups`` of the same observations; shows when no client was online.
+        groups: ``progress.groups`` of the same observations, which show when no client was online.
         clients: ``raw.clients`` of them.
         brokers: ``raw.brokers`` of the same observations.
         stats: ``raw.broker_stats`` of the window.

@@ -73,7 +73,7 @@ def groups(
         listed: ``raw.queue_offsets`` of the window and of each `last_snapshot_id`, quarantined rows
             included. None where no row of the window is quarantined: then every row of
             ``consumer_offsets`` is in `queues`, and those of `raw` are all.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
         committed: ``raw.consumer_offsets`` of the window; None where those of `raw` are all.
         witnesses: other reports of messages in flight.
 

@@ -7,7 +7,7 @@ Lag alone is no alarm. A queue is *standing* when it has lagged for longer than 
 takes to commit and its commit has not advanced in any of these observations. One new message on a
 quiet topic does not make a queue standing, nor does a commit that comes with the next poll.
 
-A standing queue is a fault whichever members are online; the reason states what is unknown about
+A standing queue is a fault whichever members are online; the reason states the unknown facts about
 them. An unknown value never makes a group look healthy: `OK` and `IDLE` of a POP group need a known
 acknowledgement, or a known number of messages in flight.
 """

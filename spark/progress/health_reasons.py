@@ -126,7 +126,7 @@ def blocked(queue: Column) -> Column:
 
 
 def standing(queues: Column, text: Callable[[Column], Column]) -> Column:
-    """Return the text about standing queues, with what is unknown of members and acknowledgements.
+    """Return the text about standing queues, with unknown facts about members and acknowledgements.
 
     Args:
         queues: the queues.

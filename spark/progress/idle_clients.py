@@ -23,7 +23,7 @@ def idle_clients(
         assigned: ``progress.assignments`` of the window.
         clients: ``raw.clients`` of the window.
         window: the window to compute.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
 
     Returns:
         One row per snapshot, member that reports to hold no queue, and topic it subscribes to, with

@@ -126,7 +126,7 @@ def queues(
         nearest: one row per `lake.nearest_queues.NearestQueues`; None where the window holds no
             offsets of clients' files.
         broker_stats: ``raw.broker_stats`` of the window; None where there are none.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
         earlier: ``progress.queues`` of the previous observations, whose store times and consume
             modes stay; None where there are none.
 

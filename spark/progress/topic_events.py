@@ -31,7 +31,7 @@ def topic_events(
         topics: ``raw.topics`` of the window and of every ``previous_snapshot_id``.
         queue_offsets: valid ``raw.queue_offsets`` of them.
         steps: the window's steps, one row each, with the fields of `lake.observation_steps.Step`.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
 
     Returns:
         One row per step and topic with fewer ``read_queues``, with the columns of

@@ -70,7 +70,7 @@ def topics(
         window: the window to compute.
         settings: over which times rates are computed.
         sources: as for `spark.progress.observed.with_source`.
-        system_topics: those that no name shows, by cluster.
+        system_topics: system topics that their names do not show, by cluster.
         metrics: ``raw.topic_metrics`` of the window; None where there are none.
 
     Returns:

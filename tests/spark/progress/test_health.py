@@ -266,7 +266,7 @@ CASES = {
         None,
     ),
     "POP group stopped": (popped(stands(*[80] * 10, online=False), 0.0), "STOPPED", None),
-    # Where a commit moves and nobody is reported, `online` is unknown.
+    # Where a commit moves and no member is reported, `online` is unknown.
     "consumed now and then by an unknown client": (
         [
             Seen((Queue(1000 + at // 3, 1009),), online=None if at and at % 3 == 0 else False)
@@ -307,7 +307,7 @@ CASES = {
         "STALLED",
         "broker-a/0: commit stays at 7, ≥ 2 unconsumed messages; broker-a/1: commit stays at 8",
     ),
-    # A queue stands.
+    # A queue is standing.
     "blocked": (
         stands(80, 90, 100, pulls=(80, 90, 100)),
         "BLOCKED",
