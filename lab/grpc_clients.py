@@ -40,7 +40,7 @@ class GrpcClients(Program):
         self._admin("updateStaticTopic", "-t", name, "-qn", str(queues), "-b", broker)
 
     def group(self, name: str, orderly: bool = False, bound_to: str | None = None) -> None:
-        """Make a consumer group on the first master.
+        """Make a consumer group on every master: a Proxy may request its configuration from any.
 
         Args:
             name: the group.
@@ -50,7 +50,9 @@ class GrpcClients(Program):
         words = ["-o", str(orderly).lower()]
         if bound_to:
             words += ["--attributes", f"+lite.bind.topic={bound_to}"]
-        self._admin("updateSubGroup", "-b", self._master, "-g", name, *words)
+        for broker in self._cluster.brokers:
+            if broker.broker_id == 0:
+                self._admin("updateSubGroup", "-b", broker.address, "-g", name, *words)
 
     def send(self, topic: str, count: int, kind: str = "plain") -> None:
         """Send messages, each confirmed.
