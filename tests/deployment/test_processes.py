@@ -14,6 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -179,25 +180,86 @@ def test_no_secret_is_printed_or_kept_in_a_home(started):
     assert not [text for text in arguments if "marked" in text]
 
 
+def test_without_the_daemon_snapshots_land_and_nothing_runs(started, store):
+    kill(started, "daemon")
+    # What is queued then stays queued; what has started goes on without the daemon.
+    under_way = {"STARTING", "STARTED"}
+    ready(
+        started,
+        "webserver",
+        lambda: not any(run["status"] in under_way for run in runs_of(started)),
+    )
+    runs, before = runs_of(started), landed_ids(store)
+    time.sleep(60)  # a whole interval of the schedule
+    assert runs_of(started) == runs
+    assert len(landed_ids(store) - before) > 1
+    started.start("daemon")
+    computes(started, landed_ids(store))
+
+
+def test_without_the_code_server_snapshots_wait_for_it(started, store):
+    """The run under way ends with it, if there is one."""
+    kill(started, "code")
+    query = "{repositoriesOrError {... on RepositoryConnection {nodes {name}}}}"
+    ready(
+        started,
+        "webserver",
+        lambda: not queried(started, query)["repositoriesOrError"].get("nodes"),
+    )
+    before = landed_ids(store)
+    ready(started, "collector", lambda: landed_ids(store) - before)
+    started.start("code")
+    computes(started, landed_ids(store))
+
+
+def test_without_pages_ticks_go_on(started, store):
+    pages = {"webserver": ("3000", "server_info"), "board": ("8080", "healthz")}
+    addresses = {
+        name: f"http://127.0.0.1:{started.ports[port]}/{path}"
+        for name, (port, path) in pages.items()
+    }
+    for name, address in addresses.items():
+        assert get(address)
+        kill(started, name)
+        with pytest.raises(urllib.error.URLError):
+            get(address)
+    before = landed_ids(store)
+    computes(started, ready(started, "collector", lambda: landed_ids(store) - before))
+    started.start(*addresses)
+    for name, address in addresses.items():
+        assert ready(started, name, partial(get, address))
+
+
 def test_processes_that_are_killed_lose_and_double_nothing(started, store):
     """All at once, as when a host loses power; then started as a platform does."""
-    for process in started.running.values():
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    for name in started.running:
+        kill(started, name)
     before = landed_ids(store)
     assert before
     started.start(*started.running)
     ready(started, "collector", lambda: landed_ids(store) - before)
     ready(started, "webserver", lambda: runs_of(started))
+    computes(started, before)
 
-    def computed():
-        shown = started.run("tidemark", "show", "progress.snapshots", "--format", "json")
+
+def kill(made: Host, name: str) -> None:
+    """Kill a service and what it has started."""
+    process = made.running[name]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def computes(made: Host, snapshots: set[str]) -> None:
+    """Wait until ticks have computed snapshots, each once."""
+
+    def computed() -> bool:
+        shown = made.run("tidemark", "show", "progress.snapshots", "--format", "json")
         assert shown.returncode == 0, shown.stderr
         found = [row["snapshot_id"] for row in json.loads(shown.stdout)]
         assert len(found) == len(set(found))
-        return before <= set(found)
+        return snapshots <= set(found)
 
-    ready(started, "daemon", computed)
+    ready(made, "daemon", computed)
 
 
 def test_rows_are_those_of_one_home(started, store, spark_engine, tmp_path):
