@@ -356,8 +356,10 @@ def _drain_by_clients() -> Column:
 
 
 def _drain(clients: Column) -> Column:
+    """Return the seconds to drain; NULL while messages expire, because a queue is not consumed."""
     capacity_tps = _capacity_of(clients)
     gain = capacity_tps - F.col("load_tps")
-    return F.when(F.col("waiting") == 0, F.lit(0.0)).when(
-        (gain > 0) & (gain >= capacity_tps * NEGLIGIBLE), F.col("waiting") / gain
+    drains = (
+        (gain > 0) & (gain >= capacity_tps * NEGLIGIBLE) & ~F.col("health").eqNullSafe("LOSING")
     )
+    return F.when(F.col("waiting") == 0, F.lit(0.0)).when(drains, F.col("waiting") / gain)

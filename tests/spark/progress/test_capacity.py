@@ -64,6 +64,8 @@ GROUPS = {
     # A time of the hour before, from before it was blocked; 29 messages of a quiet group.
     "blocked": ([member("a", 20, 10.0, 0.01)], load(4, 10.0, clients=1, health="BLOCKED")),
     "stopped": ([member("a", 20, 10.0, 5.0)], load(4, 10.0, clients=1, health="STOPPED")),
+    # Three of its queues are consumed, and the messages of the fourth expire.
+    "losing": ([member("a", 20, 10.0, 5.0)], load(4, 10.0, clients=1, health="LOSING")),
     "idle": ([member("a", 20, 0.0, 0.0257)], load(4, 0.0, clients=1, health="IDLE")),
     "quiet": ([member("a", 20, 29 / 60, 5.0)], load(4, 0.5, clients=1, health="OK")),
     "enough": ([member("a", 20, 15 / 60, 5.0), member("b", 20, 15 / 60, 5.0)], load(4, 0.5)),
@@ -249,6 +251,7 @@ DRAINS = {
     "filtered": [(1, 1.5), (2, 0.5), (4, 150 / 700)],
     "drained": [(1, 0.0), (2, 0.0)],
     "no history": [(1, None), (2, None)],
+    "losing": [(1, None), (2, None), (4, None)],
 }
 
 
