@@ -11,6 +11,7 @@ from board.as_of import Shown
 from board.dependencies import At, Cluster, TheStore, instant_of, part_of, shown
 from board.group_copies import COLUMNS, ERROR, MOST, POINT
 from board.incident_rows import of_group
+from board.last_known import with_last_known
 from board.past import group_rows_between
 from board.responses import ProblemError, json_response
 from board.series import MOST_POINTS, STEPS, series, step_for, steps_in
@@ -32,8 +33,12 @@ LONGEST = timedelta(days=400)
 
 @router.get("/groups/{cluster}/{group}", summary="A group: topics, members, queues, incidents")
 def group(store: TheStore, cluster: Cluster, group: Group, at: At = None) -> Response:
-    """Return everything that is known of a group at its newest snapshot, or as of an instant."""
-    return json_response(group_details(shown(store, at), cluster, group))
+    """Return everything that is known of a group at its newest snapshot, or as of an instant.
+
+    ``last_known`` of a topic or queue has what only deep snapshots request, with its instant.
+    """
+    rows = shown(store, at)
+    return json_response(with_last_known(store, rows, group_details(rows, cluster, group)))
 
 
 @router.get(

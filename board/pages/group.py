@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from board.api.group import group_details, window_of
+from board.last_known import LAST_KNOWN, with_last_known
 from board.pages.group_charts import GroupCharts
 from board.pages.layout import Page, ThePage
 from board.pages.wording import iso
@@ -28,7 +29,7 @@ FACTS = (
 """Columns of ``progress.groups`` that are shown of every group."""
 
 KNOWN_FACTS = ("consume_mode", "inflight_source", "ack_tps")
-"""Columns that are shown where they are known."""
+"""Columns that are shown where they are known, or were last."""
 
 USUAL_FACTS = {
     "redelivered_tps": 0,
@@ -62,7 +63,7 @@ def group(
     if cluster not in page.rows.at:
         raise ProblemError(404, f"no cluster {cluster!r}")
     window = _window(page, cluster, range, from_, to)
-    details = group_details(page.rows, cluster, group)
+    details = with_last_known(page.store, page.rows, group_details(page.rows, cluster, group))
     topics = [row["topic"] for row in details["topics"]]
     chosen = topic or _default_topic(details["topics"])
     if chosen not in topics:
@@ -95,7 +96,7 @@ def group(
 
 def _facts(row: Mapping[str, Any]) -> list[str]:
     """Return the columns of the tiles: those of every group, and others with a value to show."""
-    known = (name for name in KNOWN_FACTS if row.get(name) is not None)
+    known = (n for n in KNOWN_FACTS if row.get(n) is not None or n in row[LAST_KNOWN])
     unusual = (n for n, usual in USUAL_FACTS.items() if row.get(n) not in (None, usual))
     return [*FACTS, *known, *unusual]
 

@@ -7,8 +7,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from board.api.group import with_reports
+from board.newest import GROUP_REACH
 from lake.catalog import Lake
-from lake.tables import raw
+from lake.tables import progress, raw
 from tests.support import board_home
 from tests.support.board_home import CLUSTER, QUEUES, add_snapshot, add_snapshots, group
 
@@ -170,6 +171,57 @@ def test_reports_stay_between_deep_snapshots_with_their_time() -> None:
         (20, "CIRCLE", before),
         (None, None, None),
     ]
+
+
+def test_what_only_deep_snapshots_request_stays_with_its_age(
+    client: TestClient, filled: Lake
+) -> None:
+    """Not of another topic, not of a row that knows it, and with the mark that it had."""
+    at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
+    pop = {"consume_mode": "pop", "consume_kind": "pop"}
+    deep = [
+        group("held", lag=9, inflight=7, inflight_source="client_cache", ack_tps=2.5, **pop),
+        group("held", topic="refunds", inflight=3),
+    ]
+    quick = [
+        group("held", lag=9, inflight=None, available=4, **pop),
+        group("held", topic="refunds", inflight=1),
+    ]
+    before, now = at - timedelta(seconds=289), at + timedelta(seconds=1)
+    queues = {
+        before: [board_home.queue("held", 0, inflight=7)],
+        now: [board_home.queue("held", 0, inflight=None)],
+    }
+    add_snapshots(filled, {before: deep, at - timedelta(seconds=60): quick, now: quick})
+    for instant, rows in queues.items():
+        filled.append(progress.QUEUES, board_home.rows_of(progress.QUEUES, instant, rows))
+    client.app.state.store.refresh()  # pyright: ignore
+    body = client.get(f"/api/v1/groups/{CLUSTER}/held").json()
+    orders, refunds = body["topics"]
+    assert orders["inflight"] is None and refunds["inflight"] == 1
+    assert set(orders["last_known"]) == {"inflight", "inflight_source", "ack_tps"}
+    known = orders["last_known"]["inflight"]
+    assert (known["inflight"], known["observed_at"]) == (7, iso(before))
+    assert refunds["last_known"] == {}
+    assert body["queues"][0]["last_known"]["inflight"]["inflight"] == 7
+    path = f"/group?cluster={CLUSTER}&group=held&topic=orders"
+    text = client.get(path, headers={"Accept": "text/html"}).text
+    shown = dict(re.findall(r"<dt>([^<]*)</dt><dd[^>]*>(.*?)</dd>", text))
+    assert re.sub("<[^>]*>", "", shown["inflight"]) == "7 4 m 50 s earlier"
+    assert re.sub("<[^>]*>", "", shown["acknowledged/s"]) == "≥ 2.50 4 m 50 s earlier"
+    assert shown["available"] == "≤ 4"
+    assert len(re.findall(r">7 <small", text)) == 2, "the tile and the queue"
+
+
+def test_nothing_stays_longer_than_members_are_remembered(client: TestClient, filled: Lake) -> None:
+    at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
+    old = at - GROUP_REACH - timedelta(seconds=1)
+    add_snapshots(filled, {old: [group("held", inflight=7)]})
+    now = at + timedelta(seconds=1)
+    add_snapshots(filled, {now: [group("held", inflight=None)]})
+    client.app.state.store.refresh()  # pyright: ignore
+    (row,) = client.get(f"/api/v1/groups/{CLUSTER}/held").json()["topics"]
+    assert row["last_known"] == {}
 
 
 @pytest.mark.parametrize(
