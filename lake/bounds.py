@@ -50,6 +50,7 @@ _COUNTED_AS_BEFORE = frozenset({"queues", "queues_unknown"})
 _LAG = ("lag_is_lower_bound",)
 _DELAY = ("lag_is_lower_bound", "delay_is_lower_bound")
 _READY = ("ready_delay_is_lower_bound",)
+_RETRY = ("retry_lag_is_lower_bound",)
 
 MARKED_BY: Mapping[str, tuple[str, ...]] = {
     "lag": _LAG,
@@ -66,6 +67,7 @@ MARKED_BY: Mapping[str, tuple[str, ...]] = {
     "loss_in_seconds": _DELAY,
     "ready_delay_ms": _READY,
     "available_span_ms": _READY,
+    "retry_lag": _RETRY,
 }
 """Columns to the boolean columns of the same row; a true one makes the number a bound."""
 
@@ -90,7 +92,10 @@ BOUND_BY_KIND: Mapping[str, Mapping[str, Bound]] = {
 MARKS = tuple(dict.fromkeys(mark for marks in MARKED_BY.values() for mark in marks))
 """The boolean columns."""
 
-SETTLED: Mapping[str, str] = {"lag_is_lower_bound": "acknowledged"}
+SETTLED: Mapping[str, str] = {
+    "lag_is_lower_bound": "acknowledged",
+    "retry_lag_is_lower_bound": "acknowledged",
+}
 """Marks to the boolean column that lets a rule be untrue in spite of them."""
 
 INCOMPLETE = "queues_unknown"

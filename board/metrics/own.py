@@ -28,6 +28,8 @@ SELECT cluster, consumer_group, topic,
         THEN ready_delay_is_lower_bound::INTEGER END AS ready_delay_is_lower_bound,
     CASE WHEN complete THEN produce_tps END AS produce_tps,
     CASE WHEN complete THEN consume_tps END AS consume_tps,
+    CASE WHEN retry_lag IS NOT NULL THEN retry_lag_is_lower_bound::INTEGER END
+        AS retry_lag_is_lower_bound,
     loss_in_seconds, retry_lag, dlq_messages, clients, queues_unknown
 FROM progress_groups
 """
@@ -91,6 +93,11 @@ GROUPS = Source(
         _group("produce_tps", "Messages written a second.", "produce_tps"),
         _group("consume_tps", "Messages confirmed a second.", "consume_tps"),
         _group("retry_lag_messages", "Unconsumed messages of the retry topics.", "retry_lag"),
+        _group(
+            "retry_lag_is_lower_bound",
+            "1 where the messages of the retry topics are a lower bound.",
+            "retry_lag_is_lower_bound",
+        ),
         _group("dlq_messages", "Messages in the dead-letter topic.", "dlq_messages"),
         _group("clients", "Online members subscribed to the topic.", "clients"),
         _group(

@@ -257,6 +257,12 @@ GROUPS = Table(
         Column("client_version", STRING, "lowest version of a member"),
         Column("retry_lag", BIGINT, "lag of the group's retry topics, those of POP included"),
         Column(
+            "retry_lag_is_lower_bound",
+            BOOLEAN,
+            "whether messages that were popped from a retry topic and not acknowledged are missing "
+            "from retry_lag; NULL where nothing shows how one of these topics is consumed",
+        ),
+        Column(
             "redelivered_tps",
             DOUBLE,
             "messages a second that came back for another attempt: written to the group's retry "

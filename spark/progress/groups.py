@@ -6,7 +6,7 @@ broadcasting client without a broker-side offset counts as unknown, never as zer
 
 from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 
@@ -258,16 +258,18 @@ def _groups_with_unknown_members(hidden: DataFrame, snapshots: DataFrame) -> Dat
 def _over_topics() -> dict[str, Column]:
     """Return facts about each group from all its topics.
 
-    ``retries``: its lag on its retry topics, those of POP included; ``retries_read``: those with a
-    known lag; ``retries_unknown``: its unknown queues there; ``retries_tps``: messages written
-    there per second, 0 where it has no queue there, and NULL where a rate is unknown;
-    ``written_tps``: messages written to its other topics per second, as far as known;
-    ``progressed``: whether any commit or acknowledgement advanced.
+    ``retries``: its lag on its retry topics, those of POP included; ``retries_are_bound``: whether
+    that is a lower bound; ``retries_read``: those with a known lag; ``retries_unknown``: its
+    unknown queues there; ``retries_tps``: messages written there per second, 0 where it has no
+    queue there, and NULL where a rate is unknown; ``written_tps``: messages written to its other
+    topics per second, as far as known; ``progressed``: whether any commit or acknowledgement
+    advanced.
     """
     is_own, lag = belongs_to_group(), F.col("lag")
     group = SparkWindow.partitionBy(*GROUP_ID)
     return {
         "retries": F.try_sum(F.when(is_own, at_least_zero(lag))).over(group),
+        "retries_are_bound": _are_bound(group),
         "retries_read": F.collect_set(F.when(is_own & lag.isNotNull(), F.col("topic"))).over(group),
         "retries_tps": F.when(
             F.coalesce(
@@ -283,6 +285,18 @@ def _over_topics() -> dict[str, Column]:
             F.coalesce("moved", F.lit(False)) | F.coalesce("acknowledged", F.lit(False))
         ).over(group),
     }
+
+
+def _are_bound(group: WindowSpec) -> Column:
+    """Return whether the lag of a group's retry topic is a lower bound, as that is popped too.
+
+    NULL where nothing shows how one of them is consumed; false without a retry topic.
+    """
+    is_bound = F.col("lag_is_lower_bound")
+    # From the largest: true, unknown, false.
+    rank = F.when(is_bound, 2).when(is_bound.isNull(), 1).otherwise(0)
+    largest = F.max(F.when(belongs_to_group(), rank)).over(group)
+    return F.when(largest == 2, F.lit(True)).when(F.coalesce(largest, F.lit(0)) == 0, F.lit(False))
 
 
 def _coverage(
@@ -338,6 +352,7 @@ def _completeness() -> dict[str, Column]:
     # Messages wait in a retry topic, and how many of them the group has read is unknown.
     missing = F.size(F.array_except("retries_waiting", "retries_read")) > 0
     retries = F.coalesce("retries", F.when(has_all_topics & none_hidden, zero))
+    retry_lag = F.when(~F.coalesce(missing, F.lit(False)), retries)
     no_dlq = F.col("has_dlq").isNull()
     redelivered = F.when(
         F.coalesce(~missing, F.lit(True)) & (has_all_topics | (F.col("retries_tps") > 0)),
@@ -350,7 +365,8 @@ def _completeness() -> dict[str, Column]:
         "complete": unknown == 0,
         "unreachable_messages": _unreachable(),
         "dlq_messages": F.coalesce("dead_letters", F.when(has_all_topics & no_dlq, zero)),
-        "retry_lag": F.when(~F.coalesce(missing, F.lit(False)), retries),
+        "retry_lag": retry_lag,
+        "retry_lag_is_lower_bound": F.when(retry_lag.isNotNull(), F.col("retries_are_bound")),
         "redelivered_tps": redelivered,
         "redelivered_share": F.when(F.col("written_tps") > 0, redelivered / F.col("written_tps")),
         "registered": _registered(),

@@ -73,6 +73,7 @@ def fill(lake: Lake, at: datetime) -> None:
         "delay_is_lower_bound": False,
         "filtered_lag": 20,
         "retry_lag": 30,
+        "retry_lag_is_lower_bound": False,
         "dlq_messages": 200,
         "clients": 2,
     }

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets.plan_frames import unreachable_frame
+from lake.bounds import Bound, bound_of
 from lake.tables.progress import THROUGHPUT
 from lake.tables.raw import QUEUE_OFFSETS
 from lake.unreachable_brokers import UnreachableBroker
@@ -439,6 +440,36 @@ def test_retry_lag_holds_pop_retry_topics(spark):
     )
     assert rows["billing", "orders"]["retry_lag"] == 1 + 3 + 6
     assert rows["billing-old", topics[3]]["retry_lag"] == 10
+
+
+@pytest.mark.parametrize(
+    ("topic", "mode", "is_bound"),
+    [
+        pytest.param("%RETRY%billing+orders", None, True, id="popped"),
+        pytest.param("%RETRY%billing", "pull", False, id="pulled"),
+        pytest.param("%RETRY%billing", None, None, id="nothing shows how"),
+        pytest.param(None, None, False, id="no retry topic"),
+    ],
+)
+def test_retry_lag_is_a_bound_where_retry_topics_are_popped(spark, topic, mode, is_bound):
+    """A commit follows pops there too: what was popped and not acknowledged is missing."""
+    retries = [] if topic is None else [topic]
+    kinds = [{"at": 0, "topic": each, "kind": "pop_retry"} for each in retries if "+" in each]
+    rows = compute(
+        spark,
+        snapshots=[SNAPSHOT],
+        topics=[*existing("orders"), *kinds],
+        queue_offsets=[written(100), *(written(9, topic=each) for each in retries)],
+        consumer_offsets=[
+            read(60, request_mode=mode),
+            *(read(4, topic=each, request_mode=mode) for each in retries),
+        ],
+    )
+    row = rows["billing", "orders"]
+    assert row["retry_lag"] == (5 if retries else 0)
+    assert row["retry_lag_is_lower_bound"] is is_bound
+    bound = Bound.LOWER if is_bound else None
+    assert bound_of("retry_lag", {**row, "lag_is_lower_bound": None}) is bound
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%billing_orders", "%RETRY%billing+orders"])
