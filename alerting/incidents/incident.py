@@ -147,6 +147,8 @@ class Evaluation:
         alerts: the subjects of which rules are true.
         untrue: rule and subject pairs known to be untrue, also where the subject no longer exists.
         untrue_at: instants of the pairs that became known before `observed_at`.
+        proof_at: instants of what shows the pairs to be untrue, where that is older. An incident
+            that has begun to fire since then goes on.
     """
 
     observed_at: datetime
@@ -154,6 +156,7 @@ class Evaluation:
     alerts: tuple[Alert, ...] = ()
     untrue: frozenset[tuple[str, str]] = frozenset()
     untrue_at: Mapping[tuple[str, str], datetime] = field(default_factory=dict, hash=False)
+    proof_at: Mapping[tuple[str, str], datetime] = field(default_factory=dict, hash=False)
 
 
 def incident_id(rule: str, subject: str, opened_at: datetime) -> str:

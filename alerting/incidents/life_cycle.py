@@ -115,7 +115,8 @@ def _after_no_alert(
         is_newer = incident.is_open and at > incident.observed_at
         return closed(incident, at, NO_RULE) if is_newer else incident
     key = incident.rule, incident.subject
-    if key in evaluation.untrue:
+    began = incident.transitions[-1].at if incident.transitions else incident.opened_at
+    if key in evaluation.untrue and evaluation.proof_at.get(key, at) >= began:
         return after_untrue(incident, evaluation.untrue_at.get(key, at), applied)
     return incident
 

@@ -75,6 +75,7 @@ def check_pipeline(
     }
     alerts: list[Alert] = []
     untrue: dict[tuple[str, str], datetime] = {}
+    proofs: dict[tuple[str, str], datetime] = {}
     for rule in rules:
         if rule.kind in states:
             for state in states[rule.kind]():
@@ -84,7 +85,9 @@ def check_pipeline(
                         alerts.append(_alert(rule, state))
                     elif state.shows_recovery:
                         untrue[rule.name, state.subject] = state.at
-    return Evaluation(now, None, tuple(alerts), frozenset(untrue), untrue)
+                        if state.proof_at:
+                            proofs[rule.name, state.subject] = state.proof_at
+    return Evaluation(now, None, tuple(alerts), frozenset(untrue), untrue, proofs)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class State:
         allowed: excess of the value over the threshold of a rule that is allowed.
         shows_recovery: whether a value below the threshold proves that a rule is untrue; otherwise
             that stays unknown.
+        proof_at: the instant of what proves it, where that may be older than an incident.
     """
 
     subject: str
@@ -107,6 +111,7 @@ class State:
     at: datetime
     allowed: float = 0.0
     shows_recovery: bool = True
+    proof_at: datetime | None = None
 
     def exceeds(self, threshold: float) -> bool:
         """Return whether the value is above the threshold of a rule; one not computed is."""
@@ -140,6 +145,8 @@ def _ages(
             {"cluster": row["cluster"], "newest_at": computed_at.isoformat()},
             now,
             allowed,
+            # A tick that took long allows for more, and shows nothing new by it.
+            proof_at=computed_at,
         )
         at = landed_at.get(row["cluster"], computed_at)
         yield state if at <= computed_at else _of_landed(state, at, now)

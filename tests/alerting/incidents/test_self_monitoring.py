@@ -118,6 +118,28 @@ def test_a_tick_that_has_only_begun_resolves_nothing(lake, rules):
     assert shown(advance(incidents, [after], by_name))[0][2] == ["FIRING", "RESOLVED"]
 
 
+def test_a_long_tick_that_computed_nothing_resolves_nothing(lake, rules):
+    """It allows for older snapshots afterwards, and none is newer than the incident."""
+    by_name = {rule.name: rule for rule in rules}
+    computed(lake, 0)
+    incidents = advance((), [check_pipeline(lake, rules, {}, minute(6), NOON)], by_name)
+    tick_took = timedelta(minutes=10)
+    for _ in range(2):
+        after = check_pipeline(lake, rules, {}, minute(14), NOON, tick_took=tick_took)
+        assert after.alerts == ()
+        incidents = advance(incidents, [after], by_name)
+        assert shown(incidents) == [("collection-late", "lab", ["FIRING"])]
+    computed(lake, 7)
+    after = check_pipeline(lake, rules, {}, minute(15), NOON, tick_took=tick_took)
+    incidents = advance(incidents, [after], by_name)
+    assert shown(incidents) == [("collection-late", "lab", ["FIRING", "RESOLVED"])]
+    # The same of the incident when it fires again.
+    incidents = advance(incidents, [check_pipeline(lake, rules, {}, minute(18), NOON)], by_name)
+    after = check_pipeline(lake, rules, {}, minute(19), NOON, tick_took=tick_took)
+    incidents = advance(incidents, [after], by_name)
+    assert shown(incidents)[0][2] == ["FIRING", "RESOLVED", "FIRING_2"]
+
+
 def test_a_first_snapshot_that_never_comes_is_an_incident(lake, rules):
     by_name = {rule.name: rule for rule in rules}
     assert check_pipeline(lake, rules, {}, minute(5), since=NOON).alerts == ()
