@@ -1,5 +1,7 @@
 """Memory of a collector between snapshots of a cluster: name, brokers, last deep snapshot.
 
+Of slaves it remembers what they had copied by then, so that a copy which does not move shows.
+
 The name server forgets a broker as soon as it is killed. Without this memory the next snapshot
 would count as complete, although everything on that broker is missing.
 """
@@ -8,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from lake.state import State
@@ -22,6 +24,10 @@ FOLDER = "collector"
 MOST_REMEMBERED = 2_000
 """Brokers that the memory of a cluster holds, the last to respond: name servers decide how many
 there are, and every snapshot reads the memories of all clusters."""
+
+COPIED_WITHIN = timedelta(minutes=2)
+"""A slave has copied the consumer offsets by then: every minute on 5.x, every 10 s on 4.x
+(`SlaveSynchronize`)."""
 
 LONGEST_NAME = 200
 """Bytes of a file's name without its endings; file systems take 255."""
@@ -58,6 +64,8 @@ class Memory:
         collected_at: when its last snapshot started, None before.
         every: seconds between the snapshots of the last collector; None for a single snapshot.
         collector: the collector that took it, where it takes more than one.
+        copies: by address of a slave, `Broker.offsets_copied` and `Broker.offsets_late` of the last
+            deep snapshot.
     """
 
     state: State
@@ -69,6 +77,7 @@ class Memory:
     collected_at: datetime | None = None
     every: float | None = None
     collector: str | None = None
+    copies: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: State, target: str) -> "Memory":
@@ -91,8 +100,12 @@ class Memory:
             )
             taken = (collected_at, found.get("every"), found.get("collector"))
             turns = int(found.get("deep_turns", 0))
-            return cls(state, name, found["cluster"], brokers, deep_at, turns, *taken)
-        except (ValueError, KeyError, TypeError):
+            copies = {
+                address: (int(copied), int(late))
+                for address, (copied, late) in found.get("copies", {}).items()
+            }
+            return cls(state, name, found["cluster"], brokers, deep_at, turns, *taken, copies)
+        except (ValueError, KeyError, TypeError, AttributeError):
             return cls(state, name)
 
     def remembered(self, now: datetime) -> tuple[Remembered, ...]:
@@ -125,6 +138,8 @@ class Memory:
     ) -> None:
         """Remember brokers that responded, and forget an address whose broker has a new one.
 
+        Also fills `Broker.offsets_stand` of slaves.
+
         Members of a broker group can swap their ids, so an address belongs to its group. It keeps
         the id under which it was last expected.
 
@@ -140,6 +155,8 @@ class Memory:
             if row.version is not None
         }
         if responded:
+            if is_deep:
+                self._compare_copies(snapshot)
             self.cluster = snapshot.cluster
             self.deep_at = snapshot.observed_at.astimezone(UTC) if is_deep else self.deep_at
             self.deep_turns += is_deep
@@ -158,6 +175,18 @@ class Memory:
         self.brokers = {key: brokers[key] for key in newest}
         self._write()
 
+    def _compare_copies(self, snapshot: Snapshot) -> None:
+        is_time = self.deep_at is not None and snapshot.observed_at - self.deep_at >= COPIED_WITHIN
+        copies: dict[str, tuple[int, int]] = {}
+        for row in snapshot.brokers:
+            if row.offsets_copied is None or row.offsets_late is None:
+                continue
+            copied, late = self.copies.get(row.address, (None, 0))
+            if copied is not None and is_time:
+                row.offsets_stand = late > 0 and copied == row.offsets_copied
+            copies[row.address] = row.offsets_copied, row.offsets_late
+        self.copies = copies
+
     def _write(self) -> None:
         rows = [
             {
@@ -175,6 +204,7 @@ class Memory:
             "collected_at": self.collected_at.isoformat() if self.collected_at else None,
             "every": self.every,
             "collector": self.collector,
+            "copies": self.copies,
             "brokers": rows,
         }
         self.state.write(self.name, json.dumps(found, indent=1))

@@ -103,6 +103,9 @@ class Broker:
     light_queues: int | None = None
     offsets_behind: int | None = None
     offsets_missing: int | None = None
+    offsets_late: int | None = None
+    offsets_copied: int | None = None
+    offsets_stand: bool | None = None
 
 
 @dataclass(slots=True)

@@ -360,9 +360,9 @@ KINDS = {
     ),
     "slave_offsets_behind": Kind(
         BROKERS,
-        "offsets_missing",
+        "offsets_missing + CASE WHEN offsets_stand THEN offsets_late ELSE 0 END",
         "",
-        "its copy lacks {value} consumer offsets of its master",
+        "its copy lacks {value} consumer offsets of its master, or no longer follows them",
         for_observations=2,
         hint="After a failover these groups consume again what they consumed before: the slave "
         "does not copy its master's progress, as between versions that do not fit.",

@@ -164,6 +164,24 @@ BROKERS = Table(
             BIGINT,
             "of a slave, deep snapshots: consumer offsets of its master that its copy lacks",
         ),
+        Column(
+            "offsets_late",
+            BIGINT,
+            "of a slave, deep snapshots: consumer offsets in its copy that are below its master's; "
+            "a slave that copies has some, for up to a minute",
+        ),
+        Column(
+            "offsets_copied",
+            BIGINT,
+            "of a slave, deep snapshots: total of the consumer offsets in its copy",
+        ),
+        Column(
+            "offsets_stand",
+            BOOLEAN,
+            "of a slave, deep snapshots: whether offsets_copied is that of the deep snapshot "
+            "before, at which offsets were late already; NULL without one, or where that was less "
+            "than two minutes before",
+        ),
     ),
     key=("snapshot_id", "broker", "broker_id"),
 )

@@ -43,7 +43,7 @@ async def read_slave_offsets(
 
 def compare(slave: Broker, table: ConsumerOffsetTable, committed: Iterable[ConsumerOffset]) -> None:
     """Fill how far a slave's copy is behind; ``committed`` was read before the copy."""
-    slave.offsets_behind = slave.offsets_missing = 0
+    slave.offsets_behind = slave.offsets_missing = slave.offsets_late = slave.offsets_copied = 0
     for row in committed:
         if row.broker != slave.broker or row.client_id is not None or not row.consumer_offset:
             continue
@@ -51,4 +51,7 @@ def compare(slave: Broker, table: ConsumerOffsetTable, committed: Iterable[Consu
         copied = table.offsets.get(key, {}).get(row.queue_id)
         if copied is None:
             slave.offsets_missing += 1
+        elif copied < row.consumer_offset:
+            slave.offsets_late += 1
+        slave.offsets_copied += copied or 0
         slave.offsets_behind += max(0, row.consumer_offset - (copied or 0))

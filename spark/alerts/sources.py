@@ -102,7 +102,7 @@ SOURCES = {
         ("cluster", "broker", "address"),
         (
             *("cluster", "broker", "address", "broker_id", "disk_ratio"),
-            *("offsets_missing", "offsets_behind"),
+            *("offsets_missing", "offsets_behind", "offsets_late", "offsets_stand"),
         ),
         _with_broker_columns,
     ),

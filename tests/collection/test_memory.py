@@ -57,6 +57,35 @@ def test_a_clock_that_was_years_ahead_is_forgotten(state):
     assert memory.remembered(minutes(1)) == ALL[:1]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "minute", "stands"),
+    [
+        pytest.param((900, 3), (900, 7), 10, True, id="it was late and has not moved"),
+        pytest.param((900, 3), (950, 3), 10, False, id="it moves"),
+        pytest.param((900, 0), (900, 7), 10, False, id="it was not late, and the master moved"),
+        pytest.param(None, (900, 7), 10, None, id="the first deep snapshot"),
+        pytest.param((900, 3), None, 10, None, id="the slave did not respond"),
+        pytest.param((900, 3), (900, 7), 1, None, id="slaves copy once a minute"),
+    ],
+)
+def test_a_copy_that_stands_shows_in_two_deep_snapshots(state, before, now, minute, stands):
+    """Each by a process of its own; what another snapshot reads in between changes nothing."""
+
+    def seen(copy, at=0.0, *, is_deep=True):
+        taken = snapshot(START, Minute(at))
+        slave = Broker("broker-a", 1, "10.0.0.1:10912", version="V5_5_0")
+        if copy:
+            slave.offsets_copied, slave.offsets_late = copy
+        taken.brokers.append(slave)
+        Memory.of(state, TARGET).learn(taken, is_deep)
+        return slave.offsets_stand
+
+    if before:
+        assert seen(before) is None
+    assert seen(None, 0.5, is_deep=False) is None
+    assert seen(now, minute) is stands
+
+
 def test_the_last_deep_snapshot_is_remembered(state):
     assert Memory.of(state, TARGET).deep_at is None
     Memory.of(state, TARGET).learn(snapshot(START, Minute(0)), is_deep=True)

@@ -17,15 +17,17 @@ COMMITTED = [
 
 
 @pytest.mark.parametrize(
-    ("copied", "behind", "missing"),
+    ("copied", "behind", "missing", "late"),
     [
-        ({0: 100, 1: 50}, 0, 0),
-        ({0: 90, 1: 55}, 10, 0),  # the copy was read later: ahead is not behind
-        ({0: 100}, 50, 1),
-        ({}, 150, 2),  # a copy that never came
+        ({0: 100, 1: 50}, 0, 0, 0),
+        ({0: 90, 1: 55}, 10, 0, 1),  # the copy was read later: ahead is not behind
+        ({0: 100}, 50, 1, 0),
+        ({}, 150, 2, 0),  # a copy that never came
+        ({0: 0, 1: 40}, 110, 0, 2),
     ],
 )
-def test_how_far_a_copy_is_behind(copied, behind, missing):
+def test_how_far_a_copy_is_behind(copied, behind, missing, late):
     slave = Broker("broker-a", 1, "a:2")
     compare(slave, ConsumerOffsetTable({OffsetKey("T", "g"): copied}, None), COMMITTED)
     assert (slave.offsets_behind, slave.offsets_missing) == (behind, missing)
+    assert (slave.offsets_late, slave.offsets_copied) == (late, sum(copied.values()))

@@ -727,6 +727,21 @@ def test_unreachable_and_full_brokers_raise_alerts(spark: SparkSession) -> None:
     )
 
 
+def test_a_copy_of_offsets_counts_what_it_lacks_and_where_it_stands(spark: SparkSession) -> None:
+    slave = {"broker": "broker-a", "broker_id": 1, "address": "10.0.0.1:10912"}
+    columns = ("offsets_missing", "offsets_late", "offsets_stand")
+    copies = [(0, 7, True), (2, 7, False), (2, 7, None), (1, 7, True), (0, 7, False)]
+    copies.append((None, None, None))
+    rows = [
+        {"at": at, **slave, **dict(zip(columns, copy, strict=True))}
+        for at, copy in enumerate(copies)
+    ]
+    found = evaluate(named("slave_offsets_behind"), brokers(spark, rows), minutes(0, 60))
+    subject = "lab/broker-a/10.0.0.1:10912"
+    values = enumerate((7.0, 2.0, 2.0, 8.0))
+    assert_alerts(found, [(at, "slave_offsets_behind", subject, value) for at, value in values])
+
+
 def test_a_snapshot_that_does_not_hold_everything(spark: SparkSession) -> None:
     rows = [
         {"at": 0, "status": "COMPLETE", "brokers_expected": 2, "brokers_answered": 2},
