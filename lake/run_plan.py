@@ -167,7 +167,7 @@ def plan_run(lake: Lake, window: Window, settings: HistorySettings = DEFAULT_HIS
         filled=filled,
         previous=tuple(sorted(previous_snapshots(before, inside, quarantined.hidden, settings))),
         unreachable=tuple(unreachable_brokers(known, window)),
-        observations=tuple(recent_observations(known, window)),
+        observations=tuple(recent_observations(known, window, settings.shortest_step)),
         steps=tuple(observation_steps(known, window)),
         counter_windows=tuple(
             counter_windows(loaded, window, settings.longest_gap) if counted else ()

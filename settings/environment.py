@@ -171,8 +171,8 @@ class Settings(BaseSettings):
     )
     rate_seconds: WholeNumber = _setting(
         10,
-        "Shortest time between two observations that a rate is computed over; it reaches further "
-        "back over closer ones.",
+        "Shortest time between two observations that a rate is computed over, and that health "
+        "counts as two; both reach further back over closer ones.",
         "seconds",
     )
     sample_minutes: WholeNumber = _setting(

@@ -10,8 +10,9 @@ class HistorySettings:
 
     Attributes:
         longest_gap: the longest gap between two observations that a rate is computed over.
-        shortest_step: the shortest time between two observations that a rate is computed over. Over
-            less, a batch that happens to fall between them would seem to be a rate.
+        shortest_step: the shortest time between two observations that a rate is computed over, and
+            that health counts as two. Over less, a batch that happens to fall between them would
+            seem to be a rate.
         timeline_reach: how far back messages are dated by the growth of their queue; the retention
             of the brokers, or more.
         thin_after: the age from which the timeline is thinned.

@@ -53,7 +53,8 @@ def with_health(
         queues: ``progress.queues`` of the window and of the observations before it.
         client_queues: ``raw.client_queues`` of them; None when no client was requested.
         numbers: ``snapshot_id, number, counts_for``, one row per
-            `lake.recent_observations.Observation`.
+            `lake.recent_observations.Observation`. A snapshot of several tracks has several rows;
+            its health is that of the one that counts for itself.
         window: the window to compute.
         thresholds: of groups that no override matches.
         overrides: thresholds of some groups; the first that matches applies.
@@ -67,7 +68,7 @@ def with_health(
     rows = groups.unionByName(before, allowMissingColumns=True)
     progress = queue_progress(queues, client_queues, counting, threshold)
     return (
-        rows.join(F.broadcast(numbers.select("snapshot_id", "number")), "snapshot_id", "left")
+        rows.join(F.broadcast(numbers.select(*_of_track())), "snapshot_id", "left")
         .join(progress, on=["snapshot_id", *GROUP_TOPIC_HISTORY], how="left")
         .transform(with_new, _value())
         .transform(with_new, _over_observations())
@@ -83,12 +84,18 @@ def with_health(
         .transform(with_new, {"trouble": _trouble(threshold)})
         .transform(with_new, {"was_worse": _was_worse()})
         .transform(with_new, {"state": F.coalesce("trouble", *_calm(threshold))})
+        .where(F.coalesce("counts_for_itself", F.lit(True)))
         .select(
             *OF_ONE_OBSERVATION,
             "state.*",
             F.when(F.col("has_limit"), F.size("held_back")).alias("queues_flow_controlled"),
         )
     )
+
+
+def _of_track() -> list[Column]:
+    own = F.map_contains_key(F.col("counts_for"), F.col("snapshot_id"))
+    return [F.col("snapshot_id"), F.col("number"), own.alias("counts_for_itself")]
 
 
 def _value() -> dict[str, Column]:

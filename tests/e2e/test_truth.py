@@ -63,7 +63,8 @@ def rows(warm_home, cluster):
         deep = None if left else DeepOptions()
         land(warm_home.home, collect_snapshot(replace(target, deep=deep)))
         time.sleep(SECONDS if left else 0)
-    done = run(warm_home.home, ["tick", "--no-collect"])
+    # Health counts observations that are as far apart as rates need them.
+    done = run(warm_home.home, ["tick", "--no-collect"], TIDEMARK_RATE_SECONDS="2")
     assert done.returncode == 0, done.stderr
     return {
         table: [row for row in warm_home.lake.read(table).to_pylist() if row["cluster"] == NAME]

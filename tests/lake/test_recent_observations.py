@@ -44,3 +44,46 @@ def test_observations_of_different_sources_never_count_together(lake):
     numbers = sorted(it.number for it in found.values())
     assert numbers[1] - numbers[0] == 1
     assert all(later - earlier > 10 for earlier, later in pairwise(numbers[1:]))
+
+
+def counting_for(observations, snapshot_id):
+    """What counts for the health of a snapshot, and how many places before it."""
+    pairs = [
+        (it.snapshot_id, it.counts_for[snapshot_id])
+        for it in observations
+        if snapshot_id in it.counts_for
+    ]
+    assert len({place for _, place in pairs}) == len(pairs), "one observation a place"
+    return dict(pairs)
+
+
+def test_observations_of_the_same_seconds_are_one_place(lake):
+    """A person collects beside a tick, 0.7 s later, and another time within 10 s of that."""
+    close, next_but_one = 11 + 0.7 / 60, 11 + 10.2 / 60
+    minutes = (*range(12), close, next_but_one, 12)
+    load(lake, *(snapshot(minute) for minute in minutes))
+    found = plan_run(lake, Window(at(10.5), at(13))).observations
+    before = {name(minute): 11 - minute for minute in range(2, 11)}
+    assert counting_for(found, name(11)) == {name(11): 0, **before}
+    assert counting_for(found, name(close)) == {name(close): 0, **before}
+    later = {snapshot_id: place + 1 for snapshot_id, place in before.items() if place < 9}
+    assert counting_for(found, name(next_but_one)) == {name(next_but_one): 0, name(11): 1, **later}
+    latest = {snapshot_id: place + 1 for snapshot_id, place in later.items() if place < 9}
+    assert counting_for(found, name(12)) == {
+        **{name(12): 0, name(next_but_one): 1, name(11): 2},
+        **latest,
+    }
+    judged = [it.snapshot_id for it in found if it.snapshot_id in it.counts_for]
+    assert sorted(judged) == sorted(name(m) for m in (11, close, next_but_one, 12))
+
+
+def test_a_tick_counts_the_same_observations_as_a_backfill(lake):
+    """Snapshots every four seconds: whichever a window begins with, places go back from each."""
+    minutes = [number / 15 for number in range(90)]
+    load(lake, *(snapshot(minute) for minute in minutes))
+    whole = plan_run(lake, Window(at(0), at(7))).observations
+    for minute in minutes[60::7]:
+        alone = plan_run(lake, Window(at(minute), at(minute + 0.01))).observations
+        assert counting_for(alone, name(minute)) == counting_for(whole, name(minute))
+        places = sorted(counting_for(alone, name(minute)).values())
+        assert places == list(range(10))

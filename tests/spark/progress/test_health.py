@@ -9,11 +9,12 @@ import pytest
 
 from assets.plan_frames import observations_frame
 from board.pages.health_reasons import in_chinese
-from lake.recent_observations import Observation
+from lake.history import LoadedSnapshot
+from lake.recent_observations import Observation, recent_observations
 from lake.tables import progress, raw
 from settings.health_thresholds import DEFAULTS, Override
 from spark.progress.health import with_health
-from tests.support.table_rows import frame, minutes, snapshot_id
+from tests.support.table_rows import frame, minute, minutes, snapshot_id
 
 pytestmark = pytest.mark.spark
 
@@ -755,3 +756,28 @@ def test_health_does_not_depend_on_how_history_is_split(spark):
     for first, end in pairwise(cuts):
         parts |= computed(spark, rows, first, end, numbers, known=parts)
     assert parts == whole
+
+
+def test_observations_of_the_same_seconds_make_no_group_known(spark):
+    """Health needs three observations; the third within a second of the second is no third."""
+    instants = (0, 1, 1.02, 2)
+    rows = [
+        [row | {"at": instants[row["at"]]} for row in part]
+        for part in rows_of("g", lags(5, 5, 5, 5), last=3)
+    ]
+    seen = [
+        LoadedSnapshot(snapshot_id(at), "lab", minute(at), "COMPLETE", frozenset({"broker-a"}))
+        for at in instants
+    ]
+    found = with_health(
+        frame(spark, progress.GROUPS, rows[0]).drop(*[column.name for column in progress.HEALTH]),
+        frame(spark, progress.GROUPS, []),
+        frame(spark, progress.QUEUES, rows[1]),
+        None,
+        observations_frame(spark, recent_observations(seen, minutes(0, 3))),
+        minutes(0, 3),
+    ).collect()
+    health = {row.snapshot_id: row.health for row in found}
+    assert len(found) == len(instants), "one row a snapshot"
+    states = ("UNKNOWN", "UNKNOWN", "UNKNOWN", "OK")
+    assert health == dict(zip(map(snapshot_id, instants), states, strict=True))
