@@ -616,7 +616,11 @@ TOPICS = Table(
         Column("kind", STRING, "normal | retry | dlq | pop_retry | lmq; NULL = not reported"),
         Column("message_type", STRING, "as brokers declare it: NORMAL, FIFO, ...; NULL = none do"),
         Column("brokers", INT, "broker groups that have the topic, unreachable ones included"),
-        Column("complete", BOOLEAN, "whether every queue of every broker is known"),
+        Column(
+            "complete",
+            BOOLEAN,
+            "whether every queue of every broker is known, and who may read it",
+        ),
         Column("queues", INT, "queues with known offsets"),
         Column("messages", BIGINT, "messages in the retained range of the known queues"),
         Column(

@@ -271,6 +271,8 @@ def _sums() -> list[Column]:
         | (F.col("queue_id").isNotNull() & F.col("stored").isNull())
         # No broker reports a configured queue: it was not read.
         | (has_queues & F.col("queue_id").isNull())
+        # Without a configuration nobody knows who may read the queue.
+        | (F.col("queue_id").isNotNull() & (F.col("read_queues") + F.col("perm")).isNull())
     )
     of_broker = F.struct("broker", "read_queues", "write_queues", "perm")
     reason = F.col("reason")

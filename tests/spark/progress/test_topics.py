@@ -104,8 +104,13 @@ def test_empty_queues_beyond_give_no_reason(spark):
 
 
 def test_without_a_configuration_it_is_unknown(spark):
+    """With that of one of two brokers, what nobody can read is a sum of a part."""
     row = row_of(compute(spark, [written(0, 0, 9)], []))
     assert (row["messages"], row["unreadable_messages"], row["perm"]) == (9, None, None)
+    assert row["complete"] is False
+    queues = [written(0, 0, 5), written(0, 0, 7, broker="broker-b")]
+    row = row_of(compute(spark, queues, [declared(read=1, write=1)]))
+    assert (row["messages"], row["unreadable_messages"], row["complete"]) == (12, 0, False)
 
 
 def test_queues_without_offsets_are_unknown(spark):
