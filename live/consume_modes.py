@@ -1,17 +1,21 @@
 """Ways in which brokers hand messages to a group, from one snapshot in plain Python.
 
 The signs are those of `spark.progress.consume_modes`. Counters of acknowledgements belong to deep
-snapshots, so they may be missing here.
+snapshots, so they may be missing here. What earlier snapshots showed is known to tables only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
 
 from rocketmq import names
 from rocketmq.admin.pop import POP_SINCE
 from rocketmq.consume_modes import (
     IS_BOUND,
     NUMBERS,
+    REMEMBERED,
     SHOWN_BY_OFFSETS,
     ConsumeMode,
     Kind,
@@ -26,6 +30,27 @@ from rocketmq.snapshot.online import speaks_grpc
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
 
 Pair = tuple[str, str]
+
+NOTHING_REMEMBERED: Mapping[Pair, str] = MappingProxyType({})
+
+MODE_COLUMNS = ("consumer_group", "topic", "consume_mode", "consume_mode_at")
+"""Columns of ``progress.queues`` that tell modes."""
+
+
+def remembered_modes(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[Pair, str]:
+    """Return the mode of each group and topic that earlier snapshots showed.
+
+    Args:
+        rows: `MODE_COLUMNS` of the newest ``progress.queues``.
+        now: the instant of the snapshot.
+    """
+    found: dict[Pair, str] = {}
+    for row in rows:
+        mode, at = row["consume_mode"], row["consume_mode_at"]
+        if mode and at and now - at <= REMEMBERED:
+            pair = (row["consumer_group"], row["topic"])
+            found[pair] = min(mode, found.get(pair, mode))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +91,7 @@ class ConsumeModes:
         orderly: groups whose gRPC members consume in order.
         ranked: by broker and topic with priorities, the number of its read queues.
         low_ids_first: brokers where the first of these queues has the highest priority.
+        remembered: by group and topic, the mode that earlier snapshots showed.
     """
 
     shown: dict[Pair, str]
@@ -76,10 +102,18 @@ class ConsumeModes:
     orderly: frozenset[str]
     ranked: dict[tuple[str, str], int]
     low_ids_first: frozenset[str]
+    remembered: Mapping[Pair, str]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "ConsumeModes":
-        """Return the consume modes of a snapshot."""
+    def of(
+        cls, snapshot: Snapshot, remembered: Mapping[Pair, str] = NOTHING_REMEMBERED
+    ) -> "ConsumeModes":
+        """Return the consume modes of a snapshot.
+
+        Args:
+            snapshot: the snapshot.
+            remembered: see `remembered_modes`; they count where the snapshot shows none.
+        """
         seen: dict[Pair, set[str]] = {}
         for pair, mode in _of_members(snapshot.clients):
             seen.setdefault(pair, set()).add(mode)
@@ -116,6 +150,7 @@ class ConsumeModes:
                 for row in snapshot.brokers
                 if (row.config or {}).get("priorityOrderAsc", "").lower() == "false"
             ),
+            remembered,
         )
 
     def mode(self, row: ConsumerOffset) -> str | None:
@@ -126,7 +161,9 @@ class ConsumeModes:
         retried = {f"{retry}_{topic}", f"{retry}+{topic}", topic} & self.retries
         if POP in (row.request_mode, shown) or retried:
             return POP
-        return PULL if row.request_mode or shown or row.broker in self.never_pop else None
+        if row.request_mode or shown or row.broker in self.never_pop:
+            return PULL
+        return self.remembered.get((group, topic))
 
     def consumed(self, row: ConsumerOffset) -> Consumed:
         """Return the facts about a group that the offsets of a queue show."""

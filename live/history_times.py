@@ -25,6 +25,7 @@ from lake.catalog import NAME
 from lake.catalog_config import CatalogConfig
 from lake.conditions import all_of, one_of, window_filter
 from lake.damaged_files import usable
+from lake.schema import Table
 from lake.tables.progress import QUEUES, SNAPSHOTS, TIMELINE
 from lake.window import Window
 from live.clocks import clock_errors
@@ -182,22 +183,38 @@ def read(
     return times
 
 
-def _kept(
-    catalog: Catalog, snapshot: Snapshot, wanted: Sequence[Unconsumed]
-) -> dict[GroupQueue, StoreTime]:
-    """Return the store times that the newest computed snapshot has of these very messages."""
-    recent = Window(snapshot.observed_at - KEPT, snapshot.observed_at)
-    of_cluster = one_of("cluster", [snapshot.cluster])
+def newest_computed(
+    catalog: Catalog, table: Table, snapshot: Snapshot, within: timedelta
+) -> BooleanExpression | None:
+    """Return the condition of a cluster's newest computed snapshot; None where there is none.
+
+    Args:
+        catalog: of the tables.
+        table: ``progress.queues``, or another with a row per snapshot.
+        snapshot: the observation after the history.
+        within: how much older it may be.
+    """
     with usable(SNAPSHOTS.name):
-        if not catalog.table_exists(QUEUES.name) or not catalog.table_exists(SNAPSHOTS.name):
-            return {}
+        if not catalog.table_exists(table.name) or not catalog.table_exists(SNAPSHOTS.name):
+            return None
+        recent = Window(snapshot.observed_at - within, snapshot.observed_at)
+        of_cluster = one_of("cluster", [snapshot.cluster])
         where = all_of(of_cluster, window_filter(SNAPSHOTS, recent))
         scan = catalog.load_table(SNAPSHOTS.name).scan(where, selected_fields=_SNAPSHOT)
         computed = max(scan.to_arrow().to_pylist(), key=itemgetter("observed_at"), default=None)
     if computed is None:
-        return {}
+        return None
     instant = Window.through(computed["observed_at"], computed["observed_at"])
-    where = all_of(of_cluster, window_filter(QUEUES, instant))
+    return all_of(of_cluster, window_filter(table, instant))
+
+
+def _kept(
+    catalog: Catalog, snapshot: Snapshot, wanted: Sequence[Unconsumed]
+) -> dict[GroupQueue, StoreTime]:
+    """Return the store times that the newest computed snapshot has of these very messages."""
+    where = newest_computed(catalog, QUEUES, snapshot, KEPT)
+    if where is None:
+        return {}
     topics = {item.row.topic for item in wanted}
     if len(topics) <= MOST_TOPICS:
         where = all_of(where, one_of("topic", topics))

@@ -7,13 +7,13 @@ broker is unreachable, and its number of queues is then unknown.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
 from live.clocks import ByOurClock, clock_errors
-from live.consume_modes import ConsumeModes
+from live.consume_modes import NOTHING_REMEMBERED, ConsumeModes
 from live.queue_lag import advanced, is_measurement, queue_row
 from live.store_times import AT_LEAST, StoreTimes
 from rocketmq import names
@@ -27,12 +27,17 @@ LARGEST = ("delay_ms", "ready_delay_ms", "lag_span_ms", "inflight_span_ms", "ava
 Pair = tuple[str, str]
 
 
-def group_rows(snapshot: ByOurClock, times: StoreTimes | None = None) -> list[dict[str, Any]]:
+def group_rows(
+    snapshot: ByOurClock,
+    times: StoreTimes | None = None,
+    remembered: Mapping[Pair, str] = NOTHING_REMEMBERED,
+) -> list[dict[str, Any]]:
     """Compute one row per group and topic, largest lag first.
 
     Args:
         snapshot: offsets and clients of one cluster.
         times: store times that the snapshot does not hold.
+        remembered: how groups consumed, see `live.consume_modes.remembered_modes`.
 
     Returns:
         Rows with the names of ``progress.groups``. ``delay_source`` and ``delay_error_ms`` show how
@@ -50,7 +55,7 @@ def group_rows(snapshot: ByOurClock, times: StoreTimes | None = None) -> list[di
     }
     known: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[Pair, set[tuple[str, int]]] = defaultdict(set)
-    modes = ConsumeModes.of(snapshot)
+    modes = ConsumeModes.of(snapshot, remembered)
     for row in snapshot.consumer_offsets:
         if row.consumer_group in broadcasting and row.offset_store == "broker":
             continue

@@ -11,6 +11,7 @@ Sources: `PopMessageProcessor`, `PopBufferMergeService`, `PopConsumerService`,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 
 from rocketmq.wire.codes import RequestCode
@@ -21,6 +22,10 @@ class ConsumeMode(StrEnum):
 
     POP = "pop"
     PULL = "pull"
+
+
+REMEMBERED = timedelta(hours=24)
+"""Time for which the last sign of a mode counts when no further sign is observed."""
 
 
 class Kind(StrEnum):

@@ -6,10 +6,14 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from board.dependencies import JsonOnly, TheLive, part_of
+from board.as_of import Shown
+from board.dependencies import JsonOnly, TheLive, TheStore, part_of
 from board.responses import ProblemError, json_response
+from board.store import Store
+from lake.tables import progress
 from live.allocation_plan import PlanError, Wish, plan
 from live.clocks import ByOurClock
+from live.consume_modes import MODE_COLUMNS, Pair, remembered_modes
 from live.lag import group_rows
 from rocketmq.records import Snapshot
 
@@ -37,20 +41,27 @@ class NewPlan(BaseModel):
 
 @router.get("/live/{cluster}", summary="A snapshot taken now")
 async def live(
-    snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]
+    store: TheStore, snapshots: TheLive, cluster: Annotated[str, Depends(part_of("cluster"))]
 ) -> Response:
     """Return rows as ``tidemark lag`` gives them, of a snapshot at most 5 s old."""
-    return await run_in_threadpool(_measured, await snapshots.of(cluster))
+    return await run_in_threadpool(_measured, await snapshots.of(cluster), store)
 
 
-def _measured(snapshot: ByOurClock) -> Response:
+def modes_of(rows: Shown, snapshot: Snapshot) -> dict[Pair, str]:
+    """Return how groups consumed by the newest rows, for a snapshot that shows it no more."""
+    known = rows.of(progress.QUEUES, snapshot.cluster).select(MODE_COLUMNS)
+    distinct = known.group_by(list(MODE_COLUMNS)).aggregate([])
+    return remembered_modes(distinct.to_pylist(), snapshot.observed_at)
+
+
+def _measured(snapshot: ByOurClock, store: Store) -> Response:
     return json_response(
         {
             "cluster": snapshot.cluster,
             "observed_at": snapshot.observed_at,
             "status": snapshot.status,
             "problems": problems_of(snapshot),
-            "items": group_rows(snapshot),
+            "items": group_rows(snapshot, remembered=modes_of(store.newest, snapshot)),
             "next_cursor": None,
         }
     )

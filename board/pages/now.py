@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from board.api.plan import MOST as MOST_CLIENTS
-from board.api.plan import NewPlan, planned, problems_of
+from board.api.plan import NewPlan, modes_of, planned, problems_of
 from board.dependencies import TheLive
 from board.pages.layout import Page, ThePage
 from live.clocks import ByOurClock
@@ -31,6 +31,7 @@ COLUMNS = (
     "lost",
     "queues_unknown",
     "clients",
+    "consume_mode",
 )
 
 
@@ -44,7 +45,7 @@ def _live(page: Page, snapshot: ByOurClock, cluster: str, q: str) -> Response:
     wanted = q.lower()
     rows = [
         row
-        for row in group_rows(snapshot)
+        for row in group_rows(snapshot, remembered=modes_of(page.rows, snapshot))
         if wanted in row["consumer_group"].lower() or wanted in row["topic"].lower()
     ]
     return page.render(

@@ -20,6 +20,7 @@ from rocketmq.consume_modes import (
     IS_BOUND,
     NUMBERS,
     PULLS,
+    REMEMBERED,
     SHOWN_BY_OFFSETS,
     Certainty,
     ConsumeMode,
@@ -32,9 +33,6 @@ from spark.progress.keys import GROUP_TOPIC_HISTORY
 from spark.progress.retry_topics import pop_retry_readings
 
 POP, PULL = ConsumeMode.POP.value, ConsumeMode.PULL.value
-
-REMEMBERED = timedelta(hours=24)
-"""Time for which the last sign of a mode counts when no further sign is observed."""
 
 POP_COUNTERS = ("GROUP_ACK_NUMS", "GROUP_CK_NUMS")
 """Counters of messages acknowledged, and of calls that popped some; no other group has them."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import jinja2
@@ -10,9 +11,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from board.responses import ProblemError
+from lake.catalog import Lake
+from lake.tables import progress
 from rocketmq.records import QueueOffset, Snapshot
 from tests.live.test_allocation_plan import snapshot
-from tests.support.board_home import CLUSTER
+from tests.support.board_home import CLUSTER, queue, rows_of
 
 HTML = {"Accept": "text/html"}
 
@@ -43,6 +46,25 @@ def test_a_page_shows_groups_as_they_are_now(live: TestClient) -> None:
     assert "billing" in text and "1,229" in text and "2026-11-19 12:00:00 UTC" in text
     none = live.get("/live", params={"cluster": CLUSTER, "q": "nobody"}, headers=HTML).text
     assert "No group fits" in none
+
+
+def test_a_mode_is_remembered_where_the_snapshot_shows_none(
+    client: TestClient, filled: Lake
+) -> None:
+    taken = snapshot()
+    taken.cluster = CLUSTER
+    taken.queue_offsets = [QueueOffset("broker-a", "orders", 0, 0, 1234)]
+    at = client.app.state.store.newest.at[CLUSTER]  # pyright: ignore
+    shown = taken.observed_at - timedelta(hours=1)
+    rows = [queue("billing", 0, consume_mode="pop", consume_mode_at=shown)]
+    filled.append(progress.QUEUES, rows_of(progress.QUEUES, at, rows))
+    client.app.state.store.refresh()  # pyright: ignore
+    client.app.state.live = Live(taken)  # pyright: ignore
+    items = client.get(f"/api/v1/live/{CLUSTER}").json()["items"]
+    (row,) = (item for item in items if item["topic"] == "orders")
+    assert (row["consume_mode"], row["lag_is_lower_bound"]) == ("pop", True)
+    text = client.get("/live", params={"cluster": CLUSTER}, headers=HTML).text
+    assert "<bdi>pop</bdi>" in text
 
 
 def test_a_cluster_that_cannot_be_read_is_a_problem(live: TestClient) -> None:

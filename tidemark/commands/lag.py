@@ -10,6 +10,7 @@ from lake.bounds import Bound, bound_of
 from live.clocks import remove_skew
 from live.lag import group_rows
 from live.store_times import INTERPOLATED, StoreTimes
+from rocketmq.consume_modes import ConsumeMode
 from rocketmq.names import OWN_TOPICS
 from rocketmq.records import Snapshot
 from tidemark.invocation import invocation
@@ -34,6 +35,7 @@ SHOWN = (
     "queues_never_committed",
     "clients",
     "message_model",
+    "consume_mode",
 )
 
 EXCEPTIONAL = ("queues_unknown", "lost", "queues_never_committed")
@@ -88,21 +90,32 @@ def lag(
             if legend := _legend(rows, shown):
                 typer.echo(legend)
         for line in problems:
-            typer.echo(f"delay: {line}", err=True)
+            typer.echo(line, err=True)
 
 
 def _measure(namesrv: str, delay: bool) -> tuple[Snapshot, Rows, list[str]]:
-    """Take a snapshot; return it, the rows of its groups, and why delays are missing."""
+    """Take a snapshot; return it, the rows of its groups, and what of the history is missing."""
     target, taken = targeted_snapshot(namesrv, counters=False)
     snapshot = remove_skew(taken)
+    invoked = invocation()
+    catalog = invoked.catalog if invoked.basics.has_history else None
     times = StoreTimes()
     if delay:
         from live.delays import store_times
 
-        invoked = invocation()
-        catalog = invoked.catalog if invoked.basics.has_history else None
         times = store_times(catalog, target, snapshot)
-    return snapshot, group_rows(snapshot, times), [printable(line) for line in times.problems]
+    problems = [f"delay: {line}" for line in times.problems]
+    rows = group_rows(snapshot, times)
+    if catalog and any(row["consume_mode"] is None for row in rows):
+        # Imported here: without a history nothing is printed later than it can be.
+        from lake.failures import one_line
+        from live import history_modes
+
+        try:
+            rows = group_rows(snapshot, times, history_modes.read(catalog(), snapshot))
+        except Exception as error:
+            problems.append(f"consume_mode: progress.queues: {one_line(error)}")
+    return snapshot, rows, [printable(line) for line in problems]
 
 
 def _paced(every: float) -> Iterator[None]:
@@ -134,8 +147,13 @@ def _delay(row: dict[str, Any]) -> Any:
 
 
 def _columns(rows: Rows) -> Sequence[str]:
-    """Return the columns to show, without the exceptional ones where nothing is exceptional."""
+    """Return the columns to show, without the exceptional ones where nothing is exceptional.
+
+    Nor is how messages are consumed where all groups are known to pull.
+    """
     hidden = {name for name in EXCEPTIONAL if all(row[name] == 0 for row in rows)}
+    if all(row["consume_mode"] == ConsumeMode.PULL for row in rows):
+        hidden.add("consume_mode")
     return [name for name in SHOWN if name not in hidden]
 
 

@@ -1,0 +1,67 @@
+"""How groups consumed is read from the history of a home, and forgotten after a day."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lake.catalog import Lake
+from lake.catalog_config import CatalogConfig
+from lake.tables.progress import QUEUES, SNAPSHOTS
+from live import history_modes
+from live.clocks import ByOurClock
+from live.lag import group_rows
+from rocketmq.records import ConsumerOffset, QueueOffset, Snapshot
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def taken(**request_modes: str | None) -> ByOurClock:
+    """A group without members that has taken all of each topic."""
+    made = Snapshot("lab", "remote", NOW, status="COMPLETE")
+    for topic, mode in request_modes.items():
+        made.queue_offsets.append(QueueOffset("broker-a", topic, 0, 0, 10, NOW))
+        offset = ConsumerOffset("broker-a", "g", topic, 0, None, 10, request_mode=mode)
+        made.consumer_offsets.append(offset)
+    return ByOurClock(made)
+
+
+def computed(lake: Lake, hours_ago: float, **modes: tuple[str | None, float | None]) -> None:
+    """A computed snapshot: by topic the mode of the group, and how many hours before it showed."""
+    at = NOW - timedelta(hours=hours_ago)
+    where = {"snapshot_id": f"{hours_ago}", "observed_at": at, "cluster": "lab"}
+    rows = [
+        where
+        | {"broker": "broker-a", "topic": topic, "queue_id": queue_id, "consumer_group": "g"}
+        | {"consume_mode": mode, "consume_mode_at": None if ago is None else at - ago * HOUR}
+        for topic, (mode, ago) in modes.items()
+        for queue_id in range(2)
+    ]
+    lake.append(QUEUES, rows)
+    lake.append(SNAPSHOTS, [where])
+
+
+def test_a_mode_is_remembered_when_the_members_have_left(lake: Lake) -> None:
+    computed(lake, 2, popped=("pull", 0), gone=("pop", 0))
+    computed(lake, 1, popped=("pop", 3), old=("pop", 23.5), pulled=("pull", 0), never=(None, None))
+    snapshot = taken(popped=None, old=None, pulled=None, never=None, gone=None, told="pull")
+    modes = history_modes.read(CatalogConfig.of(lake.home), snapshot)
+    assert modes == {("g", "popped"): "pop", ("g", "pulled"): "pull"}, "of the newest, for a day"
+    rows = {row["topic"]: row for row in group_rows(snapshot, remembered=modes)}
+    marks = {topic: row["lag_is_lower_bound"] for topic, row in rows.items()}
+    assert marks == {
+        **{"popped": True, "pulled": False, "told": False},
+        **dict.fromkeys(("old", "never", "gone")),
+    }
+    assert {row["lag_is_lower_bound"] for row in group_rows(snapshot)} == {None, False}
+
+
+@pytest.mark.parametrize(("shown", "mode"), [("pull", "pull"), ("pop", "pop")])
+def test_what_the_snapshot_shows_outweighs_memory(shown: str, mode: str) -> None:
+    other = {"pull": "pop", "pop": "pull"}[shown]
+    (row,) = group_rows(taken(orders=shown), remembered={("g", "orders"): other})
+    assert row["consume_mode"] == mode
+
+
+def test_a_home_without_computed_snapshots_remembers_nothing(lake: Lake) -> None:
+    assert history_modes.read(CatalogConfig.of(lake.home), taken(orders=None)) == {}
