@@ -13,6 +13,7 @@ from lake.catalog import Lake
 from lake.leases import RUN
 from lake.tables import progress
 from settings.home import Home
+from spark.session.engine import TOKEN
 from tests.support.homes import ROOT, environment
 from tests.support.lake_copies import copied
 from tests.support.table_rows import NOON, frame, minute, minutes
@@ -117,11 +118,10 @@ def test_python_commits_nothing_without_the_lease(lake):
 @pytest.mark.spark
 @pytest.mark.parametrize("has_rows", [False, True], ids=["an empty window", "a computed one"])
 def test_spark_commits_nothing_without_the_lease(tmp_path, empty_lake, spark_engine, has_rows):
-    spark_engine.admit()
     lake = copied(empty_lake, Home.of(tmp_path / "home"))
     if has_rows:
         lake.append(TABLE, [row(0)])
-    process = stopped(lake, "spark", spark_engine.remote)
+    process = stopped(lake, "spark", spark_engine.remote, **{TOKEN: spark_engine.token})
     other = Lake(lake.home)
     with taken_over(other):
         other.replace(TABLE, WINDOW, [row(2)])
