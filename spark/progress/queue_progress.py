@@ -88,8 +88,7 @@ def _over_observations(queues: DataFrame, counting: DataFrame) -> DataFrame:
             F.min("max_offset").alias("lowest_written"),
             F.max("max_offset").alias("highest_written"),
             F.min("lost").alias("lowest_lost"),
-            F.bit_or(_bit("ago")).alias("seen"),
-            F.bit_or(F.when(lags_at.isNotNull(), _bit("ago"))).alias("lagged"),
+            F.count(lags_at).alias("lagged"),
             F.min(lags_at).alias("lags_since"),
         )
     )
@@ -138,18 +137,9 @@ def _stands(threshold: Threshold) -> Column:
         (F.col("lag_upper") > 0)
         & (F.col("commit") <= F.col("first_commit"))
         & (is_same_queue | (F.coalesce("stepped", F.lit(0)) == 0))
-        & (F.bit_count(F.col("lagged").bitwiseAND(_seen_since())) >= threshold("standing"))
+        & (F.col("lagged") >= threshold("standing"))
         & (lagging_for >= threshold("standing_for"))
     )
-
-
-def _seen_since() -> Column:
-    """Return a bit for each observation since the queue was last absent, the newest lowest.
-
-    While its broker was unreachable, nobody could consume the queue or commit.
-    """
-    absent = F.bitwise_not("seen")
-    return absent.bitwiseAND(F.negate(absent)) - 1
 
 
 def queues_with(condition: Column) -> Column:

@@ -404,17 +404,6 @@ CASES = {
         "BLOCKED",
         None,
     ),
-    # Nobody could commit while the broker was unreachable.
-    "a message in flight when its broker goes away": (
-        [*stands(50, 51, pulls=(50, 51)), UNKNOWN, *stands(51, 51, pulls=(50, 51))],
-        "OK",
-        None,
-    ),
-    "stands since its broker is back": (
-        [*stands(50, 51, pulls=(50, 51)), UNKNOWN, *stands(*[51] * 3, pulls=(50, 51, 51))],
-        "BLOCKED",
-        None,
-    ),
     "no traffic": (
         stands(*[50] * 10),
         "IDLE",
