@@ -188,6 +188,11 @@ class LabCluster:
             if node.broker is not None
         ]
 
+    @property
+    def masters(self) -> list[str]:
+        """Addresses of the masters."""
+        return [broker.address for broker in self.brokers if broker.broker_id == 0]
+
     def node(self, name: str) -> Node:
         """Return a node by name.
 

@@ -50,9 +50,8 @@ class GrpcClients(Program):
         words = ["-o", str(orderly).lower()]
         if bound_to:
             words += ["--attributes", f"+lite.bind.topic={bound_to}"]
-        for broker in self._cluster.brokers:
-            if broker.broker_id == 0:
-                self._admin("updateSubGroup", "-b", broker.address, "-g", name, *words)
+        for master in self._cluster.masters:
+            self._admin("updateSubGroup", "-b", master, "-g", name, *words)
 
     def send(self, topic: str, count: int, kind: str = "plain") -> None:
         """Send messages, each confirmed.

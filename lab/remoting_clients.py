@@ -14,11 +14,7 @@ class RemotingClients(Program):
 
     def _command_line(self, folder: Path) -> list[str]:
         command = compiling.command(self._cluster.version, folder, "RemotingClients")
-        return [*command, self._cluster.namesrv, ",".join(self._masters), self.name]
-
-    @property
-    def _masters(self) -> list[str]:
-        return [broker.address for broker in self._cluster.brokers if broker.broker_id == 0]
+        return [*command, self._cluster.namesrv, ",".join(self._cluster.masters), self.name]
 
     def topic(self, name: str, read_queues: int = 4, write_queues: int = 4) -> None:
         """Make a topic on every master."""

@@ -126,7 +126,7 @@ def _pending(lake: Lake, report: Loaded) -> Iterable[Landed]:
     found = [item for item, reason in faults.items() if not reason]
     if not found:
         return []
-    known = _present(lake, raw.SNAPSHOTS, found)
+    known = _present(lake, found)
     new = [item for item in found if item.snapshot_id not in known]
     finished = lake.landing.each(lambda item: item.is_finished, new)
     return [item for item, is_finished in zip(new, finished, strict=True) if is_finished]
@@ -346,9 +346,9 @@ def _rejected_header(item: Landed, reason: str) -> pa.Table:
     return pa.Table.from_pylist([row], schema=raw.SNAPSHOTS.arrow_schema())
 
 
-def _present(lake: Lake, table: Table, items: Sequence[Landed]) -> set[str]:
-    """Return the ids of the snapshots that a table already holds rows of."""
-    found = lake.read(table, _of(table, items), columns=("snapshot_id",))
+def _present(lake: Lake, items: Sequence[Landed]) -> set[str]:
+    """Return the ids of landed snapshots that are loaded."""
+    found = lake.read(raw.SNAPSHOTS, _of(raw.SNAPSHOTS, items), columns=("snapshot_id",))
     return set(found["snapshot_id"].unique().to_pylist())
 
 
