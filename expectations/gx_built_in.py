@@ -1,7 +1,7 @@
 """Built-in expectation types of Great Expectations, with counts that cost no query of their own.
 
 Our suites contain these types with their usual arguments, so that a suite, its JSON and its Data
-Docs look as users expect. Run by Great Expectations' own code, each costs Spark queries: one for
+Docs are as users expect. Run by Great Expectations' own code, each costs Spark queries: one for
 the violating values, one more for a pair of columns, and one for each row condition. A tick
 validates more than a hundred. So an expectation of ours carries the condition of its declaration in
 `meta`, and its rows are counted by two aggregates that are bundled with those of the whole suite.

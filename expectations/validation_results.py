@@ -64,7 +64,7 @@ def results_without_rows(table: str, expectations: Suite) -> list[ValidationResu
 def usable_suites(brought: Brought, mistakes: Sequence[str]) -> list[ValidationResult]:
     """Return the result of `USABLE`: every suite that people bring can be used; none without any.
 
-    A broken suite validates nothing, so without this result it would look like success.
+    A broken suite validates nothing, so without this result it would count as success.
     """
     if not brought and not mistakes:
         return []

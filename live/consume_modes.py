@@ -34,7 +34,7 @@ Pair = tuple[str, str]
 NOTHING_REMEMBERED: Mapping[Pair, str] = MappingProxyType({})
 
 MODE_COLUMNS = ("consumer_group", "topic", "consume_mode", "consume_mode_at")
-"""Columns of ``progress.queues`` that tell modes."""
+"""Columns of ``progress.queues`` with the mode of a group on a topic."""
 
 
 def remembered_modes(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[Pair, str]:

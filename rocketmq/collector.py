@@ -161,7 +161,7 @@ def _add_unknown_parts(reading: BrokerReading, problems: Problems) -> None:
     """Add a problem for each part of a master that is missing and that no problem names.
 
     `Problems` keeps only the first of requests that fail alike. A broker whose progress is missing
-    must not look like one whose progress was read.
+    must not count as one whose progress was read.
     """
     if not (reading.is_master and reading.responded):
         return
@@ -192,7 +192,7 @@ def _add_unknown_members(reading: BrokerReading, groups: set[str], problems: Pro
     """Add one problem that names the groups whose members on this master are unknown.
 
     `Problems` keeps only the first of requests that fail alike. The groups of the other requests
-    must not look like groups without members.
+    must not count as groups without members.
     """
     missing = groups - reading.connections.keys()
     if missing and reading.is_master and reading.responded:

@@ -90,7 +90,7 @@ HEALTHY = (
         name="push-bursts", mode=Mode.PUSH, habit="bursts of 3,000 messages", rate=1, burst=3000
     ),
     Consumer(name="push-quiet", mode=Mode.PUSH, habit="one message a minute", rate=1 / 60),
-    Consumer(name="push-silent", mode=Mode.PUSH, habit="a topic without messages", rate=0),
+    Consumer(name="push-unused", mode=Mode.PUSH, habit="a topic without messages", rate=0),
     Consumer(
         name="push-filter",
         mode=Mode.PUSH,

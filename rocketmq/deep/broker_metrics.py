@@ -1,4 +1,4 @@
-"""Reports of brokers' Prometheus endpoints, as a second source beside the offsets.
+"""Reports of brokers' Prometheus endpoints, as a second source besides the offsets.
 
 The endpoint computes the lag of groups in its own way, which is no better than the offsets: see
 the page on POP. It is read for comparison. Messages that wait for their time (timer messages) and

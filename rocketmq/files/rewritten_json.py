@@ -26,7 +26,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Far above any file of a real broker; a larger file is not read into memory."""
 
 _COMMENT = re.compile(rb'/\*.*?\*/|//[^\n]*+|("(?:[^"\\]++|\\.)*+["\\]?|/\*.*+)', re.DOTALL)
-"""A comment, or a string to keep (group 1), which may contain text that looks like a comment.
+"""A comment, or a string to keep (group 1), which may contain the signs of a comment.
 
 A string or comment without an end extends to the end of the file. Retried from each later place,
 the search would take time in the square of the file's size.

@@ -8,7 +8,7 @@ takes to commit and its commit has not advanced in any of these observations. On
 quiet topic does not make a queue standing, nor does a commit that comes with the next poll.
 
 A standing queue is a fault whichever members are online; the reason states the unknown facts about
-them. An unknown value never makes a group look healthy: `OK` and `IDLE` of a POP group need a known
+them. An unknown value never makes a group healthy: `OK` and `IDLE` of a POP group need a known
 acknowledgement, or a known number of messages in flight.
 """
 

@@ -143,7 +143,7 @@ def test_the_page_of_a_plan_names_the_first_of_many(live: TestClient) -> None:
 
 @pytest.mark.parametrize("path", [f"/live?cluster={CLUSTER}", f"/api/v1/live/{CLUSTER}",
                                   f"/plan?cluster={CLUSTER}&group=billing&clients=3"])  # fmt: skip
-def test_a_page_elsewhere_asks_no_broker(live: TestClient, path: str) -> None:
+def test_a_page_elsewhere_causes_no_request_to_a_broker(live: TestClient, path: str) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
             "Sec-Fetch-Dest": "document"}  # fmt: skip
     assert live.get(path, headers=link).status_code == 403

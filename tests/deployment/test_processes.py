@@ -182,7 +182,7 @@ def test_no_secret_is_printed_or_kept_in_a_home(started):
 
 def test_without_the_daemon_snapshots_land_and_nothing_runs(started, store):
     kill(started, "daemon")
-    # What is queued then stays queued; what has started goes on without the daemon.
+    # Queued runs stay queued; runs that have started continue without the daemon.
     under_way = {"STARTING", "STARTED"}
     ready(
         started,

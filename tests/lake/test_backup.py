@@ -329,7 +329,7 @@ def test_a_database_that_dagster_has_just_removed_is_not_made(filled, tmp_path):
 
 
 def test_a_journal_that_is_left_there_changes_nothing_that_is_put_back(filled, tmp_path):
-    """A database whose process was killed has its last pages in a journal beside it."""
+    """A database whose process was killed has its last pages in a journal next to it."""
     copy = tmp_path / "copy"
     backup(filled, copy)
     before = sorted(path.name for path in (copy / "home" / "dagster").rglob("*.db"))

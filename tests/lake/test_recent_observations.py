@@ -47,7 +47,7 @@ def test_observations_of_different_sources_never_count_together(lake):
 
 
 def counting_for(observations, snapshot_id):
-    """What counts for the health of a snapshot, and how many places before it."""
+    """Return the observations that count for the health of a snapshot, with their places."""
     pairs = [
         (it.snapshot_id, it.counts_for[snapshot_id])
         for it in observations
@@ -58,7 +58,7 @@ def counting_for(observations, snapshot_id):
 
 
 def test_observations_of_the_same_seconds_are_one_place(lake):
-    """A person collects beside a tick, 0.7 s later, and another time within 10 s of that."""
+    """A person collects 0.7 s after a tick, and once more within 10 s of that."""
     close, next_but_one = 11 + 0.7 / 60, 11 + 10.2 / 60
     minutes = (*range(12), close, next_but_one, 12)
     load(lake, *(snapshot(minute) for minute in minutes))

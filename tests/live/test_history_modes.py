@@ -44,13 +44,13 @@ def computed(lake: Lake, hours_ago: float, **modes: tuple[str | None, float | No
 def test_a_mode_is_remembered_when_the_members_have_left(lake: Lake) -> None:
     computed(lake, 2, popped=("pull", 0), gone=("pop", 0))
     computed(lake, 1, popped=("pop", 3), old=("pop", 23.5), pulled=("pull", 0), never=(None, None))
-    snapshot = taken(popped=None, old=None, pulled=None, never=None, gone=None, told="pull")
+    snapshot = taken(popped=None, old=None, pulled=None, never=None, gone=None, reported="pull")
     modes = history_modes.read(CatalogConfig.of(lake.home), snapshot)
     assert modes == {("g", "popped"): "pop", ("g", "pulled"): "pull"}, "of the newest, for a day"
     rows = {row["topic"]: row for row in group_rows(snapshot, remembered=modes)}
     marks = {topic: row["lag_is_lower_bound"] for topic, row in rows.items()}
     assert marks == {
-        **{"popped": True, "pulled": False, "told": False},
+        **{"popped": True, "pulled": False, "reported": False},
         **dict.fromkeys(("old", "never", "gone")),
     }
     assert {row["lag_is_lower_bound"] for row in group_rows(snapshot)} == {None, False}
