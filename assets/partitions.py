@@ -1,6 +1,5 @@
 """The partitions of assets, and the window that a run computes."""
 
-import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +11,7 @@ from lake.catalog import Lake
 from lake.retention import raw_since
 from lake.state import State
 from lake.window import HOUR, Window, ceil_hour, floor_hour
-from settings.history import BACKFILL_HOURS, DEFAULT_HISTORY
+from settings.history import DEFAULT_HISTORY
 
 
 def first_hour(days: int) -> datetime:
@@ -40,10 +39,8 @@ def hourly(since: datetime) -> dg.HourlyPartitionsDefinition:
 
 
 HOURLY = hourly(first_hour(DEFAULT_HISTORY.days))
-"""The partitions as assets declare them; definitions put those that can be computed in place."""
-
-# Backfill policies have been in beta for years; a warning at every start helps no one.
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
+"""The partitions as assets declare them. Definitions put those that can be computed in place, with
+the policy of backfills: as a keyword of an asset it is in beta, and Dagster warns at each."""
 
 TABLES_POOL = "tidemark_tables"
 """Dagster's pool of steps that change tables. A limit of 1 with the granularity ``run`` lets runs
@@ -59,17 +56,10 @@ def in_parts(hours: int) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(hours)
 
 
-BACKFILL = in_parts(BACKFILL_HOURS)
-"""The policy as assets declare it; definitions put that of the configured hours in place."""
-
 ON_TABLES: Mapping[str, Any] = {"pool": TABLES_POOL}
-"""Keywords of every step that writes to tables."""
+"""Keywords of every step that changes tables or computes."""
 
-ON_WINDOWS: Mapping[str, Any] = {
-    "partitions_def": HOURLY,
-    "backfill_policy": BACKFILL,
-    **ON_TABLES,
-}
+ON_WINDOWS: Mapping[str, Any] = {"partitions_def": HOURLY, **ON_TABLES}
 """Keywords of every step that writes the window of a run."""
 
 PARTITION = "dagster/partition"

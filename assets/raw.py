@@ -9,7 +9,7 @@ import dagster as dg
 
 from alerting.incidents.repository import groups_with_incidents
 from assets.metadata import EVERY_TICK, OWNERS, described, key_of, written
-from assets.partitions import BACKFILL, HOURLY, ON_WINDOWS, is_tick, partition_key
+from assets.partitions import HOURLY, ON_WINDOWS, is_tick, partition_key
 from assets.resources import CollectorResource, LakeResource
 from assets.run import CurrentRun
 from lake.history import pending_after
@@ -29,7 +29,6 @@ LANDING = dg.AssetKey("landing")
     owners=OWNERS,
     freshness_policy=EVERY_TICK,
     partitions_def=HOURLY,
-    backfill_policy=BACKFILL,
 )
 def landing(
     context: dg.AssetExecutionContext,
