@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets.metadata import EVERY_HOUR, OWNERS
-from assets.partitions import ON_TABLES, tick_since
+from assets.partitions import TABLES_POOL, tick_since
 from assets.replacement import write_window
 from assets.resources import LakeResource
 from assets.windows import read_window
@@ -45,7 +45,7 @@ REMEMBERED = HOUR
     kinds={"iceberg", "spark"},
     owners=OWNERS,
     freshness_policy=EVERY_HOUR,
-    **ON_TABLES,
+    pool=TABLES_POOL,
 )
 def maintenance(
     context: dg.AssetExecutionContext,
