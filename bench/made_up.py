@@ -164,7 +164,7 @@ class MadeUp:
         ]
         found.append({"kind": "BROKER_DOWN", "ago": 91, "broker": "broker-b"})
         return [
-            _row(progress.EVENTS, each)
+            row(progress.EVENTS, each)
             | {"observed_at": self.ago(each["ago"]), "cluster": CLUSTER}  # pyright: ignore
             | {"previous_at": self.ago(each["ago"] + 1)}  # pyright: ignore
             for each in found
@@ -174,7 +174,7 @@ class MadeUp:
         names = ("not_null", "offsets_not_negative", "min_at_most_max", "unique_key", "lag_adds_up")
         tables = (raw.QUEUE_OFFSETS, raw.CONSUMER_OFFSETS, progress.QUEUES, progress.GROUPS)
         return [
-            _row(
+            row(
                 quality.RESULTS,
                 {"table": table.name, "expectation": name, "success": (place, number) != (2, 4)}
                 | {"unexpected": 3 if (place, number) == (2, 4) else 0, "severity": "warn"}
@@ -193,7 +193,7 @@ def incident(
     name, topic = made_up.name(group), made_up.topic(group)
     subject = f"{CLUSTER}/{name}/{topic}"
     opened, fired = made_up.ago(opened_ago), made_up.ago(opened_ago - 2)
-    row = {"cluster": CLUSTER, "consumer_group": name, "topic": topic}
+    about = {"cluster": CLUSTER, "consumer_group": name, "topic": topic}
     given: dict[str, object] = {
         "incident_id": incident_id(rule, subject, opened),
         "rule": rule,
@@ -213,8 +213,9 @@ def incident(
         "snapshot_ids": [],
         "transitions": [{"transition": "FIRING", "at": fired}],
     }
-    evidence = {"evidence": json.dumps({"row": row | dict(columns.pop("row", {}))})}  # pyright: ignore
-    return _row(alerting.INCIDENTS, given | evidence | columns)
+    of_row: Mapping[str, object] = about | dict(columns.pop("row", {}))  # pyright: ignore
+    evidence = {"evidence": json.dumps({"row": of_row, "runbook": columns.pop("runbook", None)})}
+    return row(alerting.INCIDENTS, given | evidence | columns)
 
 
 def notification(of: dict[str, object], channel: str, at: datetime, **columns: object) -> dict:
@@ -228,7 +229,7 @@ def notification(of: dict[str, object], channel: str, at: datetime, **columns: o
         "transition_at": of["fired_at"],
         "status": "DELIVERED",
     }
-    return _row(alerting.NOTIFICATIONS, given | columns)
+    return row(alerting.NOTIFICATIONS, given | columns)
 
 
 def now() -> datetime:
@@ -246,7 +247,8 @@ _SNAPSHOTS = """
     FROM instants"""
 
 
-def _row(table: Table, given: Mapping[str, object]) -> dict[str, object]:
+def row(table: Table, given: Mapping[str, object]) -> dict[str, object]:
+    """Return a row with all columns of a table: None where nothing is given."""
     return {name: given.get(name) for name in table.column_names}
 
 

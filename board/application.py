@@ -157,7 +157,8 @@ def _failure(
     is_read = request.method == "POST" or "text/html" in request.headers.get("accept", "")
     if not is_page or not is_read:
         return problem(status, detail, headers)
-    context = {"title": HTTPStatus(status).phrase, "detail": detail}
+    # Where the API lists what there is helps programs; people have the pages.
+    context = {"title": HTTPStatus(status).phrase, "detail": detail.partition(": GET /api/")[0]}
     response = layout.html(request, "problem.html", context, status)
     response.headers.update(headers or {})
     return response

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from board.as_of import History
+from board.as_of import History, Shown
 from board.data_files import DataFiles
 from board.group_copies import GroupCopies
 from board.group_history import GroupHistory
 from board.newest import Newest, read_newest
+from board.trends import Trends, read_trends
 from lake import clocks
 from lake.catalog import Lake
 from lake.failures import one_line
@@ -60,6 +61,7 @@ class Store:
         self.changes = 0
         self._has_history = has_history
         self._newest = Newest()
+        self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
         self._was_read = threading.Event()
         self._changed = threading.Condition()
         self._reading = threading.Lock()
@@ -74,6 +76,22 @@ class Store:
         """The newest rows; right after the start it waits for them."""
         self._was_read.wait(FIRST_READ_SECONDS)
         return self._newest
+
+    def trends(self, rows: Shown) -> Trends:
+        """Return the last hours of all groups until what is shown; nothing where unreadable."""
+        at, trends = self._trends
+        if at == rows.at:
+            return trends
+        # As of an instant, or of rows that another thread has just replaced.
+        return self._read_trends(rows.at)
+
+    def _read_trends(self, at: Mapping[str, datetime]) -> Trends:
+        try:
+            return read_trends(self.lake, self.files, at)
+        # A page without trends is better than none.
+        except Exception as error:
+            _log.warning("the last hours cannot be read: %s", one_line(error))
+            return Trends()
 
     def ahead(self, now: datetime) -> list[Mapping[str, Any]]:
         """Return the snapshots that lie in the future, by a clock that is ahead."""
@@ -92,7 +110,10 @@ class Store:
                 if self._has_history():
                     found = versions(self.lake)
                     if found != before.versions:
-                        self._newest = read_newest(self.lake, before, found, datetime.now(UTC))
+                        newest = read_newest(self.lake, before, found, datetime.now(UTC))
+                        if newest.at != before.at:
+                            self._trends = newest.at, self._read_trends(newest.at)
+                        self._newest = newest
                         self.past.forget()
                 self.problem = None
             # Whatever the error of the tables is, the board keeps its rows and reports the error.

@@ -1,5 +1,9 @@
-"""The one grammar of durations: ``90s``, ``5m``, ``1.5h``, ``1d``, or a number of seconds."""
+"""The one grammar of durations: ``90s``, ``5m``, ``1.5h``, ``1d``, or a number of seconds.
 
+People read them as `in_words` writes them, in pages and in notifications alike.
+"""
+
+import math
 import re
 from datetime import timedelta
 from typing import Any
@@ -41,3 +45,29 @@ def positive_seconds(value: Any) -> float:
     if not total:
         raise ValueError(f"a duration is wanted, e.g. 90s, 5m, 2h or 1d, not {value!r}")
     return total
+
+
+def in_words(seconds: float) -> str:
+    """Return ``850 ms``, ``12.3 s``, ``4 m 10 s`` or ``3 d 4 h``.
+
+    Raises:
+        ValueError: it is not finite.
+    """
+    if not math.isfinite(seconds):
+        raise ValueError(f"{seconds} s is no duration")
+    if seconds < 0:
+        return f"-{in_words(-seconds)}"
+    if seconds == 0:
+        return "0 s"
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{round(seconds, 1):g} s"
+    whole = round(seconds)
+    size, name, small, low = next(
+        step
+        for step in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+        if whole >= step[0]
+    )
+    rest = whole % size // small
+    return f"{whole // size} {name} {rest} {low}" if rest else f"{whole // size} {name}"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import asdict
@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.kinds import KINDS
 from lake.bounds import Bound, bound_of, marked
+from settings.durations import in_words
 from settings.yaml_documents import one_line
 
 SEVERITIES = ("critical", "warning", "info")
@@ -178,6 +179,8 @@ def observed(incident: Incident, phrase: Phrase = in_english) -> str:
     row, unit = incident.row, _unit(incident)
     kind, is_counted = KINDS[incident.kind], incident.last_value is not None
     ready_made = kind.words if is_counted else kind.words_uncounted or kind.words
+    if incident.last_value == 1 and kind.words_one:
+        ready_made = kind.words_one
     words = incident.details.get("words") or ready_made
     parts = [phrase(words, value=_of_incident(incident, "last_value", phrase))]
     if "{value}" in words and incident.threshold:
@@ -234,16 +237,12 @@ def _of_incident(incident: Incident, column: str, phrase: Phrase = in_english) -
 
 def _with_unit(value: float, unit: str, phrase: Phrase) -> str:
     if unit == "seconds":
-        whole = timedelta(seconds=round(value))
-        if not whole.days:
-            return str(whole)
-        time = whole - timedelta(days=whole.days)
-        text = "{days} day, {time}" if abs(whole.days) == 1 else "{days} days, {time}"
-        return phrase(text, days=whole.days, time=time)
+        return in_words(value)
     if unit == "share":
         return f"{value:.0%}"
     number = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return phrase(f"{{number}} {unit}", number=number) if unit else number
+    one = unit.removesuffix("s") if value == 1 else unit
+    return phrase(f"{{number}} {one}", number=number) if unit else number
 
 
 def _times(notification: Notification) -> str:

@@ -28,6 +28,7 @@ class Kind:
         unit: of value and threshold: ``messages`` | ``seconds`` | ``share`` or empty.
         words: statement of notifications when a rule is true; ``{value}`` is the number and its
             unit.
+        words_one: the same where the number is 1, as English needs it.
         words_uncounted: the same where a true rule may have no number.
         condition: SQL that has to be true as well, empty without one; NULL = unknown.
         below: whether a rule is true below its threshold, not above.
@@ -57,6 +58,7 @@ class Kind:
     certain: bool = False
     cause: str = ""
     hint: str = ""
+    words_one: str = ""
     words_uncounted: str = ""
     recovery: str = "the rule is no longer true"
     of_unregistered: bool = False
@@ -241,6 +243,7 @@ KINDS = {
         "",
         "{value} queues are held by more than one member",
         about_backlog=False,
+        words_one="{value} queue is held by more than one member",
         hint="Members disagree on who is in the group: different client ids, versions or "
         "strategies. Messages of these queues are consumed twice.",
         for_observations=2,
@@ -251,6 +254,7 @@ KINDS = {
         "",
         "{value} queues are held by no member",
         about_backlog=False,
+        words_one="{value} queue is held by no member",
         hint="Members are online and none consumes these queues: look for different strategies or "
         "a rebalance that does not end.",
         for_observations=2,
@@ -262,6 +266,7 @@ KINDS = {
         "{value} members hold no queue",
         about_backlog=False,
         cause="idle_reasons",
+        words_one="{value} member holds no queue",
         hint="More members than queues, or the strategy leaves some out: `tidemark plan` shows "
         "what another number of queues or another strategy gives.",
         for_observations=2,
@@ -276,6 +281,7 @@ KINDS = {
         about_backlog=False,
         certain=True,
         cause="differing_in",
+        words_one="members differ in {value} point of their subscriptions",
         hint="Members of one group must subscribe to the same, else messages are lost to the "
         "filter of the wrong member: `tidemark show progress.subscriptions` lists them.",
     ),
@@ -287,6 +293,7 @@ KINDS = {
         condition=_OF_GROUP,
         about_backlog=False,
         certain=True,
+        words_one="{value} client id is used by several processes",
         hint="Processes with one client id take the same queues and leave others to nobody: give "
         "each an instanceName or a host name of its own.",
         for_observations=3,
@@ -364,6 +371,7 @@ KINDS = {
         "",
         "its copy lacks {value} consumer offsets of its master, or no longer follows them",
         for_observations=2,
+        words_one="its copy lacks {value} consumer offset of its master",
         hint="After a failover these groups consume again what they consumed before: the slave "
         "does not copy its master's progress, as between versions that do not fit.",
     ),
@@ -374,6 +382,7 @@ KINDS = {
         "",
         "{value} brokers could not be read",
         for_observations=2,
+        words_one="{value} broker could not be read",
         hint="A broker is down, or responds without its offsets: the snapshot's problems "
         "name what failed and why (tidemark show raw.snapshots).",
     ),
@@ -391,6 +400,7 @@ KINDS = {
         "",
         "{value} rows violate it",
         words_uncounted="the rows as a whole violate it",
+        words_one="{value} row violates it",
         hint="Reported values are impossible or contradict each other: `tidemark show "
         "quality.results` has examples, `tidemark quarantine list` the quarantined rows.",
         recovery="the newest rows meet the expectation",
@@ -400,6 +410,7 @@ KINDS = {
         "",
         "",
         "{value} runs failed in a row",
+        words_one="{value} run failed",
         hint="The last run in Dagster names the step and the error: mostly a full disk, too little "
         "memory, or a file or setting that cannot be read.",
         recovery="a run has succeeded",

@@ -21,6 +21,9 @@ STEPS = (60, 300, 600, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 259_200,
 TIMES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 43_200)
 """Seconds at which an axis of durations may end, besides whole days."""
 
+LARGEST_ERROR = 1.25
+"""Share of the largest value up to which the area of error may raise the value axis."""
+
 MARKS = 8
 """Marks of the time axis at most."""
 
@@ -122,7 +125,8 @@ class _Axes:
         return round(LEFT + (WIDTH - LEFT) * (at - self.window.start).total_seconds() / span, 1)
 
     def y(self, value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * max(0.0, value) / self.top, 1)
+        inside = min(max(0.0, value), self.top)
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * inside / self.top, 1)
 
 
 def chart(
@@ -147,13 +151,15 @@ def chart(
     """
     text = _TEXTS[unit]
     known = [value for line in lines for value in line.values if value is not None]
-    known += [value for value in (band[1] if band else ()) if value is not None]
     most = max(known, default=0)
+    # An error that is larger than all values would squash their line to the floor.
+    errors = [value for value in (band[1] if band else ()) if value is not None]
+    most = max(most, min(max(errors, default=0), most * LARGEST_ERROR))
     top = _round_up_time(most) if unit == "ms" else _round_up(most)
     axes = _Axes(window, top)
     x, y = axes.x, axes.y
-    drawn = [(line, _parts(instants, line.exact)) for line in lines]
-    bounded = [(line, _parts(instants, line.bounded)) for line in lines if line.has_bounds]
+    drawn = [(line, parts_of(instants, line.exact)) for line in lines]
+    bounded = [(line, parts_of(instants, line.bounded)) for line in lines if line.has_bounds]
     paths = [(line.kind, line.name, line.newest(text), _path(parts, x, y)) for line, parts in drawn]
     points = [
         (kind, x(part[0][0]), y(part[0][1]))
@@ -217,7 +223,7 @@ def _rate(value: float | None) -> str:
 _TEXTS = {"number": number, "ms": milliseconds, "rate": _rate}
 
 
-def _parts(
+def parts_of(
     instants: Sequence[datetime], values: Sequence[float | None]
 ) -> list[list[tuple[datetime, float]]]:
     """Return the runs of known values."""

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from board.api.group import group_details, window_of
 from board.last_known import LAST_KNOWN, with_last_known
 from board.pages.group_charts import GroupCharts
+from board.pages.incidents import listed
 from board.pages.layout import Page, ThePage
 from board.pages.wording import iso
 from board.responses import ProblemError
@@ -20,13 +21,28 @@ from rocketmq.snapshot.online import speaks_grpc
 
 router = APIRouter(include_in_schema=False)
 
+FIGURES = ("delay_ms", "lag", "consume_tps", "produce_tps", "drain_seconds", "loss_in_seconds")
+"""Columns of ``progress.groups`` that a person on call reads first."""
+
 FACTS = (
-    *("lag", "delay_ms", "ready_delay_ms", "inflight", "available", "lost"),
-    *("produce_tps", "consume_tps", "drain_seconds", "loss_in_seconds"),
-    *("queues", "queues_unknown", "queues_flow_controlled", "clients"),
-    *("retry_lag", "dlq_messages", "filtered_lag", "client_version"),
+    *("inflight", "available", "ready_delay_ms", "lost", "retry_lag", "dlq_messages"),
+    *("filtered_lag", "queues", "queues_unknown", "queues_flow_controlled"),
+    *("clients", "client_version"),
 )
-"""Columns of ``progress.groups`` that are shown of every group."""
+"""Further columns that are shown of every group."""
+
+QUEUE_COLUMNS = (
+    *("delay_ms", "lag", "consume_tps", "delay_error_ms", "consumer_offset", "max_offset"),
+    *("inflight", "loss_in_seconds"),
+)
+"""Columns of ``progress.queues`` after the queue and its owner."""
+
+HEAT = (("h5", 3_600_000), ("h4", 600_000), ("h3", 60_000), ("h2", 10_000))
+"""Classes of a queue in the strip, by the milliseconds that its oldest message has waited."""
+
+SCALE = (("h0", "no lag"), ("h1", "< 10 s"), ("h2", "≥ 10 s"), ("h3", "≥ 1 m"), ("h4", "≥ 10 m"),
+         ("h5", "≥ 1 h"), ("unknown", "unknown"))  # fmt: skip
+"""Their meaning: what is absolute is the same colour in every group."""
 
 KNOWN_FACTS = ("consume_mode", "inflight_source", "ack_tps")
 """Columns that are shown where they are known, or were last."""
@@ -70,28 +86,65 @@ def group(
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
     chosen_row = next(row for row in details["topics"] if row["topic"] == chosen)
     past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
-    queues = [row for row in details["queues"] if row["topic"] == chosen]
-    most = max((row["lag"] or 0 for row in queues), default=0)
+    held = {
+        (row["broker"], row["queue_id"]): row
+        for row in details["assignments"]
+        if row["topic"] == chosen
+    }
+    queues = [
+        _owned(row, held.get((row["broker"], row["queue_id"])))
+        for row in details["queues"]
+        if row["topic"] == chosen
+    ]
     return page.render(
         "group.html",
-        **details | {"queues": queues, "members": [_member(row) for row in details["members"]]},
+        **details
+        | {
+            "queues": sorted(queues, key=_worst_first),
+            "members": [_member(row) for row in details["members"]],
+            "incidents": listed(page, details["incidents"]),
+        },
         row=chosen_row,
+        figures=FIGURES,
         facts_shown=_facts(chosen_row),
+        queue_columns=QUEUE_COLUMNS,
         topic=chosen,
         range="" if from_ else range or "1h",
         ranges=tuple(RANGES),
         part={"from": iso(window.start), "to": to and iso(window.end)} if from_ else {},
         charts=past.charts,
         marks=past.marks,
-        heat=[(row, _heat(row["lag"], most)) for row in queues],
-        wrong=[
-            row
-            for row in details["assignments"]
-            if row["topic"] == chosen and row["state"] not in ("OK", None)
-        ],
+        heat=[(row, _heat(row)) for row in queues],
+        scale=SCALE,
+        is_owned=bool(held),
+        wrong=any(row["state"] not in ("OK", None) for row in held.values()),
+        planned_clients=_planned_clients(chosen_row),
         capacity_row=_capacity(details["capacity"], chosen_row),
         strategies=STRATEGIES,
     )
+
+
+def _owned(queue: dict[str, Any], held: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a queue with its owner: whom members named, or the client whose queue it is."""
+    if held is None:
+        return queue | {"owner": queue["client_id"], "owner_state": None, "expected": None}
+    owner = ", ".join(held["owners"] or ()) or held["actual_client_id"]
+    return queue | {
+        "owner": owner,
+        "owner_state": held["state"],
+        "expected": held["expected_client_id"],
+    }
+
+
+def _worst_first(queue: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
+    """Return the place of a queue: what is wrong or unknown, then the longest delay."""
+    is_well = queue["condition"] in ("OK", None) and queue["owner_state"] in ("OK", None, "UNKNOWN")
+    return is_well, queue["lag"] is not None, -(queue["delay_ms"] or 0), -(queue["lag"] or 0)
+
+
+def _planned_clients(row: Mapping[str, Any]) -> int:
+    """Return one member more than now, as far as there are queues for it."""
+    return max(1, min((row["clients"] or 0) + 1, row["queues"] or 1))
 
 
 def _facts(row: Mapping[str, Any]) -> list[str]:
@@ -115,7 +168,8 @@ def _capacity(rows: list[dict[str, Any]], of_group: Mapping[str, Any]) -> dict[s
     if row is None:
         return None
     marks = {name: of_group[name] for name in MARKS}
-    drained = [each | marks for each in row["drain_by_clients"] or ()]
+    online = of_group["clients"] or 0
+    drained = [each | marks for each in row["drain_by_clients"] or () if each["clients"] > online]
     return row | {"drain_by_clients": drained}
 
 
@@ -138,8 +192,11 @@ def _default_topic(rows: list[dict[str, Any]]) -> str:
     return worst[0]["topic"]
 
 
-def _heat(lag: int | None, most: int) -> str:
-    """Return the class of a queue in the strip: unknown, or how much of the worst lag it has."""
-    if lag is None:
+def _heat(queue: Mapping[str, Any]) -> str:
+    """Return the class of a queue in the strip, by how long its oldest message has waited."""
+    lag, delay = queue["lag"], queue["delay_ms"]
+    if lag is None or (lag > 0 and delay is None):
         return "unknown"
-    return f"h{min(5, -(-5 * lag // most))}" if lag > 0 and most else "h0"
+    if lag <= 0:
+        return "h0"
+    return next((name for name, least in HEAT if delay >= least), "h1")

@@ -1,28 +1,42 @@
 """Pages of incidents: evidence, notifications, and the actions of a person."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Form, Request, Response
 from starlette.responses import RedirectResponse
 
-from alerting.delivery.messages import observed
+from alerting.delivery.messages import Phrase, observed
 from alerting.delivery.silences import KEPT, unsilence
 from alerting.incidents.incident import Incident
 from alerting.rules.kinds import KINDS
+from board.api.group import rows_of_group
 from board.api.incidents import do, silenced
 from board.dependencies import ThePerson, TheStore
 from board.incident_rows import SEVERITIES, STATES, incident_details, incident_rows, silence_rows
 from board.pages.group_charts import GroupCharts
-from board.pages.layout import ThePage, address, check_form
+from board.pages.layout import ROOM, Page, ThePage, address, check_form
+from board.pages.sparklines import sparkline
+from board.pages.timeline import steps
 from board.responses import ProblemError
+from lake.tables import progress
 from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]
+
+RUNBOOKS = ROOM.parent / "docs" / "runbooks"
+"""Pages of the documentation; there are none beside an installed wheel."""
+
+MOST = 500
+"""Incidents of the list at most; the API has all of them."""
+
+DIFFERING = "inconsistent_subscription"
+"""Kind of the rule about members that subscribe differently."""
 
 LONGEST = timedelta(days=30)
 """Time of the charts of an incident at most."""
@@ -32,9 +46,11 @@ LONGEST = timedelta(days=30)
 def incidents(page: ThePage, state: str = "open", severity: str = "") -> Response:
     """Show incidents, those open and worst first, and the silences."""
     wanted = "" if state == "all" else state
+    found = incident_rows(page.rows, wanted, severity)
     return page.render(
         "incidents.html",
-        incidents=incident_rows(page.rows, wanted, severity)[:500],
+        incidents=listed(page, found[:MOST]),
+        count=len(found),
         silences=silence_rows(page.store.lake.shared.state, datetime.now(UTC)),
         ended=silence_rows(page.store.lake.shared.state, datetime.now(UTC), "ended")[::-1],
         days_kept=KEPT.days,
@@ -42,8 +58,35 @@ def incidents(page: ThePage, state: str = "open", severity: str = "") -> Respons
         severity=severity,
         states=("open", "all", *STATES),
         severities=SEVERITIES,
-        units={name: kind.unit for name, kind in KINDS.items()},
     )
+
+
+def listed(page: Page, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return incidents as lists show them.
+
+    Each has its ``age`` in seconds, a ``summary`` in one line, its ``group``, and the trend of the
+    group as ``spark``.
+    """
+    trends = page.trends
+    return [
+        {
+            **row,
+            "age": ((row["resolved_at"] or page.now) - row["opened_at"]).total_seconds(),
+            "summary": summary(row, page.phrase),
+            "group": (group := row["row"].get("consumer_group")),
+            "spark": sparkline(trends.of(row["cluster"], group, row["row"].get("topic")))
+            if group
+            else None,
+        }
+        for row in rows
+    ]
+
+
+def summary(row: Mapping[str, Any], phrase: Phrase) -> str:
+    """Return what was observed in one line; empty where no rule of this program says it."""
+    if row["kind"] not in KINDS or not row["last_true_at"]:
+        return ""
+    return observed(_as_incident(row), phrase)
 
 
 @router.get("/incident")
@@ -55,7 +98,7 @@ def incident(page: ThePage, id: str) -> Response:
     cluster, group, topic = found["cluster"], of.get("consumer_group"), of.get("topic")
     charts = []
     if group and topic and cluster in page.rows.at:
-        window = _around(found, page.instant or datetime.now(UTC))
+        window = _around(found, page.now)
         charts = GroupCharts(
             page.store, page.rows, window, cluster, group, topic, page.incident
         ).charts
@@ -64,13 +107,21 @@ def incident(page: ThePage, id: str) -> Response:
         incident=found,
         unit=kind.unit if kind else "",
         hint=kind.hint if kind else "",
-        summary=observed(_as_incident(found), page.phrase)
-        if kind and found["last_true_at"]
-        else "",
-        runbook=found["evidence"].get("runbook") or "",
+        summary=summary(found, page.phrase),
+        runbook=(runbook := found["evidence"].get("runbook") or ""),
+        runbook_address=_runbook(page, runbook),
         group=group,
+        age=((found["resolved_at"] or page.now) - found["opened_at"]).total_seconds(),
+        steps=steps(found),
+        differing=_differing(page, cluster, group) if found["kind"] == DIFFERING else [],
         charts=charts,
     )
+
+
+def _differing(page: Page, cluster: str, group: str) -> list[dict[str, Any]]:
+    """Return what each member of a group reported to subscribe to."""
+    rows = rows_of_group(page.rows, progress.SUBSCRIPTIONS, cluster, group)
+    return [member for row in rows for member in row["evidence"] or ()]
 
 
 def _as_incident(row: Mapping[str, Any]) -> Incident:
@@ -87,6 +138,28 @@ def _around(incident: Mapping[str, Any], now: datetime) -> Window:
     margin = max(timedelta(minutes=15), (end - opened) / 4)
     last = max(end, min(end + margin, now))
     return Window(max(opened - margin, last - LONGEST), last + MICROSECOND)
+
+
+@router.get("/runbook")
+def runbook(page: ThePage, name: str) -> Response:
+    """Show a runbook of the documentation, where this program runs with its documentation."""
+    found = _runbooks().get(name)
+    if found is None:
+        raise ProblemError(404, f"no runbook {name!r}")
+    return page.render("runbook.html", name=name, text=found.read_text(encoding="utf-8"))
+
+
+def _runbook(page: Page, runbook: str) -> str:
+    """Return where a runbook opens; empty where it is neither an address nor a page here."""
+    if runbook.startswith(("https://", "http://")):
+        return runbook
+    name = runbook.rpartition("/")[2]
+    return page.url("/runbook", name=name) if name in _runbooks() else ""
+
+
+def _runbooks() -> dict[str, Path]:
+    """Return the pages by name: a name from outside chooses one of them, and no other file."""
+    return {path.name: path for path in RUNBOOKS.glob("*.md")}
 
 
 @router.post("/incident/act")

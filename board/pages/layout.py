@@ -5,6 +5,7 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from board.pages import wording
 from board.pages.chinese import CHINESE
 from board.pages.health_reasons import in_chinese
 from board.responses import ProblemError
+from board.trends import Trends
 from lake.bounds import MARKS
 from lake.tables import raw
 
@@ -78,6 +80,8 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.filters |= {
+    "breaks": wording.breaks,
+    "backticks": wording.backticks,
     "number": wording.number,
     "duration": wording.duration,
     "ms": wording.milliseconds,
@@ -88,7 +92,9 @@ _environment.globals |= {
     "cell": wording.cell,
     "MARKS": MARKS,
     "measured": wording.measured,
+    "NAMES": wording.NAMES,
     "NUMBERS": wording.NUMBERS,
+    "unknown": wording.why_unknown,
     "WORDS": wording.WORDS,
 }
 
@@ -121,6 +127,26 @@ class Page:
     def url(self, path: str, **parameters: Any) -> str:
         """Return an address of the board that shows the same instant."""
         return address(path, parameters | {"at": self.at})
+
+    @property
+    def now(self) -> datetime:
+        """The instant shown: the present, or the one of the past."""
+        return self.instant or datetime.now(UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The last instant shown: a snapshot of a clock that is a little ahead is shown, too."""
+        return self.instant or max(self.now, self.rows.observed_at or self.now)
+
+    @cached_property
+    def trends(self) -> Trends:
+        """The last hours of all groups."""
+        return self.store.trends(self.rows)
+
+    def reason(self, row: Mapping[str, Any]) -> str:
+        """Return why a group has its state of health, in the language of the person."""
+        reason = row.get("health_reason") or ""
+        return in_chinese(reason) if _language(self.request) == "zh" else reason
 
     def incident(self, incident_id: str) -> str:
         """Return the address of an incident's page."""

@@ -1,49 +1,56 @@
 """The overview page: gaps in measurement, open incidents, worst groups, recent changes."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow.compute as pc
 from fastapi import APIRouter, Response
 
 from board.api.clusters import cluster_rows
-from board.api.groups import HEALTH
 from board.incident_rows import incident_rows
-from board.pages.layout import ThePage
+from board.pages.incidents import listed
+from board.pages.layout import Page, ThePage
+from board.pages.sparklines import sparkline
+from board.pages.timeline import Entry, of_events, of_health, of_incidents, within
+from board.severity import SEVERITY, TROUBLE, WORST_FIRST, with_severity
+from board.trends import CHANGED_WITHIN
 from lake.tables import progress, raw
+from lake.typed_rows import dict_rows
+from lake.window import MICROSECOND, Window
 from rocketmq.records import LeftOut
 
 router = APIRouter(include_in_schema=False)
 
 WORST = 8
-CHANGED_WITHIN = timedelta(hours=1)
+INCIDENTS = 10
+ENTRIES = 14
 
 
 @router.get("/")
 def overview(page: ThePage) -> Response:
     """Show all clusters at one glance."""
     rows = page.rows
-    groups = rows.of(progress.GROUPS).to_pylist()
-    since = (rows.observed_at or datetime.now(UTC)) - CHANGED_WITHIN
-    changes = [row for row in rows.of(progress.EVENTS).to_pylist() if row["observed_at"] > since]
+    groups = rows.of(progress.GROUPS)
     unreachable = [
         row
         for row in rows.of(raw.BROKERS).to_pylist()
         if row["version"] is None and row["role"] is None
     ]
-    counted = Counter(row["health"] for row in groups)
+    counted = Counter(groups["health"].to_pylist())
+    incidents = incident_rows(rows, "OPEN")
+    changes = _changes(page)
     return page.render(
         "overview.html",
-        clusters=[
-            row | {"limited": _unmeasured(row)} for row in cluster_rows(rows, datetime.now(UTC))
-        ],
+        clusters=[row | {"limited": _unmeasured(row)} for row in cluster_rows(rows, page.now)],
         unreachable=unreachable,
-        health_counts=[(state, counted[state]) for state in HEALTH if counted[state]],
-        total=len(groups),
-        incidents=incident_rows(rows, "OPEN"),
-        oldest=_worst(groups, "delay_ms"),
-        largest=_worst(groups, "lag"),
-        changes=sorted(changes, key=lambda row: row["observed_at"], reverse=True)[: 2 * WORST],
+        health_counts=[(state, counted[state]) for state in WORST_FIRST if counted[state]],
+        total=groups.num_rows,
+        in_trouble=sum(counted[state] for state in TROUBLE),
+        incidents=incidents,
+        listed=listed(page, incidents[:INCIDENTS]),
+        worst=_worst(page),
+        changes=changes[:ENTRIES],
+        changes_count=len(changes),
     )
 
 
@@ -53,7 +60,32 @@ def _unmeasured(cluster: dict[str, Any]) -> list[str]:
     return [each.line for each in left_out if each.part == "lite_topics"]
 
 
-def _worst(groups: list[dict[str, object]], column: str) -> list[dict[str, object]]:
-    """Return the groups with the largest known values of a column."""
-    known = [row for row in groups if isinstance(row[column], int) and row[column] > 0]  # pyright: ignore
-    return sorted(known, key=lambda row: row[column], reverse=True)[:WORST]  # pyright: ignore
+def _worst(page: Page) -> list[dict[str, Any]]:
+    """Return the groups in trouble, or with the longest delays, each with its trend."""
+    rows = with_severity(page.rows.of(progress.GROUPS))
+    by_severity = [(SEVERITY, "ascending")]
+    places = pc.sort_indices(rows.select([SEVERITY]), sort_keys=by_severity)  # pyright: ignore
+    found = [
+        row
+        for row in dict_rows(rows.take(places[:WORST]))
+        if row["health"] in TROUBLE or row["lag"] or row["delay_ms"]
+    ]
+    trends = page.trends
+    return [
+        row | {"spark": sparkline(trends.of(row["cluster"], row["consumer_group"], row["topic"]))}
+        for row in found
+    ]
+
+
+def _changes(page: Page) -> list[Entry]:
+    """Return what happened within the last hour of what is shown."""
+    newest = page.rows.observed_at
+    if newest is None:
+        return []
+    window = Window(newest - CHANGED_WITHIN, page.end + MICROSECOND)
+    entries = [
+        *of_events(page.rows.of(progress.EVENTS).to_pylist()),
+        *of_health(page.trends.changes),
+        *of_incidents(incident_rows(page.rows)),
+    ]
+    return within(entries, window)

@@ -1,18 +1,26 @@
 """Values as people read them; unknown is a dash."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from markupsafe import Markup, escape
 
-from alerting.delivery.messages import Phrase
+from alerting.delivery.messages import Phrase, amount
 from lake.bounds import bound_of, marked
 from lake.tables import TABLES
 from rocketmq.names import READ_PERMISSION, WRITE_PERMISSION
+from settings.durations import in_words
 
 UNKNOWN = "–"
+
+PIECE = 24
+"""Characters of a name without a separator that stand in one line at least."""
+
+_PIECES = re.compile(r"[^/_@.:#%-]*[/_@.:#%-]+|[^/_@.:#%-]+")
 
 NUMBERS = frozenset(
     column.name
@@ -44,6 +52,35 @@ WORDS = frozenset(
 """Columns whose values are words of a language, and not names."""
 
 
+NAMES = frozenset(
+    ("client_id", "consumer_group", "topic", "broker", "subject", "actual_client_id",
+     "expected_client_id", "expectation", "table", "differing_topic", "worst_broker")
+)  # fmt: skip
+"""Columns whose values are names, which a line may break at their separators."""
+
+WHY_UNKNOWN = {
+    "drain_seconds": "it does not drain at the present rates",
+    "loss_in_seconds": "nothing waits, or no store time is known",
+    "delay_ms": "the store time of the first unconsumed message is unknown",
+    "consume_tps": "two observations are needed",
+    "produce_tps": "two observations are needed",
+    "clients": "a broker did not report who is online",
+    "reported_at": "only deep snapshots request it",
+    "thread_count": "only deep snapshots request it",
+    "allocation_strategy": "only deep snapshots request it",
+}
+"""Why a column may be unknown where the row itself does not tell."""
+
+
+def why_unknown(name: str, row: Mapping[str, Any]) -> str:
+    """Return why a value of a row is unknown, in English; it is the title of its dash."""
+    if row.get("complete") is False or row.get("queues_unknown"):
+        return "some of its queues were not observed"
+    if row.get("consumer_offset", 0) is None and name in ("lag", "delay_ms", "consumer_offset"):
+        return "no offset was committed or observed"
+    return WHY_UNKNOWN.get(name, "unknown")
+
+
 def number(value: Any, digits: int = 0) -> str:
     """Return ``12,345`` or ``0.4``; a dash for unknown."""
     if value is None or not math.isfinite(value):
@@ -54,25 +91,8 @@ def number(value: Any, digits: int = 0) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return ``850 ms``, ``12.3 s``, ``4 m 10 s`` or ``3 d 4 h``; a dash for unknown."""
-    if seconds is None or not math.isfinite(seconds):
-        return UNKNOWN
-    if seconds == 0:
-        return "0 s"
-    if seconds < 1:
-        return f"{round(seconds * 1000)} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for size, name, small, low in (
-        (86_400, "d", 3600, "h"),
-        (3600, "h", 60, "m"),
-        (60, "m", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // small
-            return f"{whole // size} {name} {rest} {low}" if rest else f"{whole // size} {name}"
-    return UNKNOWN
+    """Return a duration as `settings.durations` words it; a dash for unknown."""
+    return UNKNOWN if seconds is None or not math.isfinite(seconds) else in_words(seconds)
 
 
 def milliseconds(value: float | None) -> str:
@@ -92,14 +112,26 @@ def iso(value: datetime | None) -> str:
 
 def measured(name: str, row: Mapping[str, Any], unit: str, phrase: Phrase) -> str:
     """Return a number of an incident in the unit of its rule, with the mark of a bound."""
-    return marked(_in_unit(row[name], unit, phrase), bound_of(name, row))
+    value = row[name]
+    return UNKNOWN if value is None else amount(value, unit, phrase, bound_of(name, row))
 
 
-def _in_unit(value: float | None, unit: str, phrase: Phrase) -> str:
-    if value is None or unit not in ("seconds", "share"):
-        text = number(value, 2)
-        return text if value is None or not unit else phrase(f"{{number}} {unit}", number=text)
-    return duration(value) if unit == "seconds" else f"{value:.0%}"
+def breaks(text: Any) -> Markup:
+    """Return a name that a line may break at its separators, and inside of a long piece only."""
+    pieces = (piece[place : place + PIECE] for piece in _PIECES.findall(str(text))
+              for place in range(0, len(piece), PIECE))  # fmt: skip
+    return Markup("<wbr>").join(pieces)
+
+
+def backticks(text: str) -> Markup:
+    """Return a text whose parts between backticks are code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def permission(value: int) -> str:

@@ -1,7 +1,7 @@
 // Refreshes what stands in a page when a tick has landed; everything works without it.
 "use strict";
 const past = new URLSearchParams(location.search).has("at");
-if (!past && document.getElementById("live") && window.EventSource) {
+if (!past && document.querySelector("#live, #waiting") && window.EventSource) {
   const source = new EventSource("/changes");
   let seen = null;
   source.addEventListener("message", (event) => {

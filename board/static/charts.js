@@ -11,11 +11,11 @@
       + `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
   };
 
-  // As board/pages/wording.py says durations and numbers.
+  // As settings/durations.py words durations, and board/pages/wording.py numbers.
   const duration = (ms) => {
     const seconds = ms / 1000;
     if (seconds < 1) return ms === 0 ? "0 s" : `${Math.round(ms)} ms`;
-    if (seconds < 60) return `${seconds.toFixed(1)} s`;
+    if (seconds < 60) return `${Number(seconds.toFixed(1))} s`;
     const whole = Math.round(seconds);
     for (const [size, name, small, low] of [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]]) {
       const rest = Math.floor((whole % size) / small);
@@ -33,8 +33,14 @@
 
   const draw = (figure) => {
     const chart = JSON.parse(figure.dataset.chart);
-    const css = getComputedStyle(figure);
-    const colour = (name) => css.getPropertyValue(`--${name}`).trim();
+    // A canvas does not know light-dark(): the colour of an element is what it came to.
+    const probe = figure.querySelector(".when");
+    const colour = (name) => {
+      probe.style.color = `var(--${name})`;
+      const found = getComputedStyle(probe).color;
+      probe.style.color = "";
+      return found;
+    };
     const text = texts[figure.dataset.unit];
     const room = figure.querySelector(".plot");
     const width = figure.clientWidth;

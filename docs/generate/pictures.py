@@ -9,22 +9,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 
-from alerting.delivery.silences import silence
-from bench.made_up import CLUSTER, MadeUp, incident, notification, now
+from bench.made_up import CLUSTER
 from board.application import application
 from board.store import Store
+from docs.generate import scene
 from lab.layout import free_port_base
 from lake.catalog import Lake
-from lake.tables import alerting
 from settings.home import Home
 
 FOLDER = Path(__file__).parent.parent / "pictures"
@@ -37,69 +35,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tidemark-pictures-") as place:
         lake = Lake(Home.of(place))
-        made_up = MadeUp(12, 2, 10, 8, days=2, queue_days=0.3, end=now())
-        made_up.write(lake)
-        notified = add_incidents(lake, made_up)
+        written = scene.write(lake)
         with served(lake) as address:
-            take(address, folder, made_up, notified)
-
-
-def add_incidents(lake: Lake, made_up: MadeUp) -> str:
-    """Add incidents, notifications and silences; return the id of the most severe incident."""
-    lag = made_up.lag(0)
-    reason = f"broker-a/0: commit stays at 3000000, {lag // 16} unconsumed messages; and 15 more"
-    row = {"lag": lag, "readable_lag": lag, "delay_ms": 2_460_000, "health_reason": reason}
-    row |= {"worst_broker": "broker-b", "worst_queue_id": 7, "max_queue_lag": lag // 11}
-    stalled = incident(
-        made_up, 0, "stalled", 38, last_value=lag, peak_value=lag, threshold=0, row=row
-    )
-    behind = incident(
-        made_up,
-        1,
-        "falling-behind",
-        150,
-        kind="falling_behind",
-        last_value=made_up.lag(1),
-        severity="warning",
-        state="ACKNOWLEDGED",
-        acknowledged_at=made_up.ago(120),
-        acknowledged_by="lin",
-        acknowledge_reason="two more members are on their way",
-    )
-    rewound = incident(
-        made_up,
-        3,
-        "rewound",
-        253,
-        kind="rewound",
-        last_value=330_233,
-        severity="warning",
-        state="RESOLVED",
-        resolved_at=made_up.ago(221),
-        transitions=[
-            {"transition": "FIRING", "at": made_up.ago(251)},
-            {"transition": "RESOLVED", "at": made_up.ago(221)},
-        ],
-    )
-    unknown = incident(made_up, 2, "collection-incomplete", 90, severity="info",
-                       kind="collection_incomplete")  # fmt: skip
-    rows = [stalled, behind, rewound, unknown]
-    lake.append(alerting.INCIDENTS, rows)  # pyright: ignore[reportArgumentType]
-    second = timedelta(seconds=4)
-    lake.append(
-        alerting.NOTIFICATIONS,
-        [
-            notification(stalled, "chat (team billing)", made_up.ago(36) + second),
-            notification(stalled, "pager (first line)", made_up.ago(36) + 2 * second, attempts=2),
-            notification(stalled, "pager (second line)", made_up.ago(21) + second),
-            notification(behind, "chat (team checkout)", made_up.ago(148) + second),
-        ],
-    )
-    globs = {"cluster": (CLUSTER,), "topic": ("stock*",)}
-    start = made_up.end + timedelta(hours=9)
-    until = start + timedelta(hours=2)
-    silence(lake.shared, globs, until, "kim", "move of the warehouse database", starts_at=start)
-    return str(stalled["incident_id"])
+            take(address, folder, written)
 
 
 @contextmanager
@@ -122,8 +60,9 @@ def served(lake: Lake) -> Iterator[str]:
     thread.join(timeout=30)
 
 
-def take(address: str, folder: Path, made_up: MadeUp, worst: str) -> None:
+def take(address: str, folder: Path, written: scene.Scene) -> None:
     """Take every picture of a board."""
+    made_up = written.made_up
     group = f"/group?cluster={CLUSTER}&group={made_up.name(0)}&topic={made_up.topic(0)}&range=6h"
     with sync_playwright() as started:
         browser = started.chromium.launch(
@@ -133,24 +72,31 @@ def take(address: str, folder: Path, made_up: MadeUp, worst: str) -> None:
             ("overview", "/", WIDE, {}),
             ("groups", "/groups", WIDE, {}),
             ("group", group, (1280, 1160), {}),
-            ("incident", f"/incident?id={worst}", (1280, 1250), {}),
+            ("incident", f"/incident?id={written.stalled}", (1280, 1250), {}),
             ("dark", group, (1280, 1160), {"color_scheme": "dark"}),
             ("chinese", "/", WIDE, {"locale": "zh-CN"}),
             ("phone", group, PHONE, {"device_scale_factor": 2}),
         ):
-            _picture(browser, f"{address}{path}", folder / f"board-{name}.png", size, chosen)
+            picture(browser, f"{address}{path}", folder / f"board-{name}.png", size, chosen)
         browser.close()
 
 
-def _picture(
-    browser: Browser, address: str, file: Path, size: tuple[int, int], chosen: dict[str, Any]
+def picture(
+    browser: Browser,
+    address: str,
+    file: Path,
+    size: tuple[int, int],
+    chosen: Mapping[str, Any],
+    *,
+    whole: bool = False,
 ) -> None:
-    options: dict[str, Any] = {"locale": "en-GB", "color_scheme": "light"} | chosen
+    """Take a picture of what a window shows of a page, or of the whole page."""
+    options: dict[str, Any] = {"locale": "en-GB", "color_scheme": "light", **chosen}
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
     page = context.new_page()
     page.goto(address)
     page.wait_for_function("!document.querySelector('figure[data-chart]:not(.drawn)')")
-    page.screenshot(path=file)
+    page.screenshot(path=file, full_page=whole)
     context.close()
 
 

@@ -57,12 +57,12 @@ def test_groups_filter_while_typing(page: playwright.Page) -> None:
 
 def test_a_stranger_finds_and_acknowledges_by_keyboard(page: playwright.Page, lake: Lake) -> None:
     page.goto("/")
-    page.get_by_role("link", name="stalled", exact=True).focus()
+    page.get_by_role("link", name="stalled", exact=True).first.focus()
     page.keyboard.press("Enter")
     page.get_by_label("Why").first.focus()
     page.keyboard.type("looking at it")
     page.keyboard.press("Enter")
-    playwright.expect(page.get_by_text("ACKNOWLEDGED", exact=True)).to_be_visible()
+    playwright.expect(page.get_by_text("ACKNOWLEDGED", exact=True).first).to_be_visible()
     playwright.expect(page.get_by_text("looking at it")).to_be_visible()
     found = one_incident(lake, page.url.partition("id=")[2])
     assert (found.state, found.acknowledge_reason) == ("ACKNOWLEDGED", "looking at it")

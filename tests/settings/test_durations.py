@@ -4,7 +4,7 @@ import pytest
 
 from alerting.rules.files import valid_rules
 from settings.clusters import configured
-from settings.durations import positive_seconds, seconds
+from settings.durations import in_words, positive_seconds, seconds
 from settings.health_file import read
 from settings.home import Home
 
@@ -66,3 +66,16 @@ def test_every_settings_file_takes_the_same_durations(tmp_path, text):
     rules.write_text(f"rules:\n- {{name: late, kind: collection_late, threshold: {text}}}\n")
     (rule,), mistakes = valid_rules(rules)
     assert mistakes == [] and rule.threshold == seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-90, "-1 m 30 s"), (0.02, "20 ms"), (59.96, "60 s"), (60, "1 m"), (86_400 * 2 + 61, "2 d")],
+)
+def test_a_duration_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_no_duration_has_no_words():
+    with pytest.raises(ValueError, match="no duration"):
+        in_words(float("nan"))

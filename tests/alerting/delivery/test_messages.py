@@ -22,7 +22,7 @@ def test_a_message_names_value_times_evidence_and_next_step():
         "[critical] FIRING lag: lab/billing/orders",
         "The group is late.",
         "Observed: ≥ 1,500 messages wait (threshold 1,000 messages), most on broker-b queue 3: "
-        "≥ 1,490, the oldest for ≥ 0:01:01, 2 of 8 queues unknown, so a lower bound",
+        "≥ 1,490, the oldest for ≥ 1 m 1 s, 2 of 8 queues unknown, so a lower bound",
         "Opened: 2026-11-19 11:58:00 UTC, last observed 2026-11-19 12:00:00 UTC",
         "Peak: ≥ 2,500 messages",
         "Next step: More is produced than consumed: look for slow or failing handling, then for "
@@ -46,7 +46,7 @@ def test_a_message_names_value_times_evidence_and_next_step():
             12,
             [
                 "Observed: 12 messages wait and messages handed out are not finished, most on "
-                "broker-a queue 1: 12, the oldest for 0:00:07",
+                "broker-a queue 1: 12, the oldest for 7 s",
                 "Likely cause: broker-a/1: commit stays at 7",
             ],
         ),
@@ -126,7 +126,7 @@ def test_a_resolution_states_the_recovery() -> None:
     assert "No new snapshot for five minutes." not in lines
     assert not any(line.startswith("Observed:") for line in lines)
     assert any(
-        line.startswith("Observed while it fired: the newest computed snapshot is 0:06:00")
+        line.startswith("Observed while it fired: the newest computed snapshot is 6 m")
         for line in lines
     )
     chinese = Words("zh").body([notification(late, 1)])

@@ -15,9 +15,9 @@ import board
 from alerting.rules.kinds import KINDS
 from board.api.groups import HEALTH
 from board.incident_rows import SEVERITIES, SILENCE_STATES, STATES
-from board.pages import groups, now, tables
+from board.pages import group, groups, now, tables
 from board.pages.chinese import CHINESE, FILES
-from board.pages.wording import WORDS
+from board.pages.wording import WHY_UNKNOWN, WORDS, why_unknown
 from board.topic_rows import TOPICS
 from lake.schema import Table
 from lake.tables import progress, quality, raw
@@ -82,7 +82,7 @@ def test_texts_of_a_template(template: Path) -> None:
 def test_texts_of_a_kind_of_rule(name: str) -> None:
     kind = KINDS[name]
     units = {f"{{number}} {kind.unit}"} if kind.unit not in ("", "seconds", "share") else set()
-    texts = {kind.hint, kind.words, kind.words_uncounted} | units - {"", "{value}"}
+    texts = {kind.hint, kind.words, kind.words_one, kind.words_uncounted} | units - {"", "{value}"}
     assert sorted(texts - CHINESE.keys() - {"", "{value}"}) == []
 
 
@@ -95,8 +95,16 @@ def test_columns_of_pages() -> None:
         for name in ast.walk(each.value)
         if isinstance(name, ast.Constant)
     }
-    assert "dispatch_behind_bytes" in assigned
-    assert sorted((assigned | {*groups.COLUMNS, *now.COLUMNS}) - CHINESE.keys()) == []
+    assert "unreadable_messages" in assigned
+    shown = {*groups.COLUMNS, *now.COLUMNS, *group.FIGURES, *group.FACTS, *group.QUEUE_COLUMNS}
+    assert sorted((assigned | shown) - CHINESE.keys()) == []
+
+
+def test_texts_that_no_template_holds() -> None:
+    unknown = {why_unknown("lag", {"complete": False}), why_unknown("lag", {})}
+    unknown.add(why_unknown("lag", {"consumer_offset": None}))
+    texts = {*WHY_UNKNOWN.values(), *unknown, *(text for _, text in group.SCALE)}
+    assert sorted(texts - CHINESE.keys()) == []
 
 
 def test_columns_of_evidence() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from board.pages.wording import UNKNOWN, cell, duration, iso, number
+from board.pages.wording import UNKNOWN, backticks, breaks, cell, duration, iso, number
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ def test_a_number(value, text):
         (0, "0 s"),
         (0.85, "850 ms"),
         (12.34, "12.3 s"),
+        (30, "30 s"),
         (250, "4 m 10 s"),
         (3600, "1 h"),
         (273_600, "3 d 4 h"),
@@ -66,3 +67,24 @@ def test_an_instant_is_in_utc():
     assert iso(at) == "2026-11-19T08:00:00Z"
     assert iso(None) == ""
     assert at.astimezone(UTC).hour == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lab_orders", "lab_<wbr>orders"),
+        ("a/b-c@d", "a/<wbr>b-<wbr>c@<wbr>d"),
+        ("%RETRY%billing", "%<wbr>RETRY%<wbr>billing"),
+        ("<b>", "&lt;b&gt;"),
+        ("x" * 30, "x" * 24 + "<wbr>" + "x" * 6),
+        ("", ""),
+    ],
+)
+def test_a_line_breaks_a_name_at_its_separators(name, text):
+    assert str(breaks(name)) == text
+
+
+def test_code_between_backticks_is_code_and_hostile_text_stays_text():
+    assert backticks("run `tidemark plan`") == "run <code>tidemark plan</code>"
+    assert backticks("`<script>`") == "<code>&lt;script&gt;</code>"
+    assert backticks("one ` alone <") == "one ` alone &lt;"

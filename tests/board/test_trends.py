@@ -1,0 +1,86 @@
+"""Trends of all groups, read at once: points, gaps, other clusters, and changes of health."""
+
+from datetime import timedelta
+
+import pytest
+
+from board.as_of import PastRows
+from board.data_files import DataFiles
+from board.store import Store
+from board.trends import STEP, read_trends
+from lake.catalog import Lake
+from lake.tables import progress
+from tests.support import board_home
+from tests.support.board_home import add_snapshots, group
+
+
+def test_points_are_observations_five_minutes_apart(filled: Lake) -> None:
+    """The newest one included, so that the end of a trend is the number beside it."""
+    newest = board_home.now() + timedelta(seconds=1)
+    groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in range(12)}
+    add_snapshots(filled, groups, cluster="other")
+    points = read_trends(filled, DataFiles(filled), {"other": newest}).of(
+        "other", "mailer", "orders"
+    )
+    assert [row["lag"] for row in points] == [10, 5, 0]
+    assert points[-1]["observed_at"] - points[-2]["observed_at"] == STEP
+
+
+def test_nothing_later_than_what_is_shown(filled: Lake) -> None:
+    newest = board_home.now() + timedelta(seconds=1)
+    groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in (20, 10, 0)}
+    add_snapshots(filled, groups, cluster="other")
+    then = PastRows(filled, newest - timedelta(minutes=10))
+    points = Store(filled).trends(then).of("other", "mailer", "orders")
+    assert [row["lag"] for row in points] == [20, 10]
+
+
+def test_an_unknown_value_stays_unknown_and_other_groups_have_none(filled: Lake) -> None:
+    newest = board_home.now() + timedelta(seconds=1)
+    groups = {newest - timedelta(minutes=back): [group("mailer", lag=lag)]
+              for back, lag in ((20, 4), (10, None), (0, 6))}  # fmt: skip
+    add_snapshots(filled, groups, cluster="other")
+    trends = read_trends(filled, DataFiles(filled), {"other": newest})
+    assert [row["lag"] for row in trends.of("other", "mailer", "orders")] == [4, None, 6]
+    assert trends.of("other", "mailer", "refunds") == []
+
+
+def test_changes_of_health_are_those_of_the_last_hour(filled: Lake) -> None:
+    newest = board_home.now() + timedelta(seconds=1)
+    states = ((90, "LOSING"), (50, "OK"), (40, "OK"), (30, "STALLED"), (20, "OK"), (0, "OK"))
+    groups = {newest - timedelta(minutes=back): [group("mailer", health=state)]
+              for back, state in states}  # fmt: skip
+    add_snapshots(filled, groups, cluster="other")
+    changes = read_trends(filled, DataFiles(filled), {"other": newest}).changes
+    assert [(row["was"], row["health"]) for row in changes] == [
+        ("STALLED", "OK"),
+        ("OK", "STALLED"),
+    ]
+
+
+@pytest.mark.parametrize("is_read_by_the_catalog", [False, True])
+def test_tables_elsewhere_are_read_by_the_catalog(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch, is_read_by_the_catalog: bool
+) -> None:
+    if is_read_by_the_catalog:
+        monkeypatch.setattr("board.trends.path_of", lambda address: None)
+    newest = board_home.now() + timedelta(seconds=1)
+    groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in (10, 0)}
+    add_snapshots(filled, groups, cluster="other")
+    trends = read_trends(filled, DataFiles(filled), {"other": newest})
+    assert [row["lag"] for row in trends.of("other", "mailer", "orders")] == [10, 0]
+
+
+def test_a_page_without_trends_is_better_than_none(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is missing leaves the trends empty, and the rows of now as they are."""
+
+    def missing(*_: object) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr("board.store.read_trends", missing)
+    store = Store(filled)
+    store.refresh()
+    assert store.problem is None and store.newest.of(progress.GROUPS).num_rows == 4
+    assert store.trends(store.newest).of("shop", "mailer", "orders") == []
