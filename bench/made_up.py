@@ -152,7 +152,7 @@ class MadeUp:
         rewound = {"consumer_group": self.name(3), "topic": self.topic(3)}
         found = [
             {"kind": "REWOUND", "ago": 255, "from_offset": 4_510_233, "to_offset": 4_180_000}
-            | {"messages": 330_233, "likely_cause": "the offset was reset", "queue_id": place}
+            | {"messages": 330_233, "likely_cause": "reset by an operator", "queue_id": place}
             | {"broker": "broker-a"}
             | rewound
             for place in range(min(4, self.queues))

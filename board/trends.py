@@ -150,7 +150,8 @@ def _instants(lake: Lake, window: Window, at: Mapping[str, datetime]) -> list[da
     rows = lake.read(progress.SNAPSHOTS, window, columns=("observed_at", "cluster"))
     chosen: dict[tuple[str, int], datetime] = {}
     for row in rows.to_pylist():
-        newest, instant = at.get(row["cluster"]), row["observed_at"]
+        newest: datetime | None = at.get(row["cluster"])
+        instant: datetime = row["observed_at"]
         if newest is not None and instant <= newest:
             key = row["cluster"], (newest - instant) // STEP
             chosen[key] = max(chosen.get(key, instant), instant)

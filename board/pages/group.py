@@ -80,11 +80,11 @@ def group(
         raise ProblemError(404, f"no cluster {cluster!r}")
     window = _window(page, cluster, range, from_, to)
     details = with_last_known(page.store, page.rows, group_details(page.rows, cluster, group))
-    topics = [row["topic"] for row in details["topics"]]
-    chosen = topic or _default_topic(details["topics"])
-    if chosen not in topics:
+    topics = _by_lag(details["topics"])
+    chosen = topic or topics[0]["topic"]
+    chosen_row = next((row for row in topics if row["topic"] == chosen), None)
+    if chosen_row is None:
         raise ProblemError(404, f"{group!r} has nothing on topic {chosen!r}")
-    chosen_row = next(row for row in details["topics"] if row["topic"] == chosen)
     past = GroupCharts(page.store, page.rows, window, cluster, group, chosen, page.incident)
     held = {
         (row["broker"], row["queue_id"]): row
@@ -100,6 +100,7 @@ def group(
         "group.html",
         **details
         | {
+            "topics": topics,
             "queues": sorted(queues, key=_worst_first),
             "members": [_member(row) for row in details["members"]],
             "incidents": listed(page, details["incidents"]),
@@ -186,10 +187,9 @@ def _window(page: Page, cluster: str, range: str, start: str, end: str) -> Windo
     return Window(last - RANGES[range or "1h"], last + MICROSECOND)
 
 
-def _default_topic(rows: list[dict[str, Any]]) -> str:
-    """Return the topic with the largest lag that is not a retry topic, if there is one."""
-    worst = sorted(rows, key=lambda row: (row["topic"].startswith(OWN_TOPICS), -(row["lag"] or 0)))
-    return worst[0]["topic"]
+def _by_lag(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the topics of a group, the largest lag first, and retry topics after all others."""
+    return sorted(rows, key=lambda row: (row["topic"].startswith(OWN_TOPICS), -(row["lag"] or 0)))
 
 
 def _heat(queue: Mapping[str, Any]) -> str:

@@ -22,13 +22,16 @@ PIECE = 24
 
 _PIECES = re.compile(r"[^/_@.:#%-]*[/_@.:#%-]+|[^/_@.:#%-]+")
 
-NUMBERS = frozenset(
-    column.name
-    for table in TABLES.values()
-    for column in table.columns
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-) | {"groups", "brokers", "messages"}
-"""Columns of numbers, whose cells are aligned to the right."""
+NUMBERS = (
+    frozenset(
+        column.name
+        for table in TABLES.values()
+        for column in table.columns
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    )
+    | {"groups", "brokers", "messages"}
+) - {"perm"}
+"""Columns of numbers, whose cells are aligned to the right; a permission is shown as words."""
 
 WORDS = frozenset(
     column.name

@@ -110,6 +110,16 @@ def _blocked(made_up: MadeUp, minutes: int) -> dict[str, object]:
 def _add_topics(lake: Lake, made_up: MadeUp) -> None:
     """Add topics that RocketMQ itself has, retry topics and a dead-letter topic."""
     own = {"read_queues": 1, "write_queues": 1, "perm": 6}
+    written = {"brokers": 2, "queues": 16, "messages": 510_876_160, "complete": True}
+    written |= {"unreadable_messages": 0, "kind": "normal", "topic": made_up.topic(0)}
+    lake.append(
+        progress.TOPICS,
+        [
+            _at_end(made_up, progress.TOPICS, minutes, produce_tps=340 - minutes / 3 + minutes % 9,
+                    added_last_hour=1_180_000, newest_at=made_up.ago(minutes), **written)
+            for minutes in range(360)
+        ],
+    )  # fmt: skip
     kinds = {name: "system" for name in SYSTEM_TOPICS}
     kinds |= {f"%RETRY%{made_up.name(number)}": "retry" for number in (0, 1, 3, 5)}
     kinds |= {f"%DLQ%{made_up.name(2)}": "dlq", LONG_TOPIC: "normal"}
@@ -194,7 +204,7 @@ def _add_incidents(lake: Lake, made_up: MadeUp) -> tuple[str, str]:
         transitions=[{"transition": name, "at": made_up.ago(ago)} for name, ago in again],
     )  # fmt: skip
     unknown = incident(made_up, 2, "collection-incomplete", 90, severity="info",
-                       kind="collection_incomplete")  # fmt: skip
+                       kind="collection_incomplete", last_value=1)  # fmt: skip
     clients = ["10.20.8.44@7#1", "settlement-archiver-6f7d9c5b8d-x2xqp@1#4c9a7e2f"]
     about = {"consumer_group": LONG_GROUP, "topic": LONG_TOPIC}
     differing = incident(
@@ -205,7 +215,8 @@ def _add_incidents(lake: Lake, made_up: MadeUp) -> tuple[str, str]:
         runbook="https://docs.example.com/runbooks/subscription-inconsistent.html",
     )  # fmt: skip
     pending = incident(made_up, 4, "offsets-unregistered", 3, kind="unregistered",
-                       severity="info", state="PENDING", fired_at=None, last_value=1)  # fmt: skip
+                       severity="info", state="PENDING", fired_at=None, last_value=1,
+                       transitions=[])  # fmt: skip
     others = [
         incident(made_up, number, rule, 30 + 7 * number, kind=kind, severity="warning",
                  last_value=value, threshold=value / 2)

@@ -48,7 +48,7 @@ def tick() -> Iterator[tuple[Table, object]]:
     yield progress.GROUPS, rows_of(progress.GROUPS, NEXT, numbers(NEW))
     event = {"kind": "REWOUND", "consumer_group": "mailer", "queue_id": 0, "messages": lag}
     yield progress.EVENTS, rows_of(progress.EVENTS, NEXT, [event | {"likely_cause": "LATER"}])
-    opened = board_home.incident(NEXT, rule="later-rule", group_name="mailer")
+    opened = board_home.incident(NEXT, rule="later-rule", group_name="mailer", kind="stalled")
     yield alerting.INCIDENTS, [opened]
     yield progress.SNAPSHOTS, rows_of(progress.SNAPSHOTS, NEXT, [{}])
 
@@ -58,7 +58,7 @@ def advanced() -> dict[str, object]:
     row = {"cluster": CLUSTER, "consumer_group": "mailer", "topic": "orders"}
     evidence = json.dumps({"row": row | {"lag": int(NEW.replace(",", ""))}})
     value = float(NEW.replace(",", ""))
-    return board_home.incident(AT) | {
+    return board_home.incident(AT, kind="stalled") | {
         **{"observed_at": NEXT, "last_true_at": NEXT, "last_value": value, "peak_value": value},
         "evidence": evidence,
     }
@@ -68,7 +68,7 @@ def advanced() -> dict[str, object]:
 def ticking(tmp_path_factory: pytest.TempPathFactory, empty_lake: Lake) -> Lake:
     lake = copied(empty_lake, Home.of(tmp_path_factory.mktemp("ticking") / "home"))
     board_home.add_snapshot(lake, AT, numbers(OLD), queues=[queue("mailer", 0, lag=31_313)])
-    board_home.add_incident(lake, AT, last_value=31_313.0, peak_value=31_313.0)
+    board_home.add_incident(lake, AT, kind="stalled", last_value=31_313.0, peak_value=31_313.0)
     return lake
 
 
