@@ -15,8 +15,9 @@ from assets.windows import read_window
 from lake.catalog import Lake
 from lake.damaged_files import PUT_BACK
 from lake.failures import one_line
+from lake.history import raw_needed
 from lake.maintenance import compaction, expiry, orphan_removal, removal, remove_leftovers
-from lake.retention import Retention, present, raw_needed, remember_raw_since, remove_landed
+from lake.retention import Retention, present, remember_raw_since, remove_landed
 from lake.schema import Table
 from lake.tables import TABLES, progress, raw
 from lake.window import HOUR, Window, floor_hour

@@ -141,6 +141,19 @@ def first_missing(lake: Lake, since: datetime, now: datetime | None = None) -> d
     return None
 
 
+def raw_needed(lake: Lake, since: datetime) -> datetime | None:
+    """Return since when raw rows are needed for pending snapshots; None without any.
+
+    After a pause that was longer than raw rows are kept, ticks catch up hour after hour.
+
+    Args:
+        lake: the tables.
+        since: the instant from which on ticks compute snapshots.
+    """
+    first = first_missing(lake, since)
+    return first - MEMORY if first else None
+
+
 def _first_part(
     lake: Lake, window: Window, missing: Mapping[str, datetime], settled: Mapping[str, datetime]
 ) -> Window:

@@ -6,13 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 from lake.catalog import Lake
 from lake.conditions import earlier_than
-from lake.history import first_missing
 from lake.landing import Landed, days, folders
 from lake.schema import Table
 from lake.state import State
 from lake.tables import alerting, progress, raw
 from lake.window import HOUR, Window, floor_hour
-from settings.constants import MEMORY
 
 FOR_EVER = (alerting.INCIDENTS.name, alerting.NOTIFICATIONS.name, progress.EVENTS.name)
 """Tables of few rows that people read much later: nothing is removed from them."""
@@ -79,19 +77,6 @@ def present(lake: Lake, now: datetime) -> datetime:
     if len(hours) > 1 and hour - hours[-2] > TRUSTED:
         return min(now, TRUSTED + hours[-2] + HOUR)
     return min(now, TRUSTED + max(row["observed_at"] for row in rows))
-
-
-def raw_needed(lake: Lake, since: datetime) -> datetime | None:
-    """Return since when raw rows are needed for pending snapshots; None without any.
-
-    After a pause that was longer than raw rows are kept, ticks catch up hour after hour.
-
-    Args:
-        lake: the tables.
-        since: the instant from which on ticks compute snapshots.
-    """
-    first = first_missing(lake, since)
-    return first - MEMORY if first else None
 
 
 def raw_since(state: State) -> datetime | None:
