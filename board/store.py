@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from board.as_of import History, Shown
+from board.as_of import History, PastRows, Shown
 from board.data_files import DataFiles
 from board.group_copies import GroupCopies
 from board.group_history import GroupHistory
@@ -62,6 +63,9 @@ class Store:
         self._has_history = has_history
         self._newest = Newest()
         self._trends: tuple[Mapping[str, datetime], Trends] = ({}, Trends())
+        # As long as their rows, which are forgotten when the tables change.
+        self._past_trends: WeakKeyDictionary[PastRows, Trends] = WeakKeyDictionary()
+        self._reading_past = threading.Lock()
         self._was_read = threading.Event()
         self._changed = threading.Condition()
         self._reading = threading.Lock()
@@ -82,8 +86,13 @@ class Store:
         at, trends = self._trends
         if at == rows.at:
             return trends
-        # As of an instant, or of rows that another thread has just replaced.
-        return self._read_trends(rows.at)
+        if not isinstance(rows, PastRows):
+            # Another thread has just replaced these rows.
+            return self._read_trends(rows.at)
+        with self._reading_past:
+            if rows not in self._past_trends:
+                self._past_trends[rows] = self._read_trends(rows.at)
+            return self._past_trends[rows]
 
     def _read_trends(self, at: Mapping[str, datetime]) -> Trends:
         try:

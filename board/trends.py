@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from board.data_files import DataFiles
 from board.past import files_of, path_of
@@ -36,12 +37,11 @@ Key = tuple[str, str, str]
 
 _READ = ("snapshot_id", "observed_at", "cluster", "consumer_group", "topic", "health", *COLUMNS)
 
+_KEY = ("cluster", "consumer_group", "topic")
+
 _POINTS = f"""
-    SELECT cluster, consumer_group, topic,
-        {
-    ", ".join(f"list({name} ORDER BY observed_at) AS {name}" for name in ("observed_at", *COLUMNS))
-}
-    FROM read WHERE observed_at IN (SELECT unnest($instants)) GROUP BY ALL"""
+    SELECT {", ".join((*_KEY, "observed_at", *COLUMNS))}
+    FROM read WHERE observed_at IN (SELECT unnest($instants))"""
 
 _CHANGES = """
     WITH recent AS (
@@ -62,11 +62,13 @@ class Trends:
     """The last hours of every group on a topic.
 
     Attributes:
+        points: `COLUMNS` of observations, those of a group together and in order of time.
+        places: where those of a group begin and how many they are.
         changes: changes of health, the newest first: instant, group, ``health`` and ``was``.
     """
 
     points: pa.Table | None = None
-    places: Mapping[Key, int] = field(default_factory=dict)
+    places: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def of(self, cluster: str, group: str, topic: str) -> list[dict[str, Any]]:
@@ -74,12 +76,7 @@ class Trends:
         place = self.places.get((cluster, group, topic))
         if self.points is None or place is None:
             return []
-        (row,) = self.points.slice(place, 1).to_pylist()
-        names = ("observed_at", *COLUMNS)
-        return [
-            dict(zip(names, values, strict=True))
-            for values in zip(*(row[name] for name in names), strict=True)
-        ]
+        return self.points.slice(*place).to_pylist()
 
 
 def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Trends:
@@ -106,13 +103,33 @@ def read_trends(lake: Lake, files: DataFiles, at: Mapping[str, datetime]) -> Tre
         given = {"instants": instants}
         points = session.sql(_POINTS, params=given).to_arrow_table()
         changes = session.sql(_CHANGES, params={"since": newest - CHANGED_WITHIN}).to_arrow_table()
-    keys = zip(*(points[name].to_pylist() for name in ("cluster", "consumer_group", "topic")),
-               strict=True)  # fmt: skip
-    return Trends(
-        points=points,
-        places={key: place for place, key in enumerate(keys)},
-        changes=changes.to_pylist(),
+    ordered, places = _by_group(points)
+    return Trends(points=ordered, places=places, changes=changes.to_pylist())
+
+
+def _by_group(points: pa.Table) -> tuple[pa.Table, dict[Key, tuple[int, int]]]:
+    """Return observations by group and in order of time, and the place of those of each group.
+
+    Groups are compared by number: names of hundreds of thousands of rows are long to sort.
+    """
+    encoded = [points[name].combine_chunks().dictionary_encode() for name in _KEY]
+    number: Any = pa.array([0] * points.num_rows, pa.int64())
+    for each in encoded:
+        number = pc.multiply(number, max(1, len(each.dictionary)))  # pyright: ignore
+        number = pc.add(number, each.indices.cast(pa.int64()))  # pyright: ignore
+    order = pc.sort_indices(  # pyright: ignore
+        pa.table({"number": number, "observed_at": points["observed_at"]}),
+        sort_keys=[("number", "ascending"), ("observed_at", "ascending")],
     )
+    runs = pc.run_end_encode(number.take(order))  # pyright: ignore
+    ends = runs.run_ends.to_pylist()
+    begins = [0, *ends[:-1]]
+    firsts = points.select(_KEY).take(order.take(pa.array(begins[: len(ends)], pa.int64())))
+    keys = zip(*(firsts[name].to_pylist() for name in _KEY), strict=True)
+    places = {
+        key: (begin, end - begin) for key, begin, end in zip(keys, begins, ends, strict=False)
+    }
+    return points.select(("observed_at", *COLUMNS)).take(order), places
 
 
 def _make_view(

@@ -35,6 +35,39 @@ def test_nothing_later_than_what_is_shown(filled: Lake) -> None:
     assert [row["lag"] for row in points] == [20, 10]
 
 
+def test_trends_of_an_instant_of_the_past_are_read_once(filled: Lake) -> None:
+    """Each page of the past shows them: at 20,000 groups a read takes more than the page."""
+    newest = board_home.now() + timedelta(seconds=1)
+    groups = {newest - timedelta(minutes=back): [group("mailer", lag=back)] for back in (20, 10, 0)}
+    add_snapshots(filled, groups, cluster="other")
+    store = Store(filled)
+    then = store.past.at(newest - timedelta(minutes=10))
+    assert store.trends(then) is store.trends(then)
+    store.past.forget()
+    again = store.past.at(newest - timedelta(minutes=10))
+    assert store.trends(again) is not store.trends(then)
+
+
+def test_the_points_of_each_group_are_its_own(filled: Lake) -> None:
+    newest = board_home.now() + timedelta(seconds=1)
+    names = ("c", "a", "b")
+    groups = {
+        newest - timedelta(minutes=back): [
+            group(name, topic=topic, lag=back + 100 * place + 1000 * number)
+            for place, name in enumerate(names)
+            for number, topic in enumerate(("orders", "refunds"))
+        ]
+        for back in (10, 0, 5)
+    }
+    add_snapshots(filled, groups, cluster="other")
+    trends = read_trends(filled, DataFiles(filled), {"other": newest})
+    for place, name in enumerate(names):
+        for number, topic in enumerate(("orders", "refunds")):
+            first = 100 * place + 1000 * number
+            found = [row["lag"] for row in trends.of("other", name, topic)]
+            assert found == [first + 10, first + 5, first], (name, topic)
+
+
 def test_an_unknown_value_stays_unknown_and_other_groups_have_none(filled: Lake) -> None:
     newest = board_home.now() + timedelta(seconds=1)
     groups = {newest - timedelta(minutes=back): [group("mailer", lag=lag)]

@@ -114,6 +114,18 @@ def test_lists_draw_the_trend_of_the_last_hours(client: TestClient, filled: Lake
         assert line.count("L") == 4, path
 
 
+def test_a_retry_topic_stays_where_its_group_has_no_other_row(
+    client: TestClient, filled: Lake
+) -> None:
+    """A group of the same name in another cluster does not show it."""
+    at = board_home.now() + timedelta(seconds=1)
+    for cluster, topic in (("east", "orders"), ("west", "%RETRY%courier")):
+        add_snapshot(filled, at, [group("courier", topic=topic, lag=3)], cluster=cluster)
+    text = page(client, "/groups?cluster=west")
+    assert names(text) == ["courier"]
+    assert names(page(client, "/groups")).count("courier") == 2
+
+
 def test_a_trend_has_gaps_and_marks_its_bounds(client: TestClient, filled: Lake) -> None:
     newest = board_home.now() + timedelta(seconds=1)
     lags: dict[int, int | None] = {50: 4, 40: 5, 30: None, 20: 6, 10: 7, 0: 8}
