@@ -318,6 +318,8 @@ KINDS = {
         "topic",
         condition=f"NOT registered AND {_OF_GROUP}",
         about_backlog=False,
+        words_one="the group has no configuration, and its offset stays: that on {value} queue of "
+        "the topic",
         certain=True,
         hint="Nothing needs them, unless the group is to be created again where it was: delete "
         "them with the topic, or with the group (mqadmin deleteSubGroup -r true).",

@@ -106,6 +106,18 @@ def test_a_phone_shows_name_health_delay_and_lag_and_all_pages(page: playwright.
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390, each
 
 
+def test_no_cell_of_a_table_is_beyond_the_edge_of_a_phone(page: playwright.Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in PATHS:
+        page.goto(path)
+        cut = page.evaluate(
+            "[...document.querySelectorAll('tbody th, tbody td')].filter((each) => each"
+            ".checkVisibility() && each.getBoundingClientRect().right > innerWidth)"
+            ".map((each) => each.textContent)"
+        )
+        assert cut == [], path
+
+
 @pytest.mark.parametrize("width", [1440, 1280])
 def test_the_table_of_brokers_fits(page: playwright.Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
@@ -134,8 +146,10 @@ def test_an_empty_board_fills_itself(lake: Lake) -> None:
         served(application(Store(lake))) as place,
         browser_page(base_url=f"http://{place}") as made,
     ):
-        made.goto("/")
-        playwright.expect(made.get_by_text("Nothing is computed yet")).to_be_visible()
+        for path in ("/topics", "/brokers", "/events", "/groups", "/"):
+            made.goto(path)
+            playwright.expect(made.get_by_text("Nothing is computed yet")).to_be_visible()
+            assert made.locator("h1").count() == 1, "nothing else than what happens now"
         # The stream has sent its first number by the time the page is at rest.
         made.wait_for_timeout(1500)
         add_snapshots(lake, {board_home.now(): [group("newcomer", lag=77)]})
