@@ -25,6 +25,7 @@ from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import resolved
 from alerting.incidents.repository import save
 from alerting.rules.routing import Routing
+from alerting.states import IncidentState, TransitionKind, TransitionName
 from bench.soak import print_line
 from lake.catalog import Lake
 from settings.home import Home
@@ -152,7 +153,7 @@ def new_incident(subject: str) -> Incident:
         rule="lag",
         subject=subject,
         severity="critical",
-        state="FIRING",
+        state=IncidentState.FIRING,
         opened_at=now - timedelta(minutes=2),
         cluster="lab",
         kind="lag",
@@ -162,7 +163,7 @@ def new_incident(subject: str) -> Incident:
         fired_at=now,
         last_value=2.0,
         peak_value=2.0,
-        transitions=(Transition("FIRING", now),),
+        transitions=(Transition(TransitionName.of(TransitionKind.FIRING, 1), now),),
     )
 
 

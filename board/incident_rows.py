@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from alerting.delivery.records import notifications_of
+from alerting.delivery.notification_log import notifications_of
 from alerting.delivery.silences import Silence, SilenceError, silences
 from alerting.incidents.actions import NoSuchIncidentError, incident_of
 from alerting.incidents.as_of import notifications_as_of, row_as_of

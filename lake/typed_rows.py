@@ -22,7 +22,8 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
 
     Args:
         rows: with a column for each field; other columns are ignored.
-        kind: the type of the structs; a field that may be NULL has a default.
+        kind: the type of the structs; a field that may be NULL has a default. A class of its own is
+            made from the text of the column.
 
     Raises:
         msgspec.ValidationError: when a value is not of its field's type.
@@ -32,7 +33,7 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in zip(*columns_of(rows, names), strict=True)
     ]
-    return msgspec.convert(known, list[kind])
+    return msgspec.convert(known, list[kind], dec_hook=lambda own, text: own(text))
 
 
 def columns_of(rows: pa.Table, names: Sequence[str]) -> list[list[Any]]:
@@ -47,7 +48,15 @@ def dict_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 def plain_rows(structs: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return structs as rows that Arrow understands."""
-    return [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in structs]
+    return [
+        msgspec.to_builtins(each, builtin_types=(datetime,), enc_hook=_text) for each in structs
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} is no value of a column")
 
 
 def _values(column: pa.Array) -> list[Any]:

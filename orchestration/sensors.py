@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from alerting.delivery.open_notifications import OpenNotifications
+from alerting.delivery.notification_log import OpenNotifications
 from alerting.delivery.outbox import Delivery, deliver
 from alerting.delivery.receivers import open_channels
-from alerting.delivery.silences import SilenceError, mute_reasons, silences
+from alerting.delivery.silences import SilenceError, mutes, silences
 from alerting.incidents import self_monitoring as pipeline
 from alerting.incidents.removed_clusters import close_removed, removed_clusters
 from alerting.incidents.removed_expectations import close_undeclared, without_result
@@ -135,9 +135,12 @@ def _delivered(
     digests = [each for each in channels if each.every]
     delivery = Delivery()
     for some, muting_rules in ((at_once, declared.rules), (digests, ())):
-        reasons = mute_reasons(in_force, muting_rules)
         delivery |= deliver(
-            lake, some, reasons, open_notifications=open_notifications, routing=routing
+            lake,
+            some,
+            mutes(in_force, muting_rules),
+            open_notifications=open_notifications,
+            routing=routing,
         )
     problems += [f"{name}: {why}" for name, why in delivery.failed.items()]
     return delivery

@@ -8,21 +8,22 @@ import hashlib
 import json
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
 from urllib.parse import unquote
 
 import apprise
 
 from alerting.delivery import apprise_patches
-from alerting.delivery.digests import digest_body, digest_title
-from alerting.delivery.log_filter import ADDRESS_FILTER
+from alerting.delivery.http_requests import ADDRESS_FILTER
 from alerting.delivery.mentions import without_mentions
-from alerting.delivery.messages import Notification, as_json, worst
+from alerting.delivery.messages import Notification, as_json, digest_body, digest_title, worst
 from alerting.delivery.pagers import about, acknowledge, is_pager, opened
 from alerting.delivery.templates import Words
+from alerting.incidents.incident import Incident
 from alerting.rules.routes import DEFAULT_RECEIVER
+from alerting.states import TransitionKind
 from settings.yaml_documents import printable
 
 _LEVELS = {"critical": logging.ERROR, "warning": logging.WARNING, "info": logging.INFO}
@@ -41,7 +42,7 @@ class ChannelError(RuntimeError):
     """A channel cannot be used or did not take a message; one line without secrets."""
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """A service that delivers notifications.
 
     Attributes:
@@ -54,46 +55,36 @@ class Channel(Protocol):
         acknowledges: whether it is notified that a person acknowledged an incident.
     """
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def every(self) -> timedelta | None: ...  # noqa: D102
-    @property
-    def one_by_one(self) -> bool: ...  # noqa: D102
-    @property
-    def pages(self) -> bool: ...  # noqa: D102
-    @property
-    def receiver(self) -> str | None: ...  # noqa: D102
-    @property
-    def acknowledges(self) -> bool: ...  # noqa: D102
+    name: str
+    every: timedelta | None = None
+    one_by_one: bool = False
+    pages: bool = False
+    receiver: str | None = None
+    acknowledges: bool = False
 
+    @abstractmethod
     def send(self, notifications: Sequence[Notification]) -> None:
         """Send the notifications, all or none.
 
         Raises:
             ChannelError: the service did not accept them.
         """
-        ...
+
+    def refresh(self, incidents: Sequence[Incident]) -> None:  # noqa: B027 - most need no repeats
+        """Repeat firing incidents that the service has accepted, where it expects repeats.
+
+        Raises:
+            ChannelError: the service did not accept them.
+        """
 
 
-class LogChannel:
+class LogChannel(Channel):
     """Logs one line of JSON per notification at the level of its severity; resolved ones as info.
 
-    Attributes:
-        name: ``log``.
-        every: None.
-        one_by_one: False, as all lines are one message.
-        pages: False.
-        receiver: None.
-        acknowledges: False.
+    All lines of a delivery are one message.
     """
 
     name = "log"
-    every: timedelta | None = None
-    one_by_one = False
-    pages = False
-    receiver: str | None = None
-    acknowledges = False
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("tidemark.alerts")
@@ -101,12 +92,13 @@ class LogChannel:
     def send(self, notifications: Sequence[Notification]) -> None:
         """Write the lines; a log does not fail."""
         for notification in notifications:
-            severity = notification.incident.severity if notification.state == "FIRING" else "info"
+            is_firing = notification.state == TransitionKind.FIRING
+            severity = notification.incident.severity if is_firing else "info"
             level = _LEVELS.get(severity, logging.WARNING)
             self._logger.log(level, json.dumps(as_json(notification)))
 
 
-class AppriseChannel:
+class AppriseChannel(Channel):
     """A service that apprise supports: a webhook, Slack, e-mail, DingTalk, ...
 
     All notifications of a delivery are one message, which the service accepts or refuses. A pager
@@ -144,7 +136,7 @@ class AppriseChannel:
         name = f"{scheme}-{hashlib.sha256(url.encode()).hexdigest()[:6]}"
         name = name if receiver == DEFAULT_RECEIVER else f"{receiver}.{name}"
         self.name = f"digest-{name}" if every else name
-        self.receiver: str | None = None if every else receiver
+        self.receiver = None if every else receiver
         self.every = every
         self._words = words
         self._secrets = _parts(url)
@@ -170,7 +162,7 @@ class AppriseChannel:
             if self.one_by_one:
                 (notification,) = notifications
                 about(self._service, notification.incident.incident_id)
-                if notification.state == "ACKNOWLEDGED":
+                if notification.state == TransitionKind.ACKNOWLEDGED:
                     taken = acknowledge(self._service, notification)
                     if not taken:
                         raise ChannelError(self._without_secrets("; ".join(reasons)))

@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit, urlunsplit
 
-from alerting.delivery.http_requests import RequestError, response_to
-from alerting.delivery.log_filter import ADDRESS_FILTER
+from alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
 
 TIMEOUT = 5.0
 """Longest wait for the outside service, in seconds."""

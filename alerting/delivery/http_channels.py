@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from alerting.delivery.channels import ChannelError
-from alerting.delivery.http_requests import RequestError, response_to
-from alerting.delivery.log_filter import ADDRESS_FILTER
+from alerting.delivery.channels import Channel, ChannelError
+from alerting.delivery.http_requests import ADDRESS_FILTER, RequestError, response_to
 from alerting.delivery.messages import Notification, observed
 from alerting.incidents.details import details
 from alerting.incidents.incident import Incident
+from alerting.states import TransitionKind
 from lake.typed_rows import plain_rows
 
 TIMEOUT = 10.0
@@ -55,7 +55,7 @@ def document(notification: Notification) -> dict[str, Any]:
     (row,) = plain_rows([notification.incident])
     found = details(row, notification.records)
     found["transition"] = {
-        "transition": notification.transition.transition,
+        "transition": str(notification.transition.transition),
         "state": notification.state,
         "at": notification.transition.at,
         "repeat": notification.repeat > 0,
@@ -65,7 +65,7 @@ def document(notification: Notification) -> dict[str, Any]:
     return found
 
 
-class WebhookChannel:
+class WebhookChannel(Channel):
     """An address that gets one JSON document per transition.
 
     ``Idempotency-Key`` is the incident's id, the transition and, for a repeat, its number. It is
@@ -74,25 +74,18 @@ class WebhookChannel:
     With a secret, ``X-Tidemark-Signature`` is ``sha256=`` and the HMAC-SHA256 of the body in
     hexadecimal.
 
-    Attributes:
-        name: receiver and a fingerprint of the address.
-        every: None.
-        one_by_one: True.
-        pages: False, as a program receives it and decides.
-        receiver: see `alerting.delivery.channels.Channel`.
-        acknowledges: True.
+    It opens no pages: a program receives it and decides. Its name is the receiver and a fingerprint
+    of the address.
     """
 
-    every: timedelta | None = None
     one_by_one = True
-    pages = False
     acknowledges = True
 
     def __init__(self, url: str, secret: str | None, receiver: str) -> None:
         if not url.startswith(("http://", "https://")):
             raise ChannelError("a webhook's address starts with http:// or https://")
         self.name = f"{receiver}.webhook-{_fingerprint(url)}"
-        self.receiver: str | None = receiver
+        self.receiver = receiver
         self._url = url
         self._secret = secret
         ADDRESS_FILTER.install()
@@ -134,31 +127,23 @@ class _Silence(msgspec.Struct, frozen=True):
         )
 
 
-class AlertmanagerChannel:
+class AlertmanagerChannel(Channel):
     """An Alertmanager, which routes, groups and silences by itself.
 
     It expects firing alerts to be repeated, which `refresh` does. An acknowledged incident is
     silenced there, because Alertmanager has no acknowledgement.
 
-    Attributes:
-        name: receiver and a fingerprint of the address.
-        every: None.
-        one_by_one: False.
-        pages: False, as its own routes decide.
-        receiver: see `alerting.delivery.channels.Channel`.
-        acknowledges: True.
+    It opens no pages, as its own routes decide. Its name is the receiver and a fingerprint of the
+    address.
     """
 
-    every: timedelta | None = None
-    one_by_one = False
-    pages = False
     acknowledges = True
 
     def __init__(self, url: str, receiver: str) -> None:
         if not url.startswith(("http://", "https://")):
             raise ChannelError("an Alertmanager's address starts with http:// or https://")
         self.name = f"{receiver}.alertmanager-{_fingerprint(url)}"
-        self.receiver: str | None = receiver
+        self.receiver = receiver
         self._api = f"{url.rstrip('/')}/api/v2"
         ADDRESS_FILTER.install()
 
@@ -171,9 +156,9 @@ class AlertmanagerChannel:
         newest = {each.incident.incident_id: each for each in notifications}
         self._post([each.incident for each in newest.values()])
         for each in newest.values():
-            if each.state == "ACKNOWLEDGED":
+            if each.state == TransitionKind.ACKNOWLEDGED:
                 self._silence(each.incident)
-            elif "_" in each.transition.transition or each.state == "RESOLVED":
+            elif each.transition.transition.number > 1 or each.state == TransitionKind.RESOLVED:
                 self._unsilence(each.incident)
 
     def refresh(self, incidents: Sequence[Incident]) -> None:

@@ -1,4 +1,8 @@
-"""Notifications as text for people, and as JSON for programs."""
+"""Notifications as text for people, and as JSON for programs.
+
+A message shows its notifications in full. A digest and a summary have one line an incident: a
+digest of all incidents of a period, a summary of those that resolved before they were notified.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +14,7 @@ from msgspec.structs import asdict
 
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.kinds import KINDS
+from alerting.states import TransitionKind
 from lake.bounds import Bound, bound_of, marked
 from settings.durations import in_words
 from settings.yaml_documents import one_line
@@ -50,14 +55,14 @@ class Notification:
     records: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
     @property
-    def state(self) -> str:
-        """``FIRING`` | ``RESOLVED`` | ``ACKNOWLEDGED``."""
-        return self.transition.transition.split("_")[0]
+    def state(self) -> TransitionKind:
+        """The change of the incident."""
+        return self.transition.kind
 
     @property
     def is_superseded(self) -> bool:
         """Whether the incident has a later transition."""
-        return self.transition is not self.incident.transitions[-1]
+        return self.transition != self.incident.transitions[-1]
 
     @property
     def line(self) -> str:
@@ -71,10 +76,10 @@ def title(notifications: Sequence[Notification]) -> str:
     """Return one line for a subject or heading: the notification, or how many of each kind."""
     if len(notifications) == 1:
         return notifications[0].line
-    firing = [each for each in notifications if each.state == "FIRING"]
+    firing = [each for each in notifications if each.state == TransitionKind.FIRING]
     parts = by_severity(each.incident for each in firing if not each.repeat)
     repeated = sum(each.repeat > 0 for each in firing)
-    resolved = sum(each.state == "RESOLVED" for each in notifications)
+    resolved = sum(each.state == TransitionKind.RESOLVED for each in notifications)
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{resolved} resolved"] if resolved else []
     return f"Tidemark: {', '.join(parts)}"
@@ -88,7 +93,9 @@ def by_severity(incidents: Iterable[Incident]) -> list[str]:
 
 def worst(notifications: Sequence[Notification]) -> str | None:
     """Return the worst severity of the firing ones; None when all are resolved."""
-    severities = [each.incident.severity for each in notifications if each.state == "FIRING"]
+    severities = [
+        each.incident.severity for each in notifications if each.state == TransitionKind.FIRING
+    ]
     return min(severities, key=severity_order) if severities else None
 
 
@@ -103,7 +110,7 @@ def body(notifications: Sequence[Notification], room: int | None = None) -> str:
     ordered = sorted(
         notifications,
         key=lambda each: (
-            each.state == "RESOLVED",
+            each.state == TransitionKind.RESOLVED,
             severity_order(each.incident.severity),
             each.incident.subject,
         ),
@@ -137,8 +144,8 @@ def text(notification: Notification) -> str:
     """Return a notification in full: value, times, likely cause, next step, evidence, runbook."""
     incident = notification.incident
     details = incident.details
-    firing, hint = notification.state == "FIRING", KINDS[incident.kind].hint
-    cause, is_over = _likely_cause(incident), notification.state == "RESOLVED"
+    firing, hint = notification.state == TransitionKind.FIRING, KINDS[incident.kind].hint
+    cause, is_over = _likely_cause(incident), notification.state == TransitionKind.RESOLVED
     lines = (
         notification.line,
         "" if is_over else details.get("description"),
@@ -248,7 +255,7 @@ def _with_unit(value: float, unit: str, phrase: Phrase) -> str:
 def _times(notification: Notification) -> str:
     incident = notification.incident
     opened = instant(incident.opened_at)
-    if notification.state == "RESOLVED":
+    if notification.state == TransitionKind.RESOLVED:
         return f"Resolved: {instant(notification.transition.at)}, opened {opened}"
     again = f", {reopened(incident)}" if incident.reopened else ""
     return f"Opened: {opened}, last observed {instant(incident.last_true_at)}{again}"
@@ -269,9 +276,9 @@ def as_json(notification: Notification) -> dict[str, Any]:
     incident = notification.incident
     return {
         "event": "alert",
-        "state": notification.state,
+        "state": str(notification.state),
         "incident_id": incident.incident_id,
-        "transition": notification.transition.transition,
+        "transition": str(notification.transition.transition),
         "late": notification.late,
         "repeat": notification.repeat,
         "at": notification.transition.at.isoformat(),
@@ -303,3 +310,110 @@ def _unit(incident: Incident) -> str:
 def _shortened(names: Sequence[str]) -> list[str]:
     """Return the first two names and the last one."""
     return list(names) if len(names) <= 3 else [*names[:2], "...", names[-1]]
+
+
+OPENED, STILL_OPEN, OVER = "opened", "still open", "resolved"
+"""Sections of a digest."""
+
+
+def digest_title(notifications: Sequence[Notification]) -> str:
+    """Return how many incidents opened, are still open and resolved."""
+    sections = _sections(notifications).items()
+    counts = [f"{len(incidents)} {name}" for name, incidents in sections if incidents]
+    return f"Tidemark digest: {', '.join(counts)}"
+
+
+def digest_body(notifications: Sequence[Notification], room: int | None = None) -> str:
+    """Return the incidents by section, each in one line, and the commands that show more.
+
+    Args:
+        notifications: the notifications of the digest.
+        room: bytes that the text may take; where they are too few, each section shows fewer
+            incidents.
+    """
+    sections = _sections(notifications)
+
+    def shortened(most: int) -> str:
+        texts = [
+            f"{name.capitalize()}: {len(incidents)} ({', '.join(by_severity(incidents))})\n"
+            + "\n".join(_by_rule_and_worst(incidents, most, ""))
+            for name, incidents in sections.items()
+            if incidents
+        ]
+        texts.append(
+            "Open incidents: tidemark incidents list\n"
+            "All incidents: tidemark incidents list --all\n"
+            "Details: tidemark incidents show ID"
+        )
+        return "\n\n".join(texts)
+
+    return first_short_enough(map(shortened, range(MOST_IN_FULL, -1, -1)), room)
+
+
+def summary_title(notifications: Sequence[Notification]) -> str:
+    """Return how many incidents resolved without a notification."""
+    count = len(_worst_first(notifications))
+    noun = "incident" if count == 1 else "incidents"
+    return f"Tidemark: {count} {noun} opened and resolved before anybody was notified"
+
+
+def summary_body(notifications: Sequence[Notification], room: int | None = None) -> str:
+    """Return how many incidents each rule had, and one line for each of the worst.
+
+    Args:
+        notifications: of incidents that resolved before they could be notified.
+        room: bytes that the text may take; where they are too few, fewer lines are shown.
+    """
+    incidents = _worst_first(notifications)
+
+    def shortened(most: int) -> str:
+        return "\n".join(_by_rule_and_worst(incidents, most, ": tidemark incidents list --all"))
+
+    return first_short_enough(map(shortened, range(MOST_IN_FULL, -1, -1)), room)
+
+
+def _sections(notifications: Sequence[Notification]) -> dict[str, list[Incident]]:
+    """Return the incidents by their last state: the worst first, then the oldest."""
+    names = {
+        one.incident.incident_id: OVER
+        if one.state == TransitionKind.RESOLVED
+        else STILL_OPEN
+        if one.repeat
+        else OPENED
+        for one in notifications
+    }
+    sections: dict[str, list[Incident]] = {OPENED: [], STILL_OPEN: [], OVER: []}
+    for incident in _worst_first(notifications):
+        sections[names[incident.incident_id]].append(incident)
+    return sections
+
+
+def _worst_first(notifications: Sequence[Notification]) -> list[Incident]:
+    """Return each incident once: the worst first, then the oldest."""
+    incidents = {one.incident.incident_id: one.incident for one in notifications}.values()
+    return sorted(incidents, key=lambda one: (severity_order(one.severity), one.opened_at))
+
+
+def _by_rule_and_worst(incidents: Sequence[Incident], most: int, more: str) -> list[str]:
+    """Return the number of incidents of each rule, a line for each of the first, and the rest."""
+    rules = Counter(incident.rule for incident in incidents).most_common()
+    by_rule = f"By rule: {', '.join(f'{count} {rule}' for rule, count in rules)}"
+    rest = [f"and {len(incidents) - most} more{more}"] if len(incidents) > most else []
+    return [by_rule, *map(incident_line, incidents[:most]), *rest]
+
+
+def incident_line(incident: Incident) -> str:
+    """Return an incident in one line: rule, subject, times, numbers, runbook and id."""
+    resolved_at = incident.resolved_at
+    runbook = incident.details.get("runbook")
+    until = f" until {instant(resolved_at)}" if resolved_at else ""
+    parts = (
+        f"[{incident.severity}] {incident.rule}: {incident.subject}",
+        f"since {instant(incident.opened_at)}{until}",
+        reopened(incident) if incident.reopened else "",
+        "" if resolved_at else observed(incident),
+        f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "",
+        f"runbook: {runbook}" if runbook else "",
+        f"id {incident.incident_id}",
+    )
+    return one_line("; ".join(part for part in parts if part))

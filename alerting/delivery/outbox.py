@@ -1,40 +1,52 @@
 """The outbox: delivers each transition of each incident on each channel at least once.
 
 ``alerting.incidents`` has the transitions, ``alerting.notifications`` the deliveries. The
-difference is due, as `alerting.delivery.due` decides. A message is sent first and recorded
+difference is due, as `alerting.delivery.stages` decides. A message is sent first and recorded
 afterwards, so a process that is killed at any moment repeats at most the message that it had not
 recorded, and loses none.
 """
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from msgspec.structs import replace
-
-from alerting.delivery.candidates import candidates, concerns, entries_by_channel
+from alerting.delivery.channel_routes import FirstNotifications, routes_of
 from alerting.delivery.channels import Channel, ChannelError
-from alerting.delivery.due import (
-    FIRST_RETRY_PAUSE,
-    LONGEST_RETRY_PAUSE,
+from alerting.delivery.messages import Notification, severity_order
+from alerting.delivery.notification_log import (
+    ChannelIncident,
     Entry,
     Key,
-    MuteReason,
-    never_muted,
-    new_entry,
+    Marks,
+    NotificationLog,
+    OpenNotifications,
+    read_marks,
+    write_marks,
 )
-from alerting.delivery.marks import read_marks, write_marks
-from alerting.delivery.messages import Notification, severity_order
-from alerting.delivery.open_notifications import OpenNotifications
-from alerting.delivery.plans import Plan, plan_of
-from alerting.delivery.records import Records
-from alerting.delivery.ways import FirstNotifications
+from alerting.delivery.silences import Mute
+from alerting.delivery.stages import (
+    LATE_AFTER,
+    LONGEST_RETRY_PAUSE,
+    Candidate,
+    Due,
+    Stages,
+    attempted,
+    waits,
+)
+from alerting.incidents.incident import FIRING, Incident
+from alerting.incidents.repository import find, from_rows
 from alerting.rules.routing import Routing
+from alerting.states import DeliveryStatus
 from lake.catalog import Lake
+from lake.conditions import all_of, any_of, not_before, one_of
 from lake.leases import NOTIFIER, Lease
+from lake.tables.alerting import INCIDENTS, NOTIFICATIONS
+
+REACH_BACK = timedelta(days=30)
+"""Time before now whose resolved incidents a new channel gets, as one summary."""
 
 MOST_SECONDS_PER_CHANNEL = 15.0
 """Seconds after which a channel with many messages gives way to other channels."""
@@ -43,11 +55,6 @@ EVERYWHERE = Routing()
 """Routing without routes: every incident goes to every channel of the environment."""
 
 LOG = logging.getLogger("tidemark.notifications")
-
-
-def retry_pause(attempts: int) -> timedelta:
-    """Return how long to wait after a number of failed attempts."""
-    return min(FIRST_RETRY_PAUSE * 2 ** min(attempts - 1, 10), LONGEST_RETRY_PAUSE)
 
 
 @dataclass(frozen=True)
@@ -71,9 +78,9 @@ class Delivery:
         """Number of notifications that at least one channel accepted."""
         return len(
             {
-                (each.incident.incident_id, each.transition.transition)
+                (one.incident.incident_id, one.transition.transition)
                 for notifications in self.delivered.values()
-                for each in notifications
+                for one in notifications
             }
         )
 
@@ -81,7 +88,7 @@ class Delivery:
 def deliver(
     lake: Lake,
     channels: Sequence[Channel],
-    mute_reason: MuteReason = never_muted,
+    mutes: Sequence[Mute] = (),
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     open_notifications: OpenNotifications | None = None,
     routing: Routing = EVERYWHERE,
@@ -94,7 +101,7 @@ def deliver(
     Args:
         lake: the tables.
         channels: the channels.
-        mute_reason: why an incident must not be notified now.
+        mutes: reasons to mute an incident, in order.
         clock: returns the present.
         open_notifications: kept by a caller that delivers repeatedly, which saves reading
             ``alerting.notifications`` as a whole; None: read it.
@@ -108,13 +115,13 @@ def deliver(
         return Delivery()
     with lease:
         remembered = open_notifications or OpenNotifications()
-        return _deliver(lake, channels, mute_reason, clock, remembered, routing, lease)
+        return _deliver(lake, channels, mutes, clock, remembered, routing, lease)
 
 
 def _deliver(
     lake: Lake,
     channels: Sequence[Channel],
-    mute_reason: MuteReason,
+    mutes: Sequence[Mute],
     clock: Callable[[], datetime],
     open_notifications: OpenNotifications,
     routing: Routing,
@@ -122,69 +129,146 @@ def _deliver(
 ) -> Delivery:
     began = clock()
     marks = read_marks(lake.shared.state, began)
-    longest = max(each.every or LONGEST_RETRY_PAUSE for each in channels)
-    names = {each.name for each in channels}
-    incidents = candidates(lake, names, open_notifications.pairs(lake), marks, began, longest)
+    longest = max(channel.every or LONGEST_RETRY_PAUSE for channel in channels)
+    names = {channel.name for channel in channels}
+    incidents = _incidents(lake, names, open_notifications.pairs(lake), marks, began, longest)
     if not incidents:
         return Delivery()
-    entries = entries_by_channel(lake, incidents)
-    firsts = FirstNotifications(channels, entries)
-    every = (entry for of_channel in entries.values() for entry in of_channel.values())
-    records = Records(lake, open_notifications, every)
+    log = NotificationLog(lake, incidents, open_notifications)
+    firsts = FirstNotifications(channels=channels, entries=log.at_start)
     delivery = Delivery()
     for channel in channels:
         lease.confirm()
-        mine = entries.get(channel.name, {})
-        known = {incident_id for incident_id, _ in mine}
-        mark, now = marks.get(channel.name), clock()
-        concerned = [each for each in incidents if concerns(each, known, mark, now)]
-        plan = plan_of(channel, concerned, mine, routing, mute_reason, clock, firsts)
-        delivery |= _deliver_on(plan, records, clock)
-        delivery |= _refresh(plan)
+        entries = log.at_start.get(channel.name, {})
+        known, now = {incident_id for incident_id, _ in entries}, clock()
+        concerned = _concerning(incidents, known, marks.get(channel.name), now)
+        routes = routes_of(channel, routing, concerned, now, firsts)
+        mine = [one for one in concerned if one.incident_id in routes.keys() | known]
+        stages = Stages(channel=channel, entries=entries, routes=routes, mutes=mutes)
+        delivery |= _send_due(channel, stages.due(mine, now), log, clock)
+        delivery |= _refresh(channel, mine, entries)
     # Everything has an entry by now, so the next delivery need not reach back as far.
     # Rows from before a clock was set back may lie in the future, where no mark may be.
-    newest = max(
-        (min(each.written_at, began) for each in incidents if each.written_at), default=None
-    )
+    newest = max((min(one.written_at, began) for one in incidents if one.written_at), default=None)
     if newest and any(marks.get(name) != newest for name in names):
         write_marks(lake.shared.state, marks | dict.fromkeys(names, newest))
     return delivery
 
 
-def _deliver_on(plan: Plan, records: Records, clock: Callable[[], datetime]) -> Delivery:
+def _incidents(
+    lake: Lake,
+    channels: Collection[str],
+    notified: frozenset[ChannelIncident],
+    marks: Marks,
+    now: datetime,
+    longest: timedelta,
+) -> list[Incident]:
+    """Return the incidents of which a notification may be due on some channel.
+
+    These are the open and the recently resolved ones, those that were written since the channels
+    were last sent, those with a pending notification, and those whose firing a channel delivered.
+    A resolution can be computed long after it happened, from a backlog.
+
+    Args:
+        lake: the tables.
+        channels: names of the channels.
+        notified: channel and id of each incident whose last delivered notification is firing.
+        marks: how far the channels have been notified.
+        now: the present.
+        longest: time for which an entry may wait; a longer one was set before the clock was put
+            back.
+    """
+    is_new = any(name not in marks for name in channels)
+    conditions = [
+        one_of("state", FIRING),
+        not_before("resolved_at", now - (REACH_BACK if is_new else LATE_AFTER)),
+    ]
+    known = [marks[name] for name in channels if name in marks]
+    if known:
+        conditions.append(not_before("written_at", min(known)))
+    read = from_rows(lake.read(INCIDENTS, any_of(*conditions)))
+    by_id = {incident.incident_id: incident for incident in read}
+    pending = all_of(one_of("status", [DeliveryStatus.PENDING]), one_of("channel", channels))
+    columns = ("incident_id", "next_attempt_at")
+    # Old incidents are expensive to find, so only those whose attempt is due are read.
+    others = {
+        row["incident_id"]
+        for row in lake.read(NOTIFICATIONS, pending, columns=columns).to_pylist()
+        if not waits(row["next_attempt_at"], now, now + longest)
+    }
+    others |= {incident_id for channel, incident_id in notified if channel in channels}
+    by_id |= {incident.incident_id: incident for incident in find(lake, others - by_id.keys())}
+    return [incident for incident in by_id.values() if incident.transitions]
+
+
+def _concerning(
+    incidents: Sequence[Incident],
+    known: Collection[str],
+    mark: datetime | None,
+    now: datetime,
+) -> list[Incident]:
+    """Return the incidents that a channel has to consider.
+
+    Args:
+        incidents: see `_incidents`.
+        known: ids of the incidents with an entry of the channel.
+        mark: how far the channel has been notified; None when it is new.
+        now: the present.
+    """
+    since = now - (LATE_AFTER if mark else REACH_BACK)
+    return [
+        one
+        for one in incidents
+        if one.is_open
+        or one.incident_id in known
+        or one.resolved_at is None
+        or one.resolved_at >= since
+        or (mark and one.written_at and one.written_at >= mark)
+    ]
+
+
+def _send_due(
+    channel: Channel, due: Due, log: NotificationLog, clock: Callable[[], datetime]
+) -> Delivery:
     """Send due notifications on one channel until it fails; the rest is recorded as pending."""
-    channel, entries = plan.channel, plan.entries
-    changed = list(plan.changed)
+    changed = list(due.changed)
     delivered: list[Notification] = []
-    left = {_key(each): each for each in plan.notifications}
+    left = {candidate.entry.key: candidate for group in due.groups for candidate in group}
     error: str | None = None
-    for message in _messages(channel, plan.groups):
-        error = _send(channel, [_documented(each, records) for each in message])
-        changed += [_attempted(each, plan, clock(), error) for each in message]
-        records.write(changed)
+    for message in _messages(channel, due.groups):
+        notifications = [candidate.notification for candidate in message]
+        error = _send(channel, [_documented(one, log) for one in notifications])
+        changed += [attempted(candidate, clock(), error) for candidate in message]
+        log.write(changed)
         changed = []
-        for each in message:
-            left.pop(_key(each))
+        for candidate in message:
+            left.pop(candidate.entry.key)
         if error:
             break
-        delivered += message
-    unsent = [new_entry(each, channel.name) for key, each in left.items() if key not in entries]
-    records.write([*changed, *unsent])
+        delivered += notifications
+    unsent = [candidate.entry for candidate in left.values() if candidate.recorded is None]
+    log.write([*changed, *unsent])
     return Delivery(
         {channel.name: tuple(delivered)} if delivered else {},
         {channel.name: error} if error else {},
     )
 
 
-def _refresh(plan: Plan) -> Delivery:
-    """Repeat firing incidents to a service that expects repeats."""
-    refresh = getattr(plan.channel, "refresh", None)
-    if refresh is None:
-        return Delivery()
+def _refresh(
+    channel: Channel, incidents: Sequence[Incident], entries: Mapping[Key, Entry]
+) -> Delivery:
+    """Repeat the incidents that a channel knows to fire to a service that expects repeats."""
+    firing = [
+        incident
+        for incident in incidents
+        if incident.is_firing
+        and (entry := entries.get((incident.incident_id, incident.transitions[-1].transition)))
+        and entry.is_delivered
+    ]
     try:
-        refresh(plan.firing)
+        channel.refresh(firing)
     except Exception as error:
-        return Delivery(failed={plan.channel.name: _reason(error)})
+        return Delivery(failed={channel.name: _reason(error)})
     return Delivery()
 
 
@@ -197,27 +281,30 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ChannelError) else f"failed: {type(error).__name__}"
 
 
-def _key(notification: Notification) -> Key:
-    return notification.incident.incident_id, notification.transition.transition
-
-
-def _documented(notification: Notification, records: Records) -> Notification:
+def _documented(notification: Notification, log: NotificationLog) -> Notification:
     """Return a notification with the earlier records about its incident."""
-    return dataclasses.replace(notification, records=records.of(notification.incident))
+    return dataclasses.replace(notification, records=log.of(notification.incident))
 
 
 def _messages(
-    channel: Channel, groups: Sequence[Sequence[Notification]]
-) -> Iterator[Sequence[Notification]]:
-    """Yield the notifications of each message, the most severe first.
+    channel: Channel, groups: Sequence[Sequence[Candidate]]
+) -> Iterator[Sequence[Candidate]]:
+    """Yield the candidates of each message, the most severe first.
 
     When the time is over, the rest is due at the next delivery. Incidents that resolved too long
     ago to act on form one summary.
     """
     if channel.one_by_one:
-        messages = [[each] for group in groups for each in group]
+        messages = [[candidate] for group in groups for candidate in group]
+    elif channel.every:
+        messages = list(groups)
     else:
-        messages = [part for group in groups for part in _prompt_and_late(channel, group)]
+        messages = [
+            part
+            for group in groups
+            for late in (False, True)
+            if (part := [one for one in group if one.notification.late == late])
+        ]
     until = monotonic() + MOST_SECONDS_PER_CHANNEL
     for message in sorted(messages, key=_worst_of):
         if monotonic() > until:
@@ -225,17 +312,8 @@ def _messages(
         yield message
 
 
-def _worst_of(message: Sequence[Notification]) -> int:
-    return min(severity_order(each.incident.severity) for each in message)
-
-
-def _prompt_and_late(
-    channel: Channel, group: Sequence[Notification]
-) -> Iterator[Sequence[Notification]]:
-    summed = channel.every is None
-    prompt = [each for each in group if not (summed and each.late)]
-    late = [each for each in group if summed and each.late]
-    yield from filter(None, (prompt, late))
+def _worst_of(message: Sequence[Candidate]) -> int:
+    return min(severity_order(candidate.incident.severity) for candidate in message)
 
 
 def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None:
@@ -252,22 +330,3 @@ def _send(channel: Channel, notifications: Sequence[Notification]) -> str | None
         )
         return reason
     return None
-
-
-def _attempted(notification: Notification, plan: Plan, now: datetime, error: str | None) -> Entry:
-    """Return the entry of a notification after an attempt to send it."""
-    entry = plan.entries.get(_key(notification)) or new_entry(notification, plan.channel.name)
-    attempts = entry.attempts + 1
-    if error:
-        next_attempt_at = now + retry_pause(attempts)
-        return replace(entry, attempts=attempts, last_error=error, next_attempt_at=next_attempt_at)
-    return replace(
-        entry,
-        status="DELIVERED",
-        attempts=attempts,
-        delivered_at=now,
-        first_delivered_at=entry.first_at or now,
-        repeats=notification.repeat,
-        last_error=None,
-        next_attempt_at=plan.repeat_at(notification, now),
-    )

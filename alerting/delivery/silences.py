@@ -36,6 +36,9 @@ LEASE_SECONDS = 10.0
 
 _NAME = "silences.json"
 
+Mute = Callable[[Incident, datetime], str | None]
+"""Returns why an incident must not be notified now, or None when it may be."""
+
 
 class SilenceError(ValueError):
     """A silence does not exist or is not valid, or silences cannot be read."""
@@ -181,30 +184,32 @@ def unsilence(
     return ended
 
 
-def mute_reason(
-    incident: Incident,
-    in_force: Iterable[Silence],
-    rules: Mapping[str, BaseRule],
-    now: datetime,
-) -> str | None:
+def mute_reason(incident: Incident, mutes: Iterable[Mute], now: datetime) -> str | None:
     """Return in a few words why an incident is not notified now; None when it is."""
-    for each in in_force:
-        if each.covers(incident, now):
-            return f"silenced by {each.author} until {each.until.isoformat()}"
-    if incident.suppressed_by:
-        return f"inhibited by incident {incident.suppressed_by}"
-    rule = rules.get(incident.rule)
-    if rule and rule.quiet_hours and rule.quiet_hours.hold(now):
-        return "in quiet hours"
-    return None
+    return next((reason for mute in mutes if (reason := mute(incident, now))), None)
 
 
-def mute_reasons(
-    in_force: Sequence[Silence], rules: Iterable[BaseRule]
-) -> Callable[[Incident], str | None]:
-    """Return a function of an incident: its `mute_reason` by these silences and rules, now."""
-    by_name = {rule.name: rule for rule in rules}
-    return lambda incident: mute_reason(incident, in_force, by_name, datetime.now(UTC))
+def mutes(in_force: Sequence[Silence], rules: Iterable[BaseRule]) -> tuple[Mute, ...]:
+    """Return the reasons to mute an incident, in order: silences, inhibition, quiet hours."""
+    quiet_hours = {rule.name: rule.quiet_hours for rule in rules if rule.quiet_hours}
+
+    def silenced(incident: Incident, now: datetime) -> str | None:
+        for one in in_force:
+            if one.covers(incident, now):
+                return f"silenced by {one.author} until {one.until.isoformat()}"
+        return None
+
+    def in_quiet_hours(incident: Incident, now: datetime) -> str | None:
+        quiet = quiet_hours.get(incident.rule)
+        return "in quiet hours" if quiet and quiet.hold(now) else None
+
+    return silenced, inhibited, in_quiet_hours
+
+
+def inhibited(incident: Incident, now: datetime) -> str | None:
+    """Return the incident that inhibits another, as a reason not to notify it."""
+    by = incident.suppressed_by
+    return f"inhibited by incident {by}" if by else None
 
 
 def _require_unicode(*texts: str) -> None:

@@ -1,12 +1,14 @@
 """Messages in the words of a receiver: the ready-made English and Chinese, or its own templates."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from alerting.delivery.chinese import in_chinese
-from alerting.delivery.digests import incident_line
+import yaml
+
 from alerting.delivery.messages import (
     Notification,
     Phrase,
@@ -14,18 +16,24 @@ from alerting.delivery.messages import (
     body,
     first_short_enough,
     in_english,
+    incident_line,
     instant,
     observed,
     recovery,
     severity_order,
+    summary_body,
+    summary_title,
     text,
     title,
 )
-from alerting.delivery.summaries import summary_body, summary_title
 from alerting.rules.kinds import KINDS
-from alerting.rules.templates import ENVIRONMENT
+from alerting.rules.routes import TEMPLATES
+from alerting.states import TransitionKind
 
 LOG = logging.getLogger("tidemark.notifications")
+
+CHINESE_FILE = Path(__file__).parent / "zh_alerts.yaml"
+"""Translations of the texts of rule kinds (statement, hint, recovery), from English to Chinese."""
 
 CHINESE_TITLE = """\
 {% if late %}Tidemark:{{ incidents }} 个告警在通知之前已触发并恢复\
@@ -128,7 +136,7 @@ class Words:
         phrase = in_chinese if self.language == "zh" else in_english
         try:
             values = _values(notifications, ready_made, phrase)
-            return ENVIRONMENT.from_string(template).render(values).strip()
+            return TEMPLATES.from_string(template).render(values).strip()
         except Exception as error:  # whatever a template does, the notification has to go out
             LOG.warning("a template failed, the ready-made text is sent: %s", type(error).__name__)
             return ready_made
@@ -140,8 +148,8 @@ def _values(
     rows = [_row(each, phrase) for each in notifications]
     return {
         "notifications": rows,
-        "firing": [row for row in rows if row["state"] == "FIRING"],
-        "resolved": [row for row in rows if row["state"] == "RESOLVED"],
+        "firing": [row for row in rows if row["state"] == TransitionKind.FIRING],
+        "resolved": [row for row in rows if row["state"] == TransitionKind.RESOLVED],
         "incidents": len({row["incident_id"] for row in rows}),
         "late": all(each.late for each in notifications),
         "ready_made": ready_made,
@@ -162,3 +170,14 @@ def _row(notification: Notification, phrase: Phrase) -> dict[str, Any]:
         "resolved": instant(incident.resolved_at) if incident.resolved_at else "",
         "row": {name: value for name, value in incident.row.items()},
     }
+
+
+@cache
+def _chinese_texts() -> Mapping[str, str]:
+    return yaml.safe_load(CHINESE_FILE.read_text(encoding="utf-8"))
+
+
+def in_chinese(text: str, **values: Any) -> str:
+    """Return a text with its values in Chinese; one that is not in `CHINESE_FILE` stays English."""
+    translated = _chinese_texts().get(text, text)
+    return translated.format(**values) if values else translated

@@ -13,6 +13,7 @@ from pyiceberg.expressions import BooleanExpression, StartsWith
 from alerting.incidents.incident import Incident
 from alerting.incidents.life_cycle import acknowledged, closed
 from alerting.incidents.repository import from_rows, incidents_lease, save
+from alerting.states import IncidentState
 from lake.catalog import Lake
 from lake.conditions import one_of
 from lake.tables.alerting import INCIDENTS
@@ -118,4 +119,4 @@ def resolve(
         words = f"by {author}: {reason}" if reason else f"by {author}"
         after = closed(incident, clock(), words, author, reason)
         save(lake, [incident], [after] if after else [])
-    return after or replace(incident, state="RESOLVED")
+    return after or replace(incident, state=IncidentState.RESOLVED)

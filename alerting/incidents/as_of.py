@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from alerting.rules.matching import OWN_LABELS
+from alerting.states import DeliveryStatus, IncidentState, TransitionKind, TransitionName
 
 _OF_NEWEST_ALERT = (
     *("last_value", "last_value_bound", "peak_value", "peak_value_bound"),
@@ -31,19 +32,21 @@ def row_as_of(row: Mapping[str, Any], instant: datetime) -> dict[str, Any]:
     known["fired_at"] = transitions[0]["at"] if transitions else None
     known["reopened"] = sum(_is_firing(each) for each in transitions[1:])
     if not transitions:
-        known["state"] = "PENDING"
+        known["state"] = IncidentState.PENDING
     elif _is_firing(transitions[-1]):
-        known["state"] = "ACKNOWLEDGED" if known["acknowledged_at"] else "FIRING"
+        taken = known["acknowledged_at"]
+        known["state"] = IncidentState.ACKNOWLEDGED if taken else IncidentState.FIRING
         known["resolved_at"] = None
     else:
-        known["state"], known["resolved_at"] = "RESOLVED", transitions[-1]["at"]
+        known["state"], known["resolved_at"] = IncidentState.RESOLVED, transitions[-1]["at"]
     known["evidence"] = _evidence(row, instant)
     return known
 
 
 def notifications_as_of(rows: list[dict[str, Any]], instant: datetime) -> list[dict[str, Any]]:
     """Return the notifications of transitions until an instant; those delivered later wait then."""
-    waiting = {"status": "PENDING", "delivered_at": None, "attempts": None, "last_error": None}
+    unknown = dict.fromkeys(("delivered_at", "attempts", "last_error"))
+    waiting = {"status": DeliveryStatus.PENDING, **unknown}
     return [
         row | waiting if _is_later(row["delivered_at"], instant) else row
         for row in rows
@@ -82,4 +85,4 @@ def _is_later(at: datetime | None, instant: datetime) -> bool:
 
 
 def _is_firing(transition: Mapping[str, Any]) -> bool:
-    return transition["transition"].startswith("FIRING")
+    return TransitionName(transition["transition"]).kind == TransitionKind.FIRING

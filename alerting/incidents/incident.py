@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from alerting.rules.matching import OWN_LABELS
+from alerting.states import IncidentState, TransitionKind, TransitionName
 
-FIRING = ("FIRING", "ACKNOWLEDGED")
+FIRING = (IncidentState.FIRING, IncidentState.ACKNOWLEDGED)
 """States of an incident that people are notified of."""
 
-OPEN = ("PENDING", *FIRING)
+OPEN = (IncidentState.PENDING, *FIRING)
 """States of an incident that is not resolved."""
 
 
@@ -23,12 +24,17 @@ class Transition(msgspec.Struct, frozen=True):
     """A change of an incident's state that people are notified of.
 
     Attributes:
-        transition: ``FIRING`` | ``RESOLVED``, with ``_2``, ``_3``, ... after it reopened.
-        at: the observation that caused it.
+        transition: its name.
+        at: the observation, or the action of a person, that caused it.
     """
 
-    transition: str
+    transition: TransitionName
     at: datetime
+
+    @property
+    def kind(self) -> TransitionKind:
+        """The change."""
+        return self.transition.kind
 
 
 class Incident(msgspec.Struct, frozen=True, dict=True):
@@ -38,7 +44,7 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
     rule: str
     subject: str
     severity: str
-    state: str
+    state: IncidentState
     opened_at: datetime
     kind: str
     observed_at: datetime
@@ -85,9 +91,9 @@ class Incident(msgspec.Struct, frozen=True, dict=True):
     @property
     def acknowledgement(self) -> Transition | None:
         """The acknowledgement that services can be sent; None unless it is acknowledged."""
-        if self.state != "ACKNOWLEDGED" or self.acknowledged_at is None:
+        if self.state != IncidentState.ACKNOWLEDGED or self.acknowledged_at is None:
             return None
-        name = f"ACKNOWLEDGED_{self.reopened + 1}" if self.reopened else "ACKNOWLEDGED"
+        name = TransitionName.of(TransitionKind.ACKNOWLEDGED, self.reopened + 1)
         return Transition(name, self.acknowledged_at)
 
     @cached_property

@@ -23,6 +23,7 @@ from alerting.incidents.inhibition import HIDDEN, apply_inhibition
 from alerting.rules.base import AppliedRule, BaseRule
 from alerting.rules.inhibitions import Inhibition
 from alerting.rules.kinds import KINDS, PIPELINE
+from alerting.states import IncidentState, TransitionKind, TransitionName
 from lake.window import MICROSECOND
 
 NO_RULE = "no rule applies to it any more"
@@ -149,10 +150,10 @@ def after_true(incident: Incident | None, alert: Alert, applied: AppliedRule) ->
     lasted = alert.observed_at - _streak_start(counted)
     if not applied.for_.reached(counted.streak, lasted):
         return counted
-    reopened = counted.reopened + (counted.state == "RESOLVED")
+    reopened = counted.reopened + (counted.state == IncidentState.RESOLVED)
     return replace(
-        _with_transition(counted, "FIRING", alert.observed_at, reopened),
-        state="FIRING",
+        _with_transition(counted, TransitionKind.FIRING, alert.observed_at, reopened),
+        state=IncidentState.FIRING,
         fired_at=counted.fired_at or alert.observed_at,
         resolved_at=None,
         acknowledged_at=None,
@@ -178,10 +179,10 @@ def after_untrue(
     """
     if observed_at <= incident.observed_at:
         return incident
-    if incident.state == "PENDING":
+    if incident.state == IncidentState.PENDING:
         return None
     observed = replace(incident, observed_at=observed_at)
-    if incident.state == "RESOLVED":
+    if incident.state == IncidentState.RESOLVED:
         return replace(observed, streak=0, streak_at=None)
     counted = _with_longer_streak(observed, observed_at)
     lasted = observed_at - _streak_start(counted)
@@ -192,11 +193,11 @@ def after_untrue(
 
 def resolved(incident: Incident, at: datetime) -> Incident | None:
     """Return the incident as resolved; None when it never fired."""
-    if incident.state == "PENDING":
+    if incident.state == IncidentState.PENDING:
         return None
     return replace(
-        _with_transition(incident, "RESOLVED", at, incident.reopened),
-        state="RESOLVED",
+        _with_transition(incident, TransitionKind.RESOLVED, at, incident.reopened),
+        state=IncidentState.RESOLVED,
         resolved_at=at,
         suppressed_by=None,
         streak=0,
@@ -239,7 +240,7 @@ def acknowledged(incident: Incident, by: str, at: datetime, because: str = "") -
         raise ValueError(f"incident {incident.incident_id} is {incident.state}, not FIRING")
     return replace(
         incident,
-        state="ACKNOWLEDGED",
+        state=IncidentState.ACKNOWLEDGED,
         acknowledged_at=at,
         acknowledged_by=by,
         acknowledge_reason=because or None,
@@ -284,7 +285,7 @@ def _opened(alert: Alert, applied: AppliedRule) -> Incident:
         rule=alert.rule,
         subject=alert.subject,
         severity=alert.severity,
-        state="PENDING",
+        state=IncidentState.PENDING,
         opened_at=alert.observed_at,
         cluster=alert.row.get("cluster"),
         kind=rule.kind,
@@ -337,6 +338,8 @@ def _streak_start(incident: Incident) -> datetime:
     return incident.streak_at or incident.observed_at
 
 
-def _with_transition(incident: Incident, state: str, at: datetime, reopened: int) -> Incident:
-    name = f"{state}_{reopened + 1}" if reopened else state
+def _with_transition(
+    incident: Incident, kind: TransitionKind, at: datetime, reopened: int
+) -> Incident:
+    name = TransitionName.of(kind, reopened + 1)
     return replace(incident, transitions=(*incident.transitions, Transition(name, at)))

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
+from jinja2 import TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BeforeValidator, Field, field_validator
 
 from alerting.rules.inhibitions import Names
 from alerting.rules.matching import IncidentMatch
-from alerting.rules.templates import checked
 from settings.durations import positive_seconds
 from settings.durations import seconds as any_seconds
 from settings.fields import Strict, as_tuple
@@ -16,6 +17,10 @@ DEFAULT_RECEIVER = "default"
 
 EVERY_LABEL = "..."
 """Value of ``group_by`` by which each combination of labels is a group of its own."""
+
+TEMPLATES = ImmutableSandboxedEnvironment(autoescape=False, trim_blocks=True, lstrip_blocks=True)
+"""Jinja2 in a sandbox with access to plain values only. Messages are text, so nothing is escaped;
+values are never read as templates."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _DURATION = {"json_schema_input_type": Annotated[str, Field(pattern=r"^\d")] | float}
@@ -74,6 +79,15 @@ def _webhook(value: Any) -> Any:
     return {"url": value} if isinstance(value, str) else value
 
 
+def _template(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            TEMPLATES.parse(value)
+        except TemplateSyntaxError as error:
+            raise ValueError(f"no template: {error.message} (its line {error.lineno})") from error
+    return value
+
+
 class Receiver(Strict, frozen=True):
     """A person or team to notify, with addresses. Any field may be a secret, so none is shown.
 
@@ -95,8 +109,8 @@ class Receiver(Strict, frozen=True):
         tuple[Annotated[WebhookTarget, BeforeValidator(_webhook)], ...], BeforeValidator(as_tuple)
     ] = ()
     language: Annotated[str, Field(pattern="^(en|zh)$")] = "en"
-    title: Annotated[str | None, BeforeValidator(checked)] = None
-    body: Annotated[str | None, BeforeValidator(checked)] = None
+    title: Annotated[str | None, BeforeValidator(_template)] = None
+    body: Annotated[str | None, BeforeValidator(_template)] = None
 
     @field_validator("name")
     @classmethod

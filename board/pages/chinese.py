@@ -4,9 +4,9 @@ from pathlib import Path
 
 import yaml
 
-from alerting.delivery.chinese import FILE
+from alerting.delivery.templates import CHINESE_FILE
 
-FILES = [FILE, *sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))]
+FILES = [CHINESE_FILE, *sorted((Path(__file__).parent.parent / "templates").glob("zh*.yaml"))]
 
 CHINESE: dict[str, str] = {
     text: words

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alerting.delivery.due import Entry
 from alerting.delivery.messages import Notification
+from alerting.delivery.notification_log import Entry
 from alerting.incidents.incident import Incident, Transition, incident_id
+from alerting.states import TransitionName
 from lake.catalog import Lake
 from lake.tables.alerting import NOTIFICATIONS
 
@@ -62,7 +63,9 @@ def incident(
         labels={"team": "billing"},
         snapshot_ids=("s0", "s1"),
         evidence=json.dumps(evidence),
-        transitions=tuple(Transition(state, minute(number)) for state, number in states),
+        transitions=tuple(
+            Transition(TransitionName(state), minute(number)) for state, number in states
+        ),
     )
     return replace(made, **other)
 
@@ -71,7 +74,13 @@ FIRING, RESOLVED = incident(("FIRING", 0)), incident(("FIRING", 0), ("RESOLVED",
 
 
 def entry(transition: str, at: float, **other: Any) -> Entry:
-    return Entry(FIRING.incident_id, transition, "hook", minute(at), **other)
+    return Entry(
+        incident_id=FIRING.incident_id,
+        transition=TransitionName(transition),
+        channel="hook",
+        transition_at=minute(at),
+        **other,
+    )
 
 
 DONE = {"status": "DELIVERED", "attempts": 1, "delivered_at": minute(1)}

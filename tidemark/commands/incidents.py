@@ -59,7 +59,7 @@ def show(
 ) -> None:
     """Print one incident: the message, its evidence and its notifications."""
     from alerting.delivery.messages import Notification, text
-    from alerting.delivery.records import notifications_of
+    from alerting.delivery.notification_log import notifications_of
 
     lake = _lake()
     incident = _one(lake, incident_id)
@@ -69,8 +69,10 @@ def show(
         echo(to_json(_row(incident) | {"notifications": notifications, "queues": queues}))
         return
     from alerting.incidents.incident import Transition
+    from alerting.states import IncidentState, TransitionKind, TransitionName
 
-    state = "RESOLVED" if incident.state == "RESOLVED" else "FIRING"
+    is_over = incident.state == IncidentState.RESOLVED
+    state = TransitionName(TransitionKind.RESOLVED if is_over else TransitionKind.FIRING)
     last = incident.transitions[-1] if incident.transitions else None
     echo(text(Notification(incident, last or Transition(state, incident.observed_at))))
     echo(f"State: {incident.state}")
@@ -258,12 +260,13 @@ def _row(incident: "Incident") -> dict[str, Any]:
 
 def _mute_reasons(lake: "Lake") -> Callable[["Incident"], str | None]:
     """Return the `mute_reason` of an incident by the present silences and rules."""
-    from alerting.delivery.silences import mute_reasons
+    from alerting.delivery.silences import mute_reason, mutes
     from alerting.delivery.silences import silences as known
     from alerting.rules.files import rules_path, valid_rules
 
     rules, _ = valid_rules(rules_path(invocation().settings.rules))
-    return mute_reasons(known(lake.shared.state), rules)
+    present = mutes(known(lake.shared.state), rules)
+    return lambda incident: mute_reason(incident, present, datetime.now(UTC))
 
 
 def _queues(lake: "Lake", incident: "Incident") -> list[dict[str, Any]]:

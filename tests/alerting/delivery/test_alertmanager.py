@@ -18,6 +18,7 @@ from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
 from alerting.rules.files import read_rule_set
+from alerting.states import TransitionName
 from settings.notifications import NotificationSettings
 from tests.support.notified_incidents import incident
 from tests.support.servers import free_port
@@ -72,7 +73,9 @@ def alertmanager(tmp_path: Path) -> Iterator[str]:
 def firing(group: str) -> Incident:
     now = datetime.now(UTC)
     made = incident(("FIRING", 0), group=group)
-    return replace(made, fired_at=now, opened_at=now, transitions=(Transition("FIRING", now),))
+    return replace(
+        made, fired_at=now, opened_at=now, transitions=(Transition(TransitionName("FIRING"), now),)
+    )
 
 
 def test_alerts_fire_are_acknowledged_and_end(lake, tmp_path: Path, alertmanager: str):

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from alerting.delivery.channels import AppriseChannel
 from alerting.delivery.messages import MOST_IN_FULL
+from alerting.delivery.notification_log import notifications_of
 from alerting.delivery.outbox import deliver
 from alerting.delivery.receivers import DAY, open_channels
-from alerting.delivery.records import notifications_of
 from alerting.incidents.incident import Incident, Transition, incident_id
 from alerting.incidents.life_cycle import acknowledged, resolved
 from alerting.incidents.repository import save
+from alerting.states import TransitionName
 from lake.catalog import Lake
 from settings.notifications import NotificationSettings
 from tests.support.notification_servers import Webhook, mailbox, serve
@@ -50,7 +51,7 @@ def incident(group: str, at: float, severity: str = "warning", rule: str = "lag-
         fired_at=hour(at),
         last_value=1500.0,
         peak_value=1500.0,
-        transitions=(Transition("FIRING", hour(at)),),
+        transitions=(Transition(TransitionName("FIRING"), hour(at)),),
     )
 
 
@@ -71,7 +72,7 @@ def digests(
 ) -> int:
     """Return how many digests were sent at that hour."""
     result = deliver(
-        lake, [AppriseChannel(url, every)], lambda incident: reason, clock=lambda: hour(at)
+        lake, [AppriseChannel(url, every)], [lambda incident, now: reason], clock=lambda: hour(at)
     )
     return len(result.delivered)
 
@@ -199,9 +200,9 @@ def test_a_reopened_incident_is_one_line_of_the_digest(lake, webhook):
         incident("back", 1),
         reopened=1,
         transitions=(
-            Transition("FIRING", hour(1)),
-            Transition("RESOLVED", hour(2)),
-            Transition("FIRING_2", hour(3)),
+            Transition(TransitionName("FIRING"), hour(1)),
+            Transition(TransitionName("RESOLVED"), hour(2)),
+            Transition(TransitionName("FIRING_2"), hour(3)),
         ),
     )
     save(lake, [], [back])

@@ -7,7 +7,7 @@ import pytest
 from apprise.plugins.pagerduty import PAGERDUTY_API_LOOKUP
 
 from alerting.delivery import http_channels
-from alerting.delivery.channels import AppriseChannel, ChannelError
+from alerting.delivery.channels import AppriseChannel, Channel, ChannelError
 from alerting.delivery.heartbeat import heartbeat
 from alerting.delivery.http_channels import AlertmanagerChannel, WebhookChannel
 from alerting.delivery.messages import Notification
@@ -24,13 +24,10 @@ OK = b"HTTP/1.1 200 OK\r\n"
 UNUSABLE = ("http://a..b/s3cret", "http://eve:\u5bc6\u7801s3cret@127.0.0.1/x")
 
 
-class Broken:
+class Broken(Channel):
     """A channel with a defect, which names what it was given."""
 
     name = "broken"
-    every = None
-    one_by_one = pages = acknowledges = False
-    receiver = None
 
     def send(self, notifications: object) -> None:
         raise OSError("http://eve:s3cret@127.0.0.1")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from alerting.delivery.channels import AppriseChannel
-from alerting.delivery.open_notifications import OpenNotifications
+from alerting.delivery.notification_log import OpenNotifications
 from alerting.delivery.outbox import deliver
-from alerting.delivery.silences import mute_reasons
+from alerting.delivery.silences import mutes
 from alerting.incidents.incident import Alert, Evaluation
 from alerting.incidents.repository import advance_incidents, save
 from alerting.rules.files import DEFAULT_RULES, load_rules
@@ -60,7 +60,7 @@ def test_a_broker_outage_is_notified_without_inhibited_incidents(lake, webhook):
     for number in range(9):
         advance_incidents(lake, [evaluation(number)], rules.values(), all_rules=True)
         hook = AppriseChannel(webhook.url)
-        deliver(lake, [hook], mute_reasons((), rules.values()), clock(number + 0.1))
+        deliver(lake, [hook], mutes((), rules.values()), clock(number + 0.1))
     assert [message["title"] for message in webhook.received] == [
         f"[critical] FIRING broker-down: {broker}",
         f"[critical] RESOLVED broker-down: {broker}",

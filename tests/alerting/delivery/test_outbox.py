@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alerting.delivery.channels import AppriseChannel, LogChannel
+from alerting.delivery.channels import AppriseChannel, Channel, LogChannel
 from alerting.delivery.outbox import deliver
 from alerting.delivery.receivers import open_channels
 from alerting.incidents.repository import save
@@ -84,7 +84,7 @@ def test_a_failing_channel_delays_no_other_and_is_retried(
 def test_a_notification_pending_for_days_is_still_sent(lake, webhook, gone):
     save(lake, [], [FIRING])
     reason = "silenced"
-    deliver(lake, [AppriseChannel(webhook.url)], lambda incident: reason, clock(1))
+    deliver(lake, [AppriseChannel(webhook.url)], [lambda incident, now: reason], clock(1))
     (row,) = rows(lake).values()
     assert (row["status"], row["attempts"], row["last_error"]) == ("PENDING", 0, reason)
     deliver(lake, [AppriseChannel(webhook.url)], clock=clock(3 * 1440))
@@ -94,11 +94,8 @@ def test_a_notification_pending_for_days_is_still_sent(lake, webhook, gone):
 def test_only_one_process_delivers_at_a_time(lake, webhook):
     save(lake, [], [FIRING])
 
-    class Nested:
+    class Nested(Channel):
         name = "nested"
-        every = None
-        one_by_one = False
-        pages = False
 
         def send(self, notifications: object) -> None:
             assert deliver(lake, [AppriseChannel(webhook.url)], clock=clock(1)).notifications == 0

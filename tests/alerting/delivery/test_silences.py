@@ -11,6 +11,7 @@ from alerting.delivery.silences import (
     Silence,
     SilenceError,
     mute_reason,
+    mutes,
     silence,
     silences,
     unsilence,
@@ -34,7 +35,7 @@ def test_a_silence_mutes_what_it_matches_until_it_ends(lake):
     other = incident(("FIRING", 0), group="audit")
 
     def why(one: Incident, number: float) -> str | None:
-        return mute_reason(one, silences(lake.shared.state), {}, minute(number))
+        return mute_reason(one, mutes(silences(lake.shared.state), ()), minute(number))
 
     assert why(FIRING, 1) == "silenced by eve until 2026-11-19T13:00:00+00:00"
     assert why(FIRING, 60) is None
@@ -49,7 +50,7 @@ def test_who_ends_a_silence_and_why_is_kept(lake):
     )
     assert silences(lake.shared.state) == [ended]
     assert ended.state(minute(20)) == "ENDED"
-    assert mute_reason(FIRING, [ended], {}, minute(21)) is None
+    assert mute_reason(FIRING, mutes([ended], ()), minute(21)) is None
     for other in (made.silence_id, "none"):
         with pytest.raises(SilenceError, match="no silence"):
             unsilence(lake.shared, other, "bob", now=minute(30))
@@ -121,13 +122,13 @@ def test_a_silence_by_a_missing_column_does_not_match():
 def test_quiet_hours_mute_in_their_own_time_zone(tmp_path, hours: str, is_muted: bool):
     file = tmp_path / "rules.yaml"
     file.write_text(f"rules:\n  - {{name: lag, kind: lag, threshold: 1, quiet_hours: {hours}}}\n")
-    rules = {rule.name: rule for rule in load_rules(file)}
+    rules = load_rules(file)
     expected = "in quiet hours" if is_muted else None
-    assert mute_reason(FIRING, [], rules, NOON) == expected
+    assert mute_reason(FIRING, mutes([], rules), NOON) == expected
 
 
 def test_an_inhibited_incident_is_muted():
-    assert mute_reason(replace(FIRING, suppressed_by="abc"), [], {}, NOON) == (
+    assert mute_reason(replace(FIRING, suppressed_by="abc"), mutes([], ()), NOON) == (
         "inhibited by incident abc"
     )
 

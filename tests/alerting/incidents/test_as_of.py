@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from alerting.incidents.as_of import notifications_as_of, row_as_of
 from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.life_cycle import acknowledged, closed
+from alerting.states import TransitionName
 from lake.typed_rows import plain_rows
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -24,7 +25,7 @@ def incident() -> Incident:
         incident_id="0" * 16, rule="lag-high", subject="shop/mailer/orders", severity="warning",
         state="FIRING", opened_at=NOON, kind="lag", observed_at=minute(9), last_true_at=minute(4),
         fired_at=minute(2), last_value=9.0, observations=5, transitions=(
-            Transition("FIRING", minute(2)),
+            Transition(TransitionName("FIRING"), minute(2)),
         ),
         evidence=json.dumps({"row": {"consumer_group": "mailer", "lag": 9}, "runbook": "r"}),
     )  # fmt: skip
@@ -35,7 +36,7 @@ def incident() -> Incident:
 
 def reopened() -> Incident:
     """The same, which fired again at 15."""
-    transitions = (*incident().transitions, Transition("FIRING_2", minute(15)))
+    transitions = (*incident().transitions, Transition(TransitionName("FIRING_2"), minute(15)))
     return replace(incident(), state="FIRING", resolved_at=None, resolved_by=None, reopened=1,
                    acknowledged_at=None, acknowledged_by=None, acknowledge_reason=None,
                    resolve_reason=None, last_true_at=minute(16), observed_at=minute(16),

@@ -7,6 +7,7 @@ import pytest
 
 from alerting.incidents.incident import Incident, Transition
 from alerting.incidents.repository import save
+from alerting.states import TransitionName
 from lake.catalog import Lake
 
 NOW = datetime.now(UTC)
@@ -30,7 +31,7 @@ def incident(name: str, state: str = "FIRING", severity: str = "warning") -> Inc
         last_value=50.0,
         peak_value=90.0,
         evidence=json.dumps({"row": {"cluster": "lab", "consumer_group": name, "topic": "orders"}}),
-        transitions=(Transition("FIRING", NOW),),
+        transitions=(Transition(TransitionName("FIRING"), NOW),),
     )
 
 
