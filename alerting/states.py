@@ -13,7 +13,7 @@ class IncidentState(StrEnum):
     RESOLVED = "RESOLVED"
 
 
-class DeliveryStatus(StrEnum):
+class NotificationStatus(StrEnum):
     """The state of a notification on a channel, as ``alerting.notifications.status`` has it."""
 
     PENDING = "PENDING"

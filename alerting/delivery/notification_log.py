@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from alerting.incidents.incident import Incident, Transition
-from alerting.states import DeliveryStatus, TransitionKind, TransitionName
+from alerting.states import NotificationStatus, TransitionKind, TransitionName
 from lake.catalog import Lake
 from lake.conditions import not_before, one_of
 from lake.state import State
@@ -40,7 +40,7 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
     transition: TransitionName
     channel: str
     transition_at: datetime
-    status: DeliveryStatus = DeliveryStatus.PENDING
+    status: NotificationStatus = NotificationStatus.PENDING
     attempts: int = 0
     delivered_at: datetime | None = None
     next_attempt_at: datetime | None = None
@@ -86,7 +86,7 @@ class Entry(_Columns, frozen=True, kw_only=True):
     @property
     def is_delivered(self) -> bool:
         """Whether the channel accepted it."""
-        return self.status == DeliveryStatus.DELIVERED
+        return self.status == NotificationStatus.DELIVERED
 
     @property
     def first_at(self) -> datetime | None:
@@ -104,7 +104,7 @@ def _common(columns: _Columns) -> dict[str, Any]:
 
 
 def _entry(row: _Row) -> Entry:
-    if row.status == DeliveryStatus.WITHHELD:
+    if row.status == NotificationStatus.WITHHELD:
         return Entry(**_common(row), withheld=row.last_error)
     if row.attempts:
         return Entry(**_common(row), failure=row.last_error)
@@ -177,7 +177,7 @@ def _read_open(lake: Lake) -> frozenset[ChannelIncident]:
 
 
 def _is_open(transition: TransitionName, status: str) -> bool:
-    return status == DeliveryStatus.DELIVERED and transition.kind == TransitionKind.FIRING
+    return status == NotificationStatus.DELIVERED and transition.kind == TransitionKind.FIRING
 
 
 class NotificationLog:

@@ -39,7 +39,7 @@ from alerting.delivery.stages import (
 from alerting.incidents.incident import FIRING, Incident
 from alerting.incidents.repository import find, from_rows
 from alerting.rules.routing import Routing
-from alerting.states import DeliveryStatus
+from alerting.states import NotificationStatus
 from lake.catalog import Lake
 from lake.conditions import all_of, any_of, not_before, one_of
 from lake.leases import NOTIFIER, Lease
@@ -188,7 +188,7 @@ def _incidents(
         conditions.append(not_before("written_at", min(known)))
     read = from_rows(lake.read(INCIDENTS, any_of(*conditions)))
     by_id = {incident.incident_id: incident for incident in read}
-    pending = all_of(one_of("status", [DeliveryStatus.PENDING]), one_of("channel", channels))
+    pending = all_of(one_of("status", [NotificationStatus.PENDING]), one_of("channel", channels))
     columns = ("incident_id", "next_attempt_at")
     # Old incidents are expensive to find, so only those whose attempt is due are read.
     others = {

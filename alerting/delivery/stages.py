@@ -25,7 +25,7 @@ from alerting.delivery.pagers import no_page_for
 from alerting.delivery.silences import Mute
 from alerting.incidents.incident import Incident, Transition
 from alerting.rules.routing import Node
-from alerting.states import DeliveryStatus, IncidentState, TransitionKind, TransitionName
+from alerting.states import IncidentState, NotificationStatus, TransitionKind, TransitionName
 
 LATE_AFTER = timedelta(hours=1)
 """Time after the resolution of an incident from which it only goes into a summary."""
@@ -153,7 +153,7 @@ def not_sent_yet_or_repeated(candidate: Candidate, now: datetime) -> Outcome:
     Digests repeat every open incident. A route repeats a firing one without an acknowledgement.
     """
     entry = candidate.entry
-    if entry.status == DeliveryStatus.PENDING:
+    if entry.status == NotificationStatus.PENDING:
         return candidate
     if not (entry.is_delivered and candidate.is_latest and entry.next_attempt_at):
         return None
@@ -287,7 +287,7 @@ def after_retry_pause(candidate: Candidate, now: datetime) -> Outcome:
 
 def not_sent_yet(candidate: Candidate, now: datetime) -> Outcome:
     """Pass what the channel has not got."""
-    return candidate if candidate.entry.status == DeliveryStatus.PENDING else None
+    return candidate if candidate.entry.status == NotificationStatus.PENDING else None
 
 
 def still_acknowledged(candidate: Candidate, now: datetime) -> Outcome:
@@ -456,7 +456,7 @@ class Stages:
     ) -> Candidate:
         recorded = self.entries.get((incident.incident_id, transition.transition))
         entry = recorded or Entry.new(incident, transition, self.channel.name)
-        is_unattempted = entry.status == DeliveryStatus.PENDING and not entry.attempts
+        is_unattempted = entry.status == NotificationStatus.PENDING and not entry.attempts
         if recorded is None or (is_unattempted and not self.channel.every):
             # The instant that a group gave is computed again.
             entry = replaced(entry, next_attempt_at=digest_end(self.channel, now))
@@ -509,7 +509,7 @@ def changed_entry(candidate: Candidate, outcome: Outcome) -> Entry | None:
     if isinstance(outcome, Waiting):
         entry = outcome.entry
     elif isinstance(outcome, Withheld):
-        status, reason = DeliveryStatus.WITHHELD, outcome.reason
+        status, reason = NotificationStatus.WITHHELD, outcome.reason
         entry = replaced(candidate.entry, status=status, withheld=reason, muted=None, failure=None)
     recorded = candidate.recorded
     return entry if entry and (recorded is None or entry.row() != recorded.row()) else None
@@ -578,7 +578,7 @@ def attempted(candidate: Candidate, now: datetime, failure: str | None) -> Entry
         return replaced(entry, failure=failure, next_attempt_at=now + pause)
     return replaced(
         entry,
-        status=DeliveryStatus.DELIVERED,
+        status=NotificationStatus.DELIVERED,
         delivered_at=now,
         first_delivered_at=entry.first_at or now,
         repeats=candidate.notification.repeat,

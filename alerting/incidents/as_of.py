@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from alerting.rules.matching import OWN_LABELS
-from alerting.states import DeliveryStatus, IncidentState, TransitionKind, TransitionName
+from alerting.states import IncidentState, NotificationStatus, TransitionKind, TransitionName
 
 _OF_NEWEST_ALERT = (
     *("last_value", "last_value_bound", "peak_value", "peak_value_bound"),
@@ -46,7 +46,7 @@ def row_as_of(row: Mapping[str, Any], instant: datetime) -> dict[str, Any]:
 def notifications_as_of(rows: list[dict[str, Any]], instant: datetime) -> list[dict[str, Any]]:
     """Return the notifications of transitions until an instant; those delivered later wait then."""
     unknown = dict.fromkeys(("delivered_at", "attempts", "last_error"))
-    waiting = {"status": DeliveryStatus.PENDING, **unknown}
+    waiting = {"status": NotificationStatus.PENDING, **unknown}
     return [
         row | waiting if _is_later(row["delivered_at"], instant) else row
         for row in rows

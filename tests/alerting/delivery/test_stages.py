@@ -31,7 +31,7 @@ from alerting.delivery.stages import (
 from alerting.incidents.incident import Incident
 from alerting.incidents.repository import save
 from alerting.rules.routing import Node
-from alerting.states import DeliveryStatus, TransitionKind
+from alerting.states import NotificationStatus, TransitionKind
 from lake.tables.alerting import NOTIFICATIONS
 from tests.support.notified_incidents import (
     DONE,
@@ -270,7 +270,7 @@ def test_a_route_repeats_a_firing_notification():
     [
         ({"attempts": 1}, "failure"),
         ({}, "muted"),
-        ({"status": DeliveryStatus.WITHHELD, "attempts": 1}, "withheld"),
+        ({"status": NotificationStatus.WITHHELD, "attempts": 1}, "withheld"),
     ],
 )
 def test_last_error_is_read_as_one_of_three(lake, columns: dict[str, Any], meaning: str):
