@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 Record = TypeVar("Record", bound=msgspec.Struct)
+Value = TypeVar("Value")
 
 
 def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
@@ -22,8 +23,7 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
 
     Args:
         rows: with a column for each field; other columns are ignored.
-        kind: the type of the structs; a field that may be NULL has a default. A class of its own is
-            made from the text of the column.
+        kind: the type of the structs; a field that may be NULL has a default.
 
     Raises:
         msgspec.ValidationError: when a value is not of its field's type.
@@ -33,7 +33,16 @@ def typed_rows(rows: pa.Table, kind: type[Record]) -> list[Record]:
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in zip(*columns_of(rows, names), strict=True)
     ]
-    return msgspec.convert(known, list[kind], dec_hook=lambda own, text: own(text))
+    return converted(known, list[kind])
+
+
+def converted(values: Any, kind: type[Value]) -> Value:
+    """Return plain values as a type, of which a class of its own is made from its text.
+
+    Raises:
+        msgspec.ValidationError: when a value is not of its field's type.
+    """
+    return msgspec.convert(values, kind, dec_hook=lambda own, text: own(text))
 
 
 def columns_of(rows: pa.Table, names: Sequence[str]) -> list[list[Any]]:

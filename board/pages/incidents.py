@@ -23,6 +23,7 @@ from board.pages.sparklines import sparkline
 from board.pages.timeline import steps
 from board.responses import ProblemError
 from lake.tables import progress
+from lake.typed_rows import converted
 from lake.window import MICROSECOND, Window
 
 router = APIRouter(include_in_schema=False)
@@ -128,7 +129,7 @@ def _as_incident(row: Mapping[str, Any]) -> Incident:
     """Return a row that pages show as the incident that messages are made of."""
     evidence = msgspec.json.encode(row["evidence"]).decode()
     known = {name: row[name] for name in Incident.__struct_fields__ if row.get(name) is not None}
-    return msgspec.convert(known | {"evidence": evidence}, Incident)
+    return converted(known | {"evidence": evidence}, Incident)
 
 
 def _around(incident: Mapping[str, Any], now: datetime) -> Window:

@@ -5,7 +5,7 @@ import pytest
 
 from alerting.incidents.incident import Transition
 from alerting.states import TransitionKind, TransitionName
-from lake.typed_rows import plain_rows
+from lake.typed_rows import converted, plain_rows
 from tests.support.notified_incidents import NOON
 
 
@@ -34,6 +34,4 @@ def test_another_text_is_no_name(stored: str):
 
 def test_a_row_without_a_known_kind_is_refused():
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(
-            {"transition": "OPENED", "at": NOON}, Transition, dec_hook=lambda own, text: own(text)
-        )
+        converted({"transition": "OPENED", "at": NOON}, Transition)
