@@ -30,30 +30,10 @@ MOST_ROWS = 100_000
 """Rows that are evaluated at a time for incidents; their outcomes must fit into memory."""
 
 
-def evaluated_rules(rules: Sequence[Rule]) -> list[EvaluatedRule]:
+def evaluated_rules(rules: Sequence[Rule]) -> list[AppliedRule]:
     """Return the rules, and their overrides, that are evaluated on snapshots."""
     applied_rules = [applied for rule in rules for applied in rule.applied_rules()]
-    return [evaluated_rule(applied) for applied in applied_rules if applied.source in SOURCES]
-
-
-def evaluated_rule(applied: AppliedRule) -> EvaluatedRule:
-    """Return the form of a rule, or of one of its overrides, that is evaluated."""
-    rule = applied.rule
-    return EvaluatedRule(
-        name=rule.name,
-        kind=rule.kind,
-        source=applied.source,
-        severity=applied.severity,
-        value=rule.value,
-        threshold=applied.threshold,
-        condition=applied.holds,
-        matches=applied.matches,
-        excludes=applied.unless,
-        words=rule.words,
-        description=rule.description,
-        runbook=rule.runbook,
-        labels=applied.labels,
-    )
+    return [applied for applied in applied_rules if applied.source in SOURCES]
 
 
 def outages_before(

@@ -34,7 +34,7 @@ class AppliedRule:
         for_: how long it has to be true until its incident fires.
         clear_for: how long it has to be untrue until its incident resolves.
         matches: conditions of which a subject has to match all.
-        unless: conditions of earlier overrides, of which a subject must match none.
+        excludes: conditions of earlier overrides, of which a subject must match none.
         labels: names and values that its incidents carry.
     """
 
@@ -44,8 +44,18 @@ class AppliedRule:
     for_: Span
     clear_for: Span
     matches: tuple[Match, ...]
-    unless: tuple[Match, ...] = ()
+    excludes: tuple[Match, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the rule."""
+        return self.rule.name
+
+    @property
+    def kind(self) -> str:
+        """The kind of the rule."""
+        return self.rule.kind
 
     @property
     def source(self) -> str:
@@ -53,7 +63,32 @@ class AppliedRule:
         return self.rule.kind_definition.source
 
     @property
-    def holds(self) -> str:
+    def about_group(self) -> bool:
+        """Whether only one row of a group is evaluated."""
+        return self.rule.kind_definition.about_group
+
+    @property
+    def value(self) -> str:
+        """SQL of the number that is compared."""
+        return self.rule.value
+
+    @property
+    def words(self) -> str:
+        """The statement of notifications when it is true."""
+        return self.rule.words
+
+    @property
+    def description(self) -> str:
+        """Its meaning in a sentence."""
+        return self.rule.description
+
+    @property
+    def runbook(self) -> str | None:
+        """The address of its runbook."""
+        return self.rule.runbook
+
+    @property
+    def condition(self) -> str:
         """SQL of whether it is true of a row of the rule's source; NULL = unknown."""
         kind = self.rule.kind_definition
         compared = f"({self.rule.value}) {'<' if kind.below else '>'} {self.threshold!r}D"
@@ -66,7 +101,7 @@ class AppliedRule:
     def applies_to(self, columns: Mapping[str, Any]) -> bool:
         """Return whether it applies to a subject with these columns."""
         return all(fits(match, columns) for match in self.matches) and not any(
-            fits(match, columns) for match in self.unless
+            fits(match, columns) for match in self.excludes
         )
 
 
@@ -195,9 +230,9 @@ class GroupRule(BaseRule, Generic[_T], frozen=True):
                         for_=override.for_ or own.for_,
                         clear_for=override.clear_for or own.clear_for,
                         matches=(*own.matches, match),
-                        unless=before,
+                        excludes=before,
                         labels={**own.labels, **override.labels},
                     )
                 )
             before = (*before, match)
-        return [*found, replace(own, unless=before)]
+        return [*found, replace(own, excludes=before)]

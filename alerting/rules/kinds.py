@@ -35,6 +35,8 @@ class Kind:
         part_suffices: whether a comparison that is true of the known part of an incomplete row is
             true of the whole row.
         for_observations: observations in a row until an incident fires, unless the rule sets it.
+        about_group: whether the number is of the whole group and repeated in the rows of all its
+            topics. Only one of the rows that a rule applies to is evaluated.
         about_backlog: whether it is about waiting messages. Notifications then also name the worst
             queue, the oldest waiting message and the reason of the group's health.
         certain: whether it is true whatever an unreachable broker would report. Such a broker then
@@ -54,6 +56,7 @@ class Kind:
     below: bool = False
     part_suffices: bool = True
     for_observations: int = 1
+    about_group: bool = False
     about_backlog: bool = True
     certain: bool = False
     cause: str = ""
@@ -81,10 +84,6 @@ def _of_members(number: str) -> str:
     """
     return f"CASE WHEN NOT online THEN 0 WHEN assigned_queues > 0 THEN coalesce({number}, 0) END"
 
-
-_OF_GROUP = "speaks_for_group"
-"""Numbers of the whole group are in the rows of all its topics. Only one of those that the rule
-applies to is evaluated, the retry topic's where it is among them."""
 
 USUAL_REDELIVERIES = 0.1
 """Share of a group's messages that may be redelivered while handling is healthy as a whole."""
@@ -200,7 +199,7 @@ KINDS = {
         "retry_lag_growth",
         "messages",
         "{value} more wait for another attempt",
-        condition=_OF_GROUP,
+        about_group=True,
         hint="Handling fails again and again: check the clients' log and the services they "
         "depend on, before the messages go to the dead-letter topic.",
         for_observations=3,
@@ -210,7 +209,8 @@ KINDS = {
         "redelivered_tps * 60",
         "messages",
         "{value} a minute come back for another attempt",
-        condition=f"{_OF_GROUP} AND coalesce(redelivered_share > {USUAL_REDELIVERIES}, true)",
+        condition=f"coalesce(redelivered_share > {USUAL_REDELIVERIES}, true)",
+        about_group=True,
         about_backlog=False,
         hint="Handling fails, or acknowledgements come too late or are refused: check the clients' "
         "log, and how long handling takes beside the invisible time.",
@@ -221,7 +221,7 @@ KINDS = {
         "dlq_messages_growth",
         "messages",
         "{value} more went to the dead-letter topic",
-        condition=_OF_GROUP,
+        about_group=True,
         about_backlog=False,
         certain=True,
         hint="Handling failed for good: read the messages of the dead-letter topic, then the log.",
@@ -290,7 +290,7 @@ KINDS = {
         "duplicate_client_ids",
         "",
         "{value} client ids are used by several processes",
-        condition=_OF_GROUP,
+        about_group=True,
         about_backlog=False,
         certain=True,
         words_one="{value} client id is used by several processes",
@@ -303,7 +303,7 @@ KINDS = {
         "CAST(mixed_members AS INT)",
         "",
         "remoting and gRPC members consume in one group",
-        condition=_OF_GROUP,
+        about_group=True,
         about_backlog=False,
         certain=True,
         hint="Members of both kinds do not share messages with each other, so many are consumed "
@@ -316,7 +316,8 @@ KINDS = {
         "",
         "the group has no configuration, and its offsets stay: those on {value} queues of the "
         "topic",
-        condition=f"NOT registered AND {_OF_GROUP}",
+        condition="NOT registered",
+        about_group=True,
         about_backlog=False,
         words_one="the group has no configuration, and its offset stays: that on {value} queue of "
         "the topic",

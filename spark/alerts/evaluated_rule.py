@@ -1,20 +1,20 @@
 """An alert rule as evaluation needs it: SQL of its condition and texts for its evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Protocol
 
 Match = Mapping[str, tuple[str, ...]]
 """Column name to globs (``*``, ``?``), of which one must match."""
 
 
-@dataclass(frozen=True)
-class EvaluatedRule:
+class EvaluatedRule(Protocol):
     """An alert rule as it applies to some subjects; at most one of a name applies to a subject.
 
     Attributes:
         name: unique among the alert rules.
         kind: its kind, for the evidence.
         source: the rows it is evaluated on, a key of `spark.alerts.sources.SOURCES`.
+        about_group: whether only one row of a group is evaluated; see `spark.alerts.speakers`.
         severity: ``critical`` | ``warning`` | ``info``.
         value: SQL of the number it compares.
         threshold: the number that the value is compared with.
@@ -27,16 +27,31 @@ class EvaluatedRule:
         labels: names and values for the message.
     """
 
-    name: str
-    kind: str
-    source: str
-    severity: str
-    value: str
-    threshold: float
-    condition: str
-    matches: tuple[Match, ...]
-    excludes: tuple[Match, ...] = ()
-    words: str = ""
-    description: str = ""
-    runbook: str | None = None
-    labels: Mapping[str, str] | None = None
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def source(self) -> str: ...  # noqa: D102
+    @property
+    def about_group(self) -> bool: ...  # noqa: D102
+    @property
+    def severity(self) -> str: ...  # noqa: D102
+    @property
+    def value(self) -> str: ...  # noqa: D102
+    @property
+    def threshold(self) -> float: ...  # noqa: D102
+    @property
+    def condition(self) -> str: ...  # noqa: D102
+    @property
+    def matches(self) -> tuple[Match, ...]: ...  # noqa: D102
+    @property
+    def excludes(self) -> tuple[Match, ...]: ...  # noqa: D102
+    @property
+    def words(self) -> str: ...  # noqa: D102
+    @property
+    def description(self) -> str: ...  # noqa: D102
+    @property
+    def runbook(self) -> str | None: ...  # noqa: D102
+    @property
+    def labels(self) -> Mapping[str, str]: ...  # noqa: D102

@@ -148,8 +148,8 @@ def _evaluated_on(
     prepared = with_features(own, features, rows)
     prepared = with_growth(prepared, source.key, [rule.condition for rule in rules], outages)
     evidence = [*source.evidence, *(name for feature in features for name in feature.columns)]
-    prepared, rules = with_speakers(prepared, rules)
-    outcomes = F.array(*[_outcome(rule) for rule in rules])
+    prepared, speakers = with_speakers(prepared, rules)
+    outcomes = F.array(*[_outcome(rule, speakers.get(rule.name)) for rule in rules])
     return (
         prepared.where(inside(window))
         .select(
@@ -168,9 +168,15 @@ def _evaluated_on(
     )
 
 
-def _outcome(rule: EvaluatedRule) -> Column:
-    """Return a rule's outcome for a row, NULL where the rule does not apply."""
-    labels = sorted((rule.labels or {}).items())
+def _outcome(rule: EvaluatedRule, speaks: Column | None) -> Column:
+    """Return a rule's outcome for a row, NULL where the rule does not apply.
+
+    Args:
+        rule: the rule.
+        speaks: whether the row speaks for its group; None for a rule about every row.
+    """
+    labels = sorted(rule.labels.items())
+    holds = F.expr(rule.condition)
     return F.when(
         applies(rule),
         F.struct(
@@ -186,7 +192,7 @@ def _outcome(rule: EvaluatedRule) -> Column:
             F.lit(float(rule.threshold)).alias("threshold"),
             F.expr(rule.value).cast("double").alias("value"),
             F.expr(bound_in_sql(rule.value)).alias("value_bound"),
-            F.when(F.col("judgeable"), F.expr(rule.condition))
+            F.when(F.col("judgeable"), holds if speaks is None else holds & speaks)
             .when(~F.col("judgeable"), F.lit(False))
             .alias("holds"),
         ),

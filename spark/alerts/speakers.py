@@ -4,8 +4,7 @@ Such numbers are repeated in the rows of all topics of the group. One alert is e
 evaluated on one of the rows that it applies to, the speaker.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -17,9 +16,6 @@ from rocketmq.names import RETRY_PREFIX
 from spark.alerts.evaluated_rule import EvaluatedRule
 from spark.columns import matches, with_new
 
-SPEAKS = "speaks_for_group"
-"""Column in SQL of an alert rule: whether the row is the speaker of its group."""
-
 
 def applies(rule: EvaluatedRule) -> Column:
     """Return whether a rule applies to a row."""
@@ -29,8 +25,8 @@ def applies(rule: EvaluatedRule) -> Column:
 
 def with_speakers(
     rows: DataFrame, rules: Sequence[EvaluatedRule]
-) -> tuple[DataFrame, list[EvaluatedRule]]:
-    """Add a column for each rule that names `SPEAKS`; return the rules that name it instead.
+) -> tuple[DataFrame, Mapping[str, Column]]:
+    """Add columns of whether a row is the speaker of its group.
 
     The row of the group's retry topic speaks for it where the rule applies to that row. Else, as
     for a group that pops or a rule about some topics, the last of the topics by name does.
@@ -38,27 +34,23 @@ def with_speakers(
     Args:
         rows: those of groups.
         rules: the rules, those of one name together with their overrides.
+
+    Returns:
+        The rows, and the added column of each rule about the whole group, by the rule's name.
     """
     named: dict[str, list[EvaluatedRule]] = {}
     for rule in rules:
-        if SPEAKS in rule.condition:
+        if rule.about_group:
             named.setdefault(rule.name, []).append(rule)
     columns: dict[str, Column] = {}
     column_of: dict[str, str] = {}
     shared: dict[str, str] = {}
     for name, own in named.items():
         subjects = repr([(rule.matches, rule.excludes) for rule in own])
-        column_of[name] = shared.setdefault(subjects, f"{SPEAKS}_{len(shared)}")
+        column_of[name] = shared.setdefault(subjects, f"speaks_for_group_{len(shared)}")
         columns[column_of[name]] = _speaks(own)
-    if not columns:
-        return rows, list(rules)
-    renamed = [
-        replace(rule, condition=rule.condition.replace(SPEAKS, column_of[rule.name]))
-        if rule.name in column_of
-        else rule
-        for rule in rules
-    ]
-    return with_new(rows, columns), renamed
+    speakers = {name: F.col(column) for name, column in column_of.items()}
+    return (with_new(rows, columns) if columns else rows), speakers
 
 
 def _speaks(rules: Sequence[EvaluatedRule]) -> Column:

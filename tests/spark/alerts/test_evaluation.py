@@ -19,14 +19,13 @@ from alerting.rules.base import AppliedRule
 from alerting.rules.files import DEFAULT_RULES, load_rules
 from alerting.rules.kinds import KINDS
 from alerting.rules.model import NUMBERS, Rule
-from assets.rule_evaluation import evaluated_rule, evaluated_rules
+from assets.rule_evaluation import evaluated_rules
 from lake.bounds import INCOMPLETE, MARKED_BY, MARKS, MINIMA, SUMS
 from lake.tables.alerting import ALERTS
 from lake.tables.progress import GROUPS
 from lake.tables.progress import TOPICS as TOPICS_TABLE
 from lake.tables.raw import BROKERS, SNAPSHOTS
 from lake.window import Window
-from spark.alerts.evaluated_rule import EvaluatedRule
 from spark.alerts.evaluation import evaluate, evaluate_subjects, tables_to_read
 from spark.alerts.growth import HISTORY
 from spark.alerts.sources import SOURCES
@@ -39,19 +38,12 @@ Frames = dict[str, DataFrame]
 _RULE: TypeAdapter[Rule] = TypeAdapter(Rule)
 
 
-def applied_rules(
-    kind: str, threshold: Any = None, name: str = "", **other: Any
-) -> list[AppliedRule]:
+def named(kind: str, threshold: Any = None, name: str = "", **other: Any) -> list[AppliedRule]:
     """A rule as it would be read from a file, and its overrides."""
     limit = {} if threshold is None else {"threshold": threshold}
     return _RULE.validate_python(
         {"name": name or kind, "kind": kind} | limit | other
     ).applied_rules()
-
-
-def named(*given: Any, **other: Any) -> list[EvaluatedRule]:
-    """The same as evaluation takes it."""
-    return [evaluated_rule(applied) for applied in applied_rules(*given, **other)]
 
 
 READY_MADE = evaluated_rules(load_rules(DEFAULT_RULES))
@@ -142,7 +134,7 @@ _SUBJECTS = "rule string, subject string"
 
 NONE_OF = {"online": True, "lag_upper": 40, "queues": 4}
 
-OF_PART: dict[str, tuple[list[EvaluatedRule], dict[str, Any], dict[str, Any], bool | None]] = {
+OF_PART: dict[str, tuple[list[AppliedRule], dict[str, Any], dict[str, Any], bool | None]] = {
     name: (named(kind, threshold, name, **other), true, untrue, of_part)
     for name, kind, threshold, other, true, untrue, of_part in [
         ("lag", "lag", 100.0, {}, {"readable_lag": 200}, {"readable_lag": 50}, True),
@@ -345,7 +337,11 @@ def test_facts_about_a_whole_group_raise_one_alert(spark: SparkSession) -> None:
         group(0, 0, consumer_group="busy", redelivered_tps=9.0, redelivered_share=0.09),
         group(0, 0, consumer_group="fails", redelivered_tps=9.0, redelivered_share=0.11),
     ]
-    rules = [*named("duplicate_client_ids"), *named("mixed_members"), *named("redelivery", 1)]
+    rules = [
+        *named("duplicate_client_ids"),
+        *named("mixed_members"),
+        *named("redelivery", 1),
+    ]
     subject = "lab/billing/%RETRY%billing"
     assert_alerts(
         evaluate(rules, groups(spark, rows), minutes(0, 5)),
@@ -612,7 +608,10 @@ def test_queues_hidden_for_a_while_are_no_growth(spark: SparkSession) -> None:
         group(at, n, topic=retry, dlq_messages=n, retry_lag=n, complete=at not in unreachable)
         for at, n in numbers.items()
     ]
-    rules, subject = [*named("dlq_growth"), *named("retry_growth")], f"lab/billing/{retry}"
+    rules, subject = (
+        [*named("dlq_growth"), *named("retry_growth")],
+        f"lab/billing/{retry}",
+    )
     found = evaluate(rules, groups(spark, rows), minutes(0, 60))
     assert_alerts(
         found,
@@ -840,8 +839,8 @@ def test_globs_choose_what_a_rule_is_about(
     spark: SparkSession, match: dict[str, list[str]], topics: set[str]
 ) -> None:
     rows = groups(spark, [group(0, 9, topic=name) for name in TOPICS])
-    rules = applied_rules("lag", 0.0, match=match)
-    found = evaluate([evaluated_rule(each) for each in rules], rows, minutes(0, 1)).collect()
+    rules = named("lag", 0.0, match=match)
+    found = evaluate(rules, rows, minutes(0, 1)).collect()
     assert {alert.subject.split("/")[2] for alert in found} == topics
     # The life cycle matches the same names alike, in Python.
     meant = {name for name in TOPICS if rules[0].applies_to({**COLUMNS, "topic": name})}
@@ -858,8 +857,8 @@ def test_of_overrides_the_first_that_fits_counts(spark: SparkSession) -> None:
         {"match": {"topic": "*"}, "threshold": 50.0},
     ]
     rows = groups(spark, [group(0, 9, topic=name) for name in (*TOPICS, "orders_us")])
-    rules = applied_rules("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
-    found = evaluate([evaluated_rule(each) for each in rules], rows, minutes(0, 1)).collect()
+    rules = named("lag", 0.0, match={"topic": ["o*", "%*"]}, overrides=overrides)
+    found = evaluate(rules, rows, minutes(0, 1)).collect()
     assert {(row.subject.split("/")[2], row.severity, row.threshold) for row in found} == {
         ("orders_eu", "critical", 5.0),
         ("orders_us", "critical", 5.0),
